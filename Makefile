@@ -1,0 +1,71 @@
+# Every task of the project. `make help` lists them; each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+
+help:  ## list what make can do
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## make the virtual environment .venv with everything in it
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "traceroof needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+demo: $(READY)  ## ingest a sample trace and read its bottlenecks
+	@rm -rf .traceroof-demo
+	@echo '$$ traceroof ingest sample_traces/nsight_compute/transformer_layer.details.csv'
+	@TRACEROOF_STORE=.traceroof-demo $(BIN)/traceroof ingest sample_traces/nsight_compute/transformer_layer.details.csv
+	@echo
+	@echo '$$ traceroof diagnose --top 5'
+	@TRACEROOF_STORE=.traceroof-demo $(BIN)/traceroof diagnose --top 5
+	@rm -rf .traceroof-demo
+	@echo
+	@echo 'Where to look next: traceroof formats (what it reads and how to collect it),'
+	@echo 'traceroof rules dram-at-wall (what a rule means), README.md, docs/.'
+
+test: lint types layers docs-check unit  ## everything a change must pass
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(READY)
+	@$(BIN)/mypy
+
+layers: $(READY)
+	@$(BIN)/lint-imports --no-cache
+
+docs-check: $(READY)
+	@$(BIN)/python -m traceroof.docs --check
+
+unit: $(READY)
+	@$(BIN)/python -m pytest -q $(PYTEST)
+
+docs: $(READY)  ## write the generated pages of docs/
+	@$(BIN)/python -m traceroof.docs
+
+samples: $(READY)  ## write sample_traces/ anew (they are deterministic)
+	@for script in sample_traces/make_*.py; do $(BIN)/python $$script; done
+
+format: $(READY)  ## format the code
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+fuzz: $(READY)  ## the long form of the mutation tests: 5,000 inputs a format
+	@TRACEROOF_FUZZ=5000 $(BIN)/python -m pytest -q -m fuzz
+
+bench: $(READY)  ## measure speed and memory
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+clean:  ## remove everything that make made
+	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .traceroof-demo
+
+.PHONY: help setup demo test lint types layers docs-check unit docs samples format fuzz bench clean

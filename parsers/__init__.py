@@ -1,0 +1,1 @@
+"""Readers: one profiler format, one module (contract: ``traceroof.parser``)."""

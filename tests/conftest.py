@@ -1,0 +1,36 @@
+"""What every test may ask for."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write the golden files anew; read the difference line by line before committing",
+    )
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def samples(root: Path) -> Path:
+    """The sample traces that ship with the project."""
+    return root / "sample_traces"
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """Real profiler output beside the checkout; tests that need it skip where it is absent."""
+    folder = ROOT.parent / "shared" / "corpus"
+    if not folder.is_dir():
+        pytest.skip("no ../shared/corpus beside the checkout")
+    return folder

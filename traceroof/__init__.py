@@ -1,0 +1,77 @@
+"""traceroof: which wall did every GPU kernel hit, and what is worth trying.
+
+    import traceroof
+
+    run = traceroof.ingest(["trace.csv"])        # kept in .traceroof/, or traceroof.read(...)
+    print(run.kernels)                           # pandas.DataFrame, one row per GPU activity
+    diagnosis = traceroof.diagnose(run)
+    print(diagnosis.fired()[0].because)
+
+Importing the package costs nothing: pandas and the like load when they are needed.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traceroof.errors import TraceroofError
+
+if TYPE_CHECKING:
+    from traceroof.diagnosis import Diagnosis
+    from traceroof.recording import Run
+
+__version__ = "0.1.0"
+__all__ = ["TraceroofError", "__version__", "diagnose", "ingest", "read"]
+
+
+def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
+    """Read profiler files or folders without storing them. Options as ``parser.Options``."""
+    from traceroof import reading
+    from traceroof.parser import Options
+    from traceroof.recording import Run
+
+    listed = _listed(paths)
+    recording = reading.read(listed, options=Options(**options))
+    return Run(recording=recording, name=run_name(listed))
+
+
+def ingest(
+    paths: Sequence[Path | str] | Path | str,
+    *,
+    name: str | None = None,
+    store: Path | str | None = None,
+    **options: Any,
+) -> "Run":
+    """Read profiler files or folders into the store and return the run.
+
+    The same bytes ingested twice are the same run. store: folder of the store; by default
+    ``$TRACEROOF_STORE`` or ``.traceroof`` in the current folder.
+    """
+    from traceroof import reading
+    from traceroof.parser import Options
+    from traceroof.store import Store, digest_of
+
+    listed = _listed(paths)
+    recording = reading.read(listed, options=Options(**options))
+    kept = Store.open(Path(store) if store else None)
+    digest = digest_of([Path(path) for path in listed])
+    return kept.add(recording, name=name or run_name(listed), digest=digest)
+
+
+def diagnose(run: "Run | Sequence[Path | str] | Path | str", **options: Any) -> "Diagnosis":
+    """Diagnose a run, or the profiler files at one or more paths (read, not stored)."""
+    from traceroof import diagnosis
+    from traceroof.recording import Run
+
+    return diagnosis.diagnose(run if isinstance(run, Run) else read(run), **options)
+
+
+def run_name(paths: Sequence[Path | str]) -> str:
+    """What a run made of these paths is called: the first file's name, and how many more."""
+    first = Path(paths[0])
+    stem = first.name or first.resolve().name
+    return stem if len(paths) == 1 else f"{stem}+{len(paths) - 1}"
+
+
+def _listed(paths: Sequence[Path | str] | Path | str) -> list[Path | str]:
+    return [paths] if isinstance(paths, Path | str) else list(paths)
