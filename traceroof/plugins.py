@@ -1,0 +1,62 @@
+"""Every parser and every rule: the built-in modules, then what other packages installed.
+
+Built-in ones are found by looking into the folders, so a new file is a new parser or rule. Third
+parties register a module or object under the entry points ``traceroof.parsers`` (an object that
+satisfies ``Parser``) and ``traceroof.rules`` (a ``Rule`` or a list of them).
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
+
+from traceroof.errors import TraceroofError
+from traceroof.parser import Parser
+from traceroof.rule import Rule
+
+
+def _built_in(package_name: str, attribute: str) -> Iterator[Any]:
+    package = importlib.import_module(package_name)
+    for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
+        found = getattr(importlib.import_module(f"{package_name}.{module.name}"), attribute, None)
+        if found is not None:
+            yield found
+
+
+def _installed(group: str) -> Iterator[Any]:
+    for entry in sorted(entry_points(group=group), key=lambda found: found.name):
+        try:
+            yield entry.load()
+        except Exception as error:
+            # A stranger's package must not take traceroof down with a traceback.
+            raise TraceroofError(
+                f"the plug-in {entry.value} could not be loaded: {type(error).__name__}: {error}",
+                f"reinstall or remove the package that registers {group}",
+            ) from error
+
+
+@cache
+def parsers() -> tuple[Parser, ...]:
+    """All parsers. Raises TraceroofError for a plug-in that is none."""
+    found: list[Parser] = []
+    for parser in (*_built_in("traceroof.parsers", "PARSER"), *_installed("traceroof.parsers")):
+        if not isinstance(parser, Parser):
+            raise TraceroofError(f"the plug-in {parser!r} is not a parser (see traceroof.parser)")
+        found.append(parser)
+    return tuple(found)
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """All rules, ids unique. Raises TraceroofError for a plug-in that is none or a double id."""
+    found: dict[str, Rule] = {}
+    for entry in (*_built_in("traceroof.rules", "RULES"), *_installed("traceroof.rules")):
+        for rule in entry if isinstance(entry, list | tuple) else (entry,):
+            if not isinstance(rule, Rule):
+                raise TraceroofError(f"the plug-in {rule!r} is not a rule (see traceroof.rule)")
+            if rule.id in found:
+                raise TraceroofError(f"two rules are called {rule.id}")
+            found[rule.id] = rule
+    return tuple(found.values())

@@ -1,0 +1,163 @@
+"""The contract of a rule: one bottleneck, or one family of the same shape, one module in ``rules/``.
+
+A rule reads a table of subjects (kernel groups, categories, timelines, the run) one column at a
+time, so that one expression judges them all. Its module holds ``RULES``, a tuple of ``Rule``.
+``docs/writing-a-rule.md`` shows a complete one.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.ceilings import NOMINAL, UNCALIBRATED, Attainable
+
+__all__ = [
+    "GRADES",
+    "NOMINAL",
+    "SEVERITIES",
+    "UNCALIBRATED",
+    "Attainable",
+    "Facts",
+    "Judgement",
+    "Rule",
+    "Scope",
+    "Severity",
+    "State",
+    "judge",
+]
+
+Scope = Literal["kernel", "category", "timeline", "run", "compare"]
+State = Literal["fired", "clear", "not-evaluable", "suppressed"]
+Severity = Literal["high", "medium", "low", "info"]
+Kind = Literal["hard", "conditional", "option"]
+Grade = Literal["observed", "derived", "inferred"]
+Layer = Literal["model", "framework", "operator", "hardware"]
+
+SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
+
+#: How far a finding is to be trusted before the quality of its inputs counts, 0-1:
+#: read from a hardware counter, a model held against a measured time, a name or a shape.
+GRADES: Mapping[Grade, float] = {"observed": 0.9, "derived": 0.7, "inferred": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One bottleneck, as a card.
+
+    id: kebab case, unique.
+    title: what is wrong, in a few words.
+    scope: which table of subjects it judges.
+    why: what happens inside the machine, two or three sentences.
+    condition: the condition in words and numbers, as people read it.
+    needs: columns that must be known; a subject that lacks one is not-evaluable.
+    uses: columns that sharpen the rule where they are known.
+    applies: which subjects the question makes sense for (others are clear); all when None.
+    when: the condition over the columns.
+    because: evidence sentence; ``{column}`` and ``{column:.0f}`` are filled from needs and uses.
+    fix: what to try.
+    refute: what to measure that would show the finding wrong.
+    saves: share of the subject's time that goes at most, 0-1, given what is attainable; None
+        when nothing can be said. Evaluated twice, nominal and calibrated (DESIGN §5).
+    kind: hard (intervals, roofline, removable kernels), conditional (holds only if instruction
+        and byte counts stay), option (changes results or trade-offs).
+    grade: where the evidence comes from; see GRADES.
+    severity: fixed severity; None derives it from the time saved.
+    trust: factor on the confidence from the quality of the inputs, 0-1.
+    suppresses: rule ids (``stall-*`` patterns) that say nothing more on the same subject.
+    thresholds: column -> threshold as printed beside the evidence.
+    layer, effort, risk: what the fix touches.
+    references: where the rule and its threshold come from.
+    fires, silent: examples, column -> value; they are the tests and the documentation.
+    """
+
+    id: str
+    title: str
+    scope: Scope
+    why: str
+    condition: str
+    needs: tuple[str, ...]
+    when: Callable[[Facts], Mask]
+    because: str
+    fix: str
+    refute: str
+    kind: Kind
+    grade: Grade
+    layer: Layer
+    references: tuple[str, ...]
+    fires: tuple[Mapping[str, Any], ...]
+    silent: tuple[Mapping[str, Any], ...]
+    uses: tuple[str, ...] = ()
+    applies: Callable[[Facts], Mask] | None = None
+    saves: Callable[[Facts, Attainable], Column] | None = None
+    severity: Severity | None = None
+    trust: Callable[[Facts], Column] | None = None
+    suppresses: tuple[str, ...] = ()
+    thresholds: Mapping[str, str] | None = None
+    effort: Literal["config", "one-line", "refactor", "kernel"] = "kernel"
+    risk: Literal["none", "numerics", "memory"] = "none"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that the rule may read, needs first."""
+        return (*self.needs, *self.uses)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one rule says of n subjects.
+
+    fired, unjudged: masks of length n; a subject in neither is clear.
+    missing: per subject, the needed columns that are unknown (empty where judged).
+    saved, likely: share of the subject's time, 0-1, NaN where nothing can be said.
+    trust: confidence, 0-1.
+    """
+
+    rule: Rule
+    fired: Mask
+    unjudged: Mask
+    missing: tuple[tuple[str, ...], ...]
+    saved: npt.NDArray[np.float64]
+    likely: npt.NDArray[np.float64]
+    trust: npt.NDArray[np.float64]
+
+
+def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Judgement:
+    """Hold one rule against all subjects of its scope."""
+    length = len(facts)
+    seen = facts.only(rule.columns)
+    concerned = rule.applies(seen) if rule.applies else np.ones(length, dtype=bool)
+    gaps = {name: unknown(getattr(seen, name)) for name in rule.needs}
+    unjudged = np.zeros(length, dtype=bool)
+    for gap in gaps.values():
+        unjudged |= gap
+    unjudged &= concerned
+    fired = np.asarray(rule.when(seen), dtype=bool) & concerned & ~unjudged
+    missing = tuple(
+        tuple(name for name, gap in gaps.items() if gap[row]) if unjudged[row] else ()
+        for row in range(length)
+    )
+    trust = np.full(length, GRADES[rule.grade])
+    if rule.trust:
+        trust = trust * rule.trust(seen)
+    return Judgement(
+        rule=rule,
+        fired=fired,
+        unjudged=unjudged,
+        missing=missing,
+        saved=_share(rule, seen, NOMINAL),
+        likely=_share(rule, seen, attainable),
+        trust=trust,
+    )
+
+
+def _share(rule: Rule, facts: Facts, attainable: Attainable) -> npt.NDArray[np.float64]:
+    if rule.saves is None:
+        return np.full(len(facts), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.asarray(rule.saves(facts, attainable), dtype=np.float64)
+    share = np.where(np.isfinite(share), share, np.nan)
+    return np.clip(share, 0.0, 1.0)

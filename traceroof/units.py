@@ -1,0 +1,61 @@
+"""Numbers for people: three significant digits, the unit that reads best, never a bare figure."""
+
+from collections.abc import Mapping, Sequence
+from string import Formatter
+from typing import Any
+
+# unit of a column -> steps (factor, suffix), largest first. Prefixes are decimal, as Nsight
+# Compute prints them.
+_SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
+    "ns": ((1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")),
+    "byte": ((1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " kB"), (1.0, " B")),
+    "byte/s": ((1e12, " TB/s"), (1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1.0, " B/s")),
+    "FLOP": ((1e12, " TFLOP"), (1e9, " GFLOP"), (1e6, " MFLOP"), (1e3, " kFLOP"), (1.0, " FLOP")),
+    "FLOP/s": ((1e12, " TFLOP/s"), (1e9, " GFLOP/s"), (1e6, " MFLOP/s"), (1.0, " FLOP/s")),
+    "Hz": ((1e9, " GHz"), (1e6, " MHz"), (1e3, " kHz"), (1.0, " Hz")),
+}
+
+
+def quantity(value: float | str | None, unit: str = "") -> str:
+    """A value with its unit: ``quantity(21_058_944, 'ns')`` is '21.1 ms', None is 'unknown'."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, str):
+        return value
+    if unit == "%":
+        return f"{digits(value)} %"
+    for factor, suffix in _SCALES.get(unit, ()):
+        # The last step also takes what is smaller than it.
+        if abs(value) >= factor * 0.9995 or factor == 1.0:
+            return digits(value / factor) + suffix
+    return digits(value) if unit in ("", "launch") else f"{digits(value)} {unit}"
+
+
+def digits(value: float) -> str:
+    """Three significant digits, whole above 100, no exponent for what people count."""
+    size = abs(value)
+    if value == int(value) and size < 1e15:
+        return f"{int(value):,}"
+    if size >= 99.95:
+        return f"{value:,.0f}"
+    if size >= 9.995:
+        return f"{value:.1f}"
+    if size >= 0.9995:
+        return f"{value:.2f}"
+    return f"{value:.3g}"
+
+
+class Sentence(Formatter):
+    """Fills ``{column}`` with the value and its unit, ``{column:.0f}`` with the plain number."""
+
+    def __init__(self, units: Mapping[str, str]) -> None:
+        self._units = units
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return (field_name, kwargs[field_name]), field_name
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        name, number = value
+        if number is None or not format_spec or isinstance(number, str):
+            return quantity(number, self._units.get(name, ""))
+        return format(number, format_spec)
