@@ -1,0 +1,77 @@
+"""The command that collects what a verdict lacked, limited to the kernels that lack it."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from traceroof import names
+
+#: More kernels than this are not listed one by one: the command then covers all of them.
+MOST_KERNELS = 8
+
+
+@cache
+def _sources() -> Mapping[str, Any]:
+    return tomllib.loads((files("traceroof") / "collect.toml").read_text("utf-8"))
+
+
+def command(columns: Iterable[str], kernels: Sequence[str], *, amd: bool = False) -> str | None:
+    """A shell command that collects ``columns`` for ``kernels``; None where nothing collects them.
+
+    columns: columns of the kernel table or of a kernel group. kernels: full kernel names.
+    amd: give the rocprof-compute command instead of the Nsight Compute one.
+    """
+    wanted = list(dict.fromkeys(columns))
+    return _rocprof_compute(wanted, kernels) if amd else _ncu(wanted, kernels)
+
+
+def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
+    sources = _sources()["ncu"]
+    sections = _look_up(sources["sections"], columns)
+    metrics = _look_up(sources["metrics"], columns)
+    if not sections and not metrics:
+        return None
+    parts = ["ncu", "--csv", "--page", "raw"]
+    for section in sections:
+        parts += ["--section", section]
+    if metrics:
+        parts += ["--metrics", ",".join(metrics)]
+    functions = _functions(kernels)
+    if functions:
+        pattern = "|".join(re.escape(function).replace("\\ ", " ") for function in functions)
+        parts += ["--kernel-name", f"regex:^({pattern})"]
+    return shlex.join(parts) + " YOUR_PROGRAM > more.csv"
+
+
+def _rocprof_compute(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
+    blocks = _look_up(_sources()["rocprof_compute"]["blocks"], columns)
+    if not blocks:
+        return None
+    parts = ["rocprof-compute", "profile", "-n", "more"]
+    functions = _functions(kernels)
+    if functions:
+        parts += ["-k", *functions]
+    parts += ["-b", *blocks]
+    return shlex.join(parts) + " -- YOUR_PROGRAM"
+
+
+def _functions(kernels: Sequence[str]) -> list[str]:
+    """Function names without template arguments; none where they are too many to list."""
+    found = dict.fromkeys(names.function(name).split("<")[0] for name in kernels)
+    found.pop("", None)
+    return list(found) if len(found) <= MOST_KERNELS else []
+
+
+def _look_up(table: Mapping[str, str | list[str]], columns: Sequence[str]) -> list[str]:
+    """What collects the columns, by longest prefix, each once, in the order asked for."""
+    found: dict[str, None] = {}
+    for column in columns:
+        prefixes = [prefix for prefix in table if column.startswith(prefix)]
+        if prefixes:
+            entry = table[max(prefixes, key=len)]
+            found.update(dict.fromkeys([entry] if isinstance(entry, str) else entry))
+    return list(found)

@@ -1,0 +1,366 @@
+"""Launches to kernel groups: what is one kernel, and what its launches say together.
+
+A group is every launch of one kernel name with one launch shape, input shapes, element types and
+category. Time adds up, time per call is the median, percentages are weighted by time: a mean over
+launches would let a thousand tiny ones outvote the big one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof import names
+from traceroof.devices import Device
+from traceroof.facts import Facts
+from traceroof.table import COLUMNS, PIPES, Column
+
+Reals = npt.NDArray[np.float64]
+
+_TEXT, _REAL = pa.string(), pa.float64()
+
+#: What a group has beyond the columns of the kernel table.
+GROUP_COLUMNS: tuple[Column, ...] = tuple(
+    Column(name, kind, unit, meaning, "group", basis)
+    for name, kind, unit, meaning, basis in (
+        ("category", _TEXT, "", "operator category", ""),
+        ("primary_class", _TEXT, "", "the wall that the kernel hit", ""),
+        ("launches", _REAL, "launch", "launches of the group", ""),
+        ("time_ns", _REAL, "ns", "GPU time of all launches with a known duration", ""),
+        ("share_pct", _REAL, "%", "share of all kernel time", "kernel time"),
+        ("rank_by_time", _REAL, "", "1 for the group with the most time", ""),
+        ("median_ns", _REAL, "ns", "median time of a launch", ""),
+        ("mad_ns", _REAL, "ns", "median absolute deviation of a launch's time", ""),
+        ("blocks", _REAL, "block", "thread blocks of the grid", ""),
+        ("threads_per_block", _REAL, "thread", "threads of a block", ""),
+        ("warp_size", _REAL, "thread", "threads of a warp (wavefront)", ""),
+        ("compute_pct", _REAL, "%", "compute use: SM throughput, else busiest pipe or FLOP rate", ""),
+        ("memory_pct", _REAL, "%", "memory use: memory throughput, else the busiest level known", ""),
+        ("dram_pct", _REAL, "%", "DRAM use: DRAM throughput, else bytes over time and peak", ""),
+        ("dram_basis", _TEXT, "", "what dram_pct is measured against", ""),
+        ("compute_basis", _TEXT, "", "what compute_pct is measured against", ""),
+        ("busiest_pct", _REAL, "%", "the larger of compute_pct and memory_pct", ""),
+        ("top_pipe", _TEXT, "", "the busiest instruction pipe", ""),
+        ("top_pipe_pct", _REAL, "%", "use of the busiest instruction pipe", "row"),
+        ("second_pipe_pct", _REAL, "%", "use of the second busiest instruction pipe", "row"),
+        ("dram_bytes_per_s", _REAL, "byte/s", "measured DRAM bytes over time", ""),
+        ("dram_peak_bytes_per_s", _REAL, "byte/s", "DRAM peak: the report's, else the device's", ""),
+        ("flops", _REAL, "FLOP", "measured operations of one launch, all precisions", ""),
+        ("flops_per_s", _REAL, "FLOP/s", "measured operations over time", ""),
+        ("flop_dtype", _TEXT, "", "precision of most of the operations", ""),
+        ("flop_peak_per_s", _REAL, "FLOP/s", "peak of that precision: the report's, else the device's", ""),
+        ("intensity", _REAL, "FLOP/byte", "operations per DRAM byte, measured", ""),
+        ("compute_capability", _REAL, "", "NVIDIA compute capability", ""),
+        ("tf32_speedup", _REAL, "", "device peak of TF32 over FP32", ""),
+        ("fp64_ratio", _REAL, "", "device peak of FP64 over FP32", ""),
+    )
+)  # fmt: skip
+
+#: Every column that a rule of scope ``kernel`` may read, by name.
+VOCABULARY: Mapping[str, Column] = {entry.name: entry for entry in (*COLUMNS, *GROUP_COLUMNS)}
+
+# What makes two launches the same kernel doing the same work.
+_KEY = (
+    "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "input_shapes", "input_dtypes",
+)  # fmt: skip
+
+# Quantities of one launch that depend on nothing but the launch: averaged per launch, not by time.
+_PER_LAUNCH_UNITS = frozenset(
+    {"byte", "FLOP", "inst", "sector", "request", "wavefront", "launch", "ns"}
+)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """n kernel groups, most time first.
+
+    facts: every column of VOCABULARY that is known for any group, one value a group.
+    names: full kernel name per group.
+    of_row: group of each row of the kernel table; -1 for copies and fills.
+    """
+
+    facts: Facts
+    names: tuple[str, ...]
+    of_row: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def group(
+    kernels: pa.Table, categories: Sequence[str], devices: Mapping[int, Device] | None = None
+) -> Groups:
+    """Group the kernel rows of a kernel table.
+
+    categories: the category of every row. devices: device ordinal -> device-table row, for the
+    peaks that the report does not give; the key -1 stands for rows without an ordinal.
+    """
+    is_kernel = np.asarray(kernels["kind"].to_numpy(zero_copy_only=False) == "kernel", dtype=bool)
+    rows = np.flatnonzero(is_kernel)
+    part = kernels.take(pa.array(rows))
+    category = np.asarray(categories, dtype=object)[rows]
+    codes, first = _codes(part, category)
+    count = len(first)
+
+    launches = _reals(part, "launch_count")
+    duration = _reals(part, "duration_ns")
+    timed = ~np.isnan(duration)
+    weight = launches * np.where(timed, duration, 0.0)
+    time = np.bincount(codes, weights=weight, minlength=count)
+    order = np.lexsort((first, -time))
+    place = np.empty(count, dtype=np.int64)
+    place[order] = np.arange(count)
+    codes = place[codes]
+    first = first[order]
+
+    columns = _averages(part, codes, count, launches, weight)
+    columns["category"] = category[first]
+    columns["launches"] = np.bincount(codes, weights=launches, minlength=count)
+    has_time = np.bincount(codes, weights=timed, minlength=count) > 0
+    columns["time_ns"] = np.where(has_time, time[order], np.nan)
+    total = float(np.nansum(columns["time_ns"])) if count else 0.0
+    columns["share_pct"] = columns["time_ns"] / total * 100 if total else np.full(count, np.nan)
+    columns["rank_by_time"] = np.arange(1, count + 1, dtype=np.float64)
+    columns["median_ns"], columns["mad_ns"] = _median_and_deviation(codes, duration, count)
+
+    full_names = tuple(str(name) for name in part["kernel_name"].take(pa.array(first)).to_pylist())
+    _derive(columns, count, _device_of_group(columns, count, devices or {}))
+    of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
+    of_row[rows] = codes
+    return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
+
+
+def _codes(
+    part: pa.Table, category: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Group number of each row, numbered by first appearance, and each group's first row."""
+    import pandas as pd
+
+    if not part.num_rows:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    encoded = part["kernel_name"].combine_chunks().dictionary_encode()
+    # Spellings are unified once per distinct name, then carried to the rows by number.
+    spellings = pd.factorize(
+        np.array([names.key(str(name)) for name in encoded.dictionary.to_pylist()], dtype=object)
+    )[0]
+    parts = [spellings[np.asarray(encoded.indices)], pd.factorize(category)[0]]
+    for name in _KEY:
+        if part[name].null_count < part.num_rows:
+            codes = part[name].combine_chunks().dictionary_encode().indices
+            parts.append(np.asarray(codes.fill_null(-1)))
+    codes = parts[0].astype(np.int64)
+    for other in parts[1:]:
+        # Renumber after each part so that the product never overflows.
+        mixed = codes * (int(other.max()) + 2) + other + 1
+        codes = pd.factorize(mixed)[0].astype(np.int64)
+    codes = pd.factorize(codes)[0].astype(np.int64)
+    _, first = np.unique(codes, return_index=True)
+    return codes, first.astype(np.int64)
+
+
+def _averages(
+    part: pa.Table,
+    codes: npt.NDArray[np.int64],
+    count: int,
+    launches: Reals,
+    weight: Reals,
+) -> dict[str, npt.NDArray[Any]]:
+    """Per group: text as first seen, per-launch quantities by launch, the rest by time."""
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for entry in COLUMNS:
+        values = part[entry.name]
+        if values.null_count == part.num_rows:
+            continue
+        if entry.type == _TEXT:
+            columns[entry.name] = _first_known(values, codes, count)
+        else:
+            by_launch = entry.unit in _PER_LAUNCH_UNITS
+            columns[entry.name] = _weighted_mean(
+                _reals(part, entry.name), codes, count, launches if by_launch else weight, launches
+            )
+    return columns
+
+
+def _first_known(
+    values: pa.ChunkedArray, codes: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[Any]:
+    known = np.flatnonzero(np.asarray(values.is_valid()))
+    groups, position = np.unique(codes[known], return_index=True)
+    result = np.full(count, None, dtype=object)
+    result[groups] = values.take(pa.array(known[position])).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _weighted_mean(
+    values: Reals,
+    codes: npt.NDArray[np.int64],
+    count: int,
+    weight: Reals,
+    fallback: Reals,
+) -> Reals:
+    """Mean of the known values per group; by ``fallback`` where no known value has a weight."""
+    known = ~np.isnan(values)
+    filled = np.where(known, values, 0.0)
+    result = np.full(count, np.nan)
+    for weights in (fallback, weight):
+        mass = np.bincount(codes, weights=np.where(known, weights, 0.0), minlength=count)
+        summed = np.bincount(codes, weights=np.where(known, weights * filled, 0.0), minlength=count)
+        result = np.divide(summed, mass, out=result, where=mass > 0)
+    return result
+
+
+def _median_and_deviation(
+    codes: npt.NDArray[np.int64], duration: Reals, count: int
+) -> tuple[Reals, Reals]:
+    import pandas as pd
+
+    median = np.full(count, np.nan)
+    deviation = np.full(count, np.nan)
+    if len(codes):
+        found = pd.Series(duration).groupby(codes).median()
+        median[found.index.to_numpy()] = found.to_numpy()
+        spread = pd.Series(np.abs(duration - median[codes])).groupby(codes).median()
+        deviation[spread.index.to_numpy()] = spread.to_numpy()
+    return median, deviation
+
+
+def _device_of_group(
+    columns: Mapping[str, npt.NDArray[Any]], count: int, devices: Mapping[int, Device]
+) -> list[Device | None]:
+    ordinal = columns.get("device", np.full(count, np.nan))
+    known = [-1 if np.isnan(value) else int(value) for value in ordinal]
+    only = next(iter(devices.values())) if len(set(devices.values())) == 1 else None
+    return [devices.get(number, only) for number in known]
+
+
+@lru_cache(maxsize=1024)
+def _device_facts(device: Device) -> Mapping[str, float]:
+    peak = device.flops_per_s
+    fp32 = peak.get("fp32")
+    return {
+        "warp_size": float(device.wavefront),
+        "compute_capability": float(device.compute_capability or "nan"),
+        "dram_peak": device.dram_bandwidth_bytes_per_s or np.nan,
+        "tf32_speedup": peak["tf32"] / fp32 if fp32 and "tf32" in peak else np.nan,
+        "fp64_ratio": peak["fp64"] / fp32 if fp32 and "fp64" in peak else np.nan,
+        **{f"peak_{dtype}": value for dtype, value in peak.items()},
+    }
+
+
+def _derive(
+    columns: dict[str, npt.NDArray[Any]], count: int, devices: Sequence[Device | None]
+) -> None:
+    """Add what follows from the columns alone; every formula says so in GROUP_COLUMNS."""
+    missing = np.full(count, np.nan)
+
+    def get(name: str) -> Reals:
+        return np.asarray(columns.get(name, missing), dtype=np.float64)
+
+    def of_device(name: str) -> Reals:
+        return np.array(
+            [_device_facts(one).get(name, np.nan) if one else np.nan for one in devices],
+            dtype=np.float64,
+        ).reshape(count)
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns["blocks"] = get("grid_x") * get("grid_y") * get("grid_z")
+        columns["threads_per_block"] = get("block_x") * get("block_y") * get("block_z")
+        for name in ("warp_size", "compute_capability", "tf32_speedup", "fp64_ratio"):
+            columns[name] = of_device(name)
+        columns["warp_size"] = _first_finite(columns["warp_size"], np.full(count, 32.0))
+
+        seconds = get("duration_ns") / 1e9
+        read_and_written = get("dram_read_bytes") + get("dram_write_bytes")
+        columns["dram_bytes"] = _first_finite(get("dram_bytes"), read_and_written)
+        columns["dram_bytes_per_s"] = columns["dram_bytes"] / seconds
+        columns["dram_peak_bytes_per_s"] = _first_finite(
+            get("peak_dram_bytes_per_s"), of_device("dram_peak")
+        )
+        _derive_flops(columns, count, seconds, get, of_device)
+        columns["intensity"] = np.where(
+            columns["dram_bytes"] > 0, columns["flops"] / columns["dram_bytes"], np.nan
+        )
+        _derive_utilisation(columns, count, get)
+
+
+def _derive_flops(
+    columns: dict[str, npt.NDArray[Any]], count: int, seconds: Reals, get: Any, of_device: Any
+) -> None:
+    work = np.stack([get(f"flop_{unit}") for unit in ("fp64", "fp32", "fp16", "tensor")])
+    known = ~np.isnan(work)
+    columns["flops"] = np.where(known.any(axis=0), np.nansum(work, axis=0), np.nan)
+    columns["flops_per_s"] = columns["flops"] / seconds
+    most = np.argmax(np.where(known, work, -1.0), axis=0)
+    tensor_dtype = columns.get("tensor_dtype", np.full(count, None, dtype=object))
+    dtype = np.full(count, None, dtype=object)
+    peak = np.full(count, np.nan)
+    for index, unit in enumerate(("fp64", "fp32", "fp16", "tensor")):
+        here = (most == index) & (columns["flops"] > 0)
+        dtype[here] = unit if unit != "tensor" else tensor_dtype[here]
+        peak[here] = get(f"peak_{unit}_flops_per_s")[here]
+        if unit != "tensor":
+            # The device table's fp16 is the tensor rate: no peak for plain half arithmetic.
+            nominal = of_device(f"peak_{unit}") if unit != "fp16" else np.full(count, np.nan)
+            peak[here] = _first_finite(peak[here], nominal[here])
+    for name in {value for value in dtype if value}:
+        here = (dtype == name) & (most == 3)
+        peak[here] = _first_finite(peak[here], of_device(f"peak_{name}")[here])
+    columns["flop_dtype"] = dtype
+    columns["flop_peak_per_s"] = peak
+
+
+def _derive_utilisation(columns: dict[str, npt.NDArray[Any]], count: int, get: Any) -> None:
+    pipes = np.stack([get(f"pipe_{pipe}_pct") for pipe in PIPES])
+    ranked = np.sort(np.where(np.isnan(pipes), -1.0, pipes), axis=0)
+    columns["top_pipe_pct"] = np.where(ranked[-1] >= 0, ranked[-1], np.nan)
+    columns["second_pipe_pct"] = np.where(ranked[-2] >= 0, ranked[-2], np.nan)
+    names_of_pipes = list(PIPES)
+    busiest = np.argmax(np.nan_to_num(pipes, nan=-1.0), axis=0).tolist()
+    top: npt.NDArray[Any] = np.array([names_of_pipes[index] for index in busiest], dtype=object)
+    top[np.isnan(columns["top_pipe_pct"])] = None
+    columns["top_pipe"] = top
+
+    rate = columns["dram_bytes_per_s"] / columns["dram_peak_bytes_per_s"] * 100
+    columns["dram_pct"] = _first_finite(get("dram_throughput_pct"), rate)
+    columns["dram_basis"] = _basis(
+        count,
+        ("elapsed", get("dram_throughput_pct")),
+        ("report peak", np.where(np.isnan(get("peak_dram_bytes_per_s")), np.nan, rate)),
+        ("nominal peak", rate),
+    )
+    flop_rate = columns["flops_per_s"] / columns["flop_peak_per_s"] * 100
+    busiest_pipe = np.fmax(get("sm_busy_pct"), columns["top_pipe_pct"])
+    columns["compute_pct"] = _first_finite(get("sm_throughput_pct"), busiest_pipe, flop_rate)
+    columns["compute_basis"] = _basis(
+        count,
+        ("elapsed", get("sm_throughput_pct")),
+        ("pipe", busiest_pipe),
+        ("peak FLOP rate", flop_rate),
+    )
+    levels = np.fmax(columns["dram_pct"], get("l2_throughput_pct"))
+    columns["memory_pct"] = _first_finite(get("memory_throughput_pct"), levels)
+    # Half an answer is none: a kernel that leaves DRAM idle may still fill its pipes.
+    columns["busiest_pct"] = np.maximum(columns["compute_pct"], columns["memory_pct"])
+
+
+def _basis(count: int, *choices: tuple[str, Reals]) -> npt.NDArray[Any]:
+    """The name of the first choice that is known, per group."""
+    result = np.full(count, None, dtype=object)
+    for name, values in reversed(choices):
+        result[~np.isnan(values)] = name
+    return result
+
+
+def _first_finite(*choices: Reals) -> Reals:
+    result = np.asarray(choices[0], dtype=np.float64).copy()
+    for other in choices[1:]:
+        result = np.where(np.isnan(result), other, result)
+    return result
+
+
+def _reals(part: pa.Table, name: str) -> Reals:
+    return np.asarray(part[name].to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -1,0 +1,100 @@
+"""What the profiler's own rules concluded, in our terms, so that a disagreement can be seen."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+_WAITING = frozenset({"latency-bound", "launch-bound"})
+_MEMORY = frozenset({"memory-leaning", "dram-bound", "l2-bound", "l1-bound"})
+_COMPUTE = frozenset({"compute-leaning", "compute-bound"})
+
+#: Nsight Compute's SpeedOfLight verdict -> the classes that mean the same; first match wins.
+#: Wording of versions 2020 to 2026. Its "high throughput" verdict covers any unit at 80 % or
+#: more, so it agrees with every class of being at a wall unless the text names the unit.
+_SPEED_OF_LIGHT: Sequence[tuple[str, frozenset[str]]] = (
+    (r"grid is too small", _WAITING),
+    (r"low compute throughput and memory bandwidth|latency (issues|bound)", _WAITING),
+    (r"well.balanced", frozenset({"balanced"})),
+    (r"memory is more heavily utilized.*(identify the|analyzing) DRAM",
+     frozenset({"dram-bound", "memory-leaning"})),
+    (r"memory is more heavily utilized.*(identify the|analyzing) L2",
+     frozenset({"l2-bound", "memory-leaning"})),
+    (r"memory is more heavily utilized.*(identify the|analyzing) L1",
+     frozenset({"l1-bound", "memory-leaning"})),
+    (r"memory is more heavily utilized", _MEMORY),
+    (r"compute is more heavily utilized", _COMPUTE),
+    (r"(more|greater) than \d+(\.\d+)?%.*analyzing DRAM", frozenset({"dram-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%.*analyzing L2", frozenset({"l2-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%.*analyzing L1", frozenset({"l1-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%.*Compute Workload Analysis", frozenset({"compute-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%", _MEMORY | _COMPUTE | {"balanced"}),
+)  # fmt: skip
+
+_SPEED_OF_LIGHT_RULES = frozenset({"SOLBottleneck", "SpeedOfLight"})
+
+
+@dataclass(frozen=True)
+class VendorVerdict:
+    """One rule of the profiler on one kernel group.
+
+    classes: our classes that agree with it, empty where the rule names no class.
+    speedup_scope: "global" (share of the kernel's time) or "local" (of one unit only), or None.
+    speedup_pct: the largest estimate over the group's launches, percent of time saved.
+    launches: launches on which the rule said this.
+    """
+
+    rule: str
+    level: str
+    section: str
+    text: str
+    speedup_scope: str | None
+    speedup_pct: float | None
+    launches: int
+    classes: frozenset[str]
+
+
+def classes_meant(rule: str, text: str) -> frozenset[str]:
+    """Our classes that agree with a vendor verdict; empty where it names no class."""
+    if rule not in _SPEED_OF_LIGHT_RULES:
+        return frozenset()
+    for pattern, classes in _SPEED_OF_LIGHT:
+        if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
+            return classes
+    return frozenset()
+
+
+def verdicts_of_groups(
+    verdicts: pa.Table, of_row: Sequence[int], count: int
+) -> tuple[tuple[VendorVerdict, ...], ...]:
+    """The verdicts of each of ``count`` groups, one per rule and shape of text.
+
+    verdicts: a table of schema VERDICTS. of_row: group of each row of the kernel table, -1 none.
+    """
+    found: list[dict[tuple[str, str], VendorVerdict]] = [{} for _ in range(count)]
+    for entry in verdicts.to_pylist():
+        group = int(of_row[entry["row"]])
+        if group < 0:
+            continue
+        text = entry["text"] or ""
+        # The same advice with other numbers in it is the same verdict.
+        key = (entry["rule"], re.sub(r"[\d.,]+", "#", text))
+        before = found[group].get(key)
+        best = _larger(before.speedup_pct if before else None, entry["speedup_pct"])
+        found[group][key] = VendorVerdict(
+            rule=entry["rule"],
+            level=entry["level"] or "",
+            section=entry["section"] or "",
+            text=before.text if before else text,
+            speedup_scope=entry["speedup_scope"],
+            speedup_pct=best,
+            launches=(before.launches if before else 0) + 1,
+            classes=classes_meant(entry["rule"], text),
+        )
+    return tuple(tuple(one.values()) for one in found)
+
+
+def _larger(first: float | None, second: float | None) -> float | None:
+    known = [value for value in (first, second) if value is not None]
+    return max(known) if known else None
