@@ -1,0 +1,5 @@
+"""``python -m traceroof`` is the command ``traceroof``."""
+
+from traceroof.cli import main
+
+main()

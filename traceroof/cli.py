@@ -1,0 +1,354 @@
+"""The command line: arguments, one library call, one renderer.
+
+Payload goes to stdout, talk to stderr. Heavy imports happen inside the commands, so that
+``traceroof --help`` answers at once.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import traceroof
+from traceroof.errors import COULD_NOT, DONE, GATE_FAILED, TraceroofError
+
+if TYPE_CHECKING:
+    from traceroof.diagnosis import Diagnosis
+    from traceroof.parser import Progress
+    from traceroof.recording import Recording, Run
+
+app = typer.Typer(
+    name="traceroof",
+    help="Says which wall every GPU kernel hit, why, and what is worth trying.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+runs_app = typer.Typer(help="The runs in the store.", invoke_without_command=True)
+app.add_typer(runs_app, name="runs")
+
+
+class Format(StrEnum):
+    """How ``diagnose`` writes its result."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+    csv = "csv"
+
+
+class Gate(StrEnum):
+    """From which severity on ``diagnose --fail-on`` fails."""
+
+    high = "high"
+    medium = "medium"
+    low = "low"
+    info = "info"
+
+
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Profiler files or folders.", exists=False)
+]
+RunOrPaths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN|PATH...]",
+        help="A stored run (id, beginning of an id, or name; default: the newest) or files.",
+    ),
+]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", metavar="DIR", help="Store folder; default $TRACEROOF_STORE or .traceroof."
+    ),
+]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
+]
+DeviceName = Annotated[
+    str | None,
+    typer.Option("--device", metavar="NAME", help="The GPU, where the file does not name it."),
+]
+Jobs = Annotated[
+    int, typer.Option("--jobs", metavar="N", min=1, help="Processes that may read a large file.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed.")
+]
+
+
+@app.callback()
+def _traceroof(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"traceroof {traceroof.__version__}")
+        raise typer.Exit(DONE)
+
+
+@app.command()
+def ingest(
+    paths: Paths,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="What to call the run.")] = None,
+    device: DeviceName = None,
+    store: StoreFolder = None,
+    strict: Strict = False,
+    jobs: Jobs = 1,
+) -> None:
+    """Read profiler files into the store as one run."""
+    from traceroof.store import Store, digest_of
+    from traceroof.units import quantity
+
+    recording = _read(paths, device, strict, jobs)
+    kept = Store.open(store)
+    run = kept.add(
+        recording,
+        name=name or traceroof.run_name(paths),
+        digest=digest_of(paths),
+    )
+    from traceroof import table
+
+    kernels = recording.kernels
+    typer.echo(
+        f"run {run.id} {run.name}: {table.launches(kernels):,} kernel launches, "
+        f"{quantity(table.total_time_ns(kernels), 'ns')}, {recording.format}"
+    )
+    for source in recording.sources:
+        for note in source.notes:
+            typer.echo(f"note: {source.path}: {note}", err=True)
+    typer.echo("next: traceroof diagnose --top 5", err=True)
+
+
+@app.command()
+def diagnose(
+    what: RunOrPaths = None,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many kernels and findings to show.")
+    ] = None,
+    format: Annotated[
+        Format, typer.Option("--format", "-f", case_sensitive=False, help="How to write it.")
+    ] = Format.table,
+    output: Output = None,
+    fail_on: Annotated[
+        Gate | None,
+        typer.Option(metavar="SEVERITY", help="Exit 1 on a finding this severe or more."),
+    ] = None,
+    device: DeviceName = None,
+    store: StoreFolder = None,
+    strict: Strict = False,
+    jobs: Jobs = 1,
+) -> None:
+    """Say which wall each kernel hit, why, and what is worth trying."""
+    from traceroof import report
+    from traceroof.diagnosis import diagnose as diagnose_run
+
+    run = _run(what or [], store, device, strict, jobs)
+    diagnosis = diagnose_run(run, device=device)
+    written = report.write(_rendered(diagnosis, format, top, output), output)
+    if written:
+        typer.echo(f"wrote {written}", err=True)
+    if fail_on is not None and _fails(diagnosis, fail_on):
+        raise typer.Exit(GATE_FAILED)
+
+
+@app.command()
+def export(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A stored run, or a profiler file.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="kernels.parquet or kernels.csv")
+    ],
+    store: StoreFolder = None,
+) -> None:
+    """Write the kernel table of a run to a Parquet or CSV file."""
+    from traceroof.report.export import export_kernels
+
+    kernels = _run([run], store, None, False, 1).recording.kernels
+    export_kernels(kernels, output)
+    typer.echo(f"wrote {output}: {kernels.num_rows:,} rows", err=True)
+
+
+@runs_app.callback()
+def runs(context: typer.Context, store: StoreFolder = None) -> None:
+    """List the runs in the store, newest first."""
+    if context.invoked_subcommand:
+        return
+    from traceroof.report.tables import runs_table
+    from traceroof.store import Store
+
+    typer.echo(runs_table(Store.open(store, create=False).runs()), nl=False)
+
+
+@runs_app.command("show")
+def runs_show(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, beginning of an id, or name.")],
+    store: StoreFolder = None,
+) -> None:
+    """What a run was made from, and what its files did not say clearly."""
+    from traceroof.report.tables import run_card
+    from traceroof.store import Store
+
+    typer.echo(run_card(Store.open(store, create=False).get(run)), nl=False)
+
+
+@runs_app.command("remove")
+def runs_remove(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, beginning of an id, or name.")],
+    store: StoreFolder = None,
+) -> None:
+    """Remove a run from the store."""
+    from traceroof.store import Store
+
+    removed = Store.open(store, create=False).remove(run)
+    typer.echo(f"removed run {removed.id} {removed.name}", err=True)
+
+
+@app.command()
+def rules(
+    rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule's card.")] = None,
+) -> None:
+    """List the rules, or print the card of one."""
+    from traceroof.report.cards import rule_card, rules_table
+
+    typer.echo(rule_card(rule) if rule else rules_table(), nl=False)
+
+
+@app.command()
+def devices(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One GPU.")] = None,
+) -> None:
+    """List the GPUs of the device table, or print one with its source."""
+    from traceroof.report.cards import device_card, devices_table
+
+    typer.echo(device_card(name) if name else devices_table(), nl=False)
+
+
+@app.command()
+def formats() -> None:
+    """List the file formats that traceroof reads, and how to collect each."""
+    from traceroof.report.cards import formats_table
+
+    typer.echo(formats_table(), nl=False)
+
+
+def _run(
+    what: Sequence[str], store: Path | None, device: str | None, strict: bool, jobs: int
+) -> "Run":
+    """A stored run, or files read directly: a name that exists as a path is a path."""
+    from traceroof.recording import Run
+    from traceroof.store import Store
+
+    there = [Path(entry).exists() for entry in what]
+    if any(there) or len(what) > 1:
+        for entry, exists in zip(what, there, strict=True):
+            if not exists:
+                raise TraceroofError(f"{entry} does not exist")
+        recording = _read([Path(entry) for entry in what], device, strict, jobs)
+        return Run(recording=recording, name=traceroof.run_name(what))
+    try:
+        return Store.open(store, create=False).get(what[0] if what else None)
+    except TraceroofError:
+        if what and _looks_like_path(what[0]):
+            raise TraceroofError(f"{what[0]} does not exist") from None
+        raise
+
+
+def _looks_like_path(text: str) -> bool:
+    return "/" in text or "\\" in text or bool(Path(text).suffix)
+
+
+def _read(paths: Sequence[Path], device: str | None, strict: bool, jobs: int) -> "Recording":
+    from traceroof import reading
+    from traceroof.parser import Options
+    from traceroof.recording import on_device
+
+    with _progress() as progress:
+        recording = reading.read(paths, progress, Options(jobs=jobs))
+    severe = [note for note in recording.notes if note.severe]
+    if strict and severe:
+        raise TraceroofError(
+            f"--strict: {severe[0]}" + (f" and {len(severe) - 1} more notes" if severe[1:] else ""),
+            "without --strict the file is read and the notes are printed",
+        )
+    return on_device(recording, device) if device else recording
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    """Progress on a terminal, for work that takes longer than a second; silence elsewhere."""
+    from traceroof.parser import silent
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from traceroof.report.progress import bar
+
+    with bar() as update:
+        yield update
+
+
+def _rendered(diagnosis: "Diagnosis", format: Format, top: int | None, output: str | None) -> str:
+    if format is Format.json:
+        from traceroof.report import json
+
+        return json.render(diagnosis, top=top)
+    if format is Format.csv:
+        from traceroof.report import csv
+
+        return csv.render(diagnosis, top=top)
+    if format is Format.markdown:
+        from traceroof.report import markdown
+
+        return markdown.render(diagnosis, top=top or 10)
+    from traceroof.report import terminal
+
+    width, color = _terminal(output)
+    return terminal.render(diagnosis, top=top or 10, width=width, color=color)
+
+
+def _terminal(output: str | None) -> tuple[int, bool]:
+    """Width of the terminal (80 where there is none), and whether to colour."""
+    import os
+    import shutil
+
+    to_stdout = output is None or output == "-"
+    terminal = to_stdout and sys.stdout.isatty()
+    width = shutil.get_terminal_size((80, 24)).columns if to_stdout else 80
+    dumb = os.environ.get("TERM") == "dumb"
+    return min(width, 140), terminal and not dumb and not os.environ.get("NO_COLOR")
+
+
+def _fails(diagnosis: "Diagnosis", gate: Gate) -> bool:
+    from traceroof.rule import SEVERITIES
+
+    limit = SEVERITIES.index(gate.value)
+    return any(SEVERITIES.index(finding.severity) <= limit for finding in diagnosis.fired())
+
+
+def main() -> None:
+    """Run the command line: the one place where errors become an exit code."""
+    try:
+        app(standalone_mode=True)
+    except TraceroofError as error:
+        typer.echo(f"traceroof: {error.message}", err=True)
+        if error.hint:
+            typer.echo(f"  {error.hint}", err=True)
+        sys.exit(COULD_NOT)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough.
+        sys.stderr.close()
+        sys.exit(DONE)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"traceroof: {where}{error.strerror or error}", err=True)
+        sys.exit(COULD_NOT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Rich output as plain text: one console for every table that traceroof prints."""
+
+import io
+import shutil
+from collections.abc import Callable, Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+_NARROWEST = 60
+
+
+def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False) -> str:
+    """What ``draw`` prints, at most ``width`` columns wide (no less than 60), no trailing blanks.
+
+    Nothing in the text is taken for markup: kernel names are full of brackets.
+    """
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=max(width, _NARROWEST),
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    draw(console)
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def grid(
+    header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()
+) -> Table:
+    """A borderless table; the columns named in ``right`` are aligned right, the last may wrap."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for name in header:
+        last = name == header[-1]
+        table.add_column(
+            name,
+            justify="right" if name in right else "left",
+            no_wrap=not last,
+            overflow="fold" if last else "ellipsis",
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def terminal_width(default: int = 100) -> int:
+    """Columns of the terminal, or a default where output goes to a file."""
+    return shutil.get_terminal_size((default, 24)).columns

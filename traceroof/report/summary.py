@@ -1,0 +1,129 @@
+"""What every report says in words: the headline, the savings, what could not be judged."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from traceroof import collect
+from traceroof.classes import CLASSES
+from traceroof.diagnosis import Diagnosis, Finding, KernelGroup
+from traceroof.units import digits, quantity
+
+_TOOL_TIMES = {
+    "counter-tool": "times measured one kernel at a time by a counter tool",
+    "timeline": "times from a timeline",
+}
+
+
+def about(diagnosis: Diagnosis) -> str:
+    """The run, its devices and what kind of times it has, in one line."""
+    devices = ", ".join(dict.fromkeys(_devices(diagnosis))) or "GPU not named in the file"
+    return f"{diagnosis.run_name} · {devices} · {_TOOL_TIMES[diagnosis.time_basis]}"
+
+
+def _devices(diagnosis: Diagnosis) -> Iterable[str]:
+    for device in diagnosis.devices:
+        capability = device.info.compute_capability or device.info.gfx_target
+        if device.name:
+            yield device.name
+        elif capability:
+            yield f"a GPU of {'CC ' if capability[0].isdigit() else ''}{capability}"
+
+
+def total(diagnosis: Diagnosis) -> str:
+    """Time, launches, and what the findings could save together."""
+    totals = diagnosis.totals
+    launches = f"{totals.launches:,} launch{'es' if totals.launches != 1 else ''}"
+    groups = len(diagnosis.kernels)
+    text = (
+        f"{quantity(totals.kernel_time_ns, 'ns')} in {launches} "
+        f"of {groups:,} kernel{'s' if groups != 1 else ''}."
+    )
+    if totals.time_saved_bound_ns:
+        share = totals.time_saved_bound_ns / totals.kernel_time_ns * 100
+        text += (
+            f" The findings below save at most {quantity(totals.time_saved_bound_ns, 'ns')} "
+            f"({digits(share)} %), likely {quantity(totals.time_saved_likely_ns, 'ns')}"
+            f"{_overlap(diagnosis)}."
+        )
+    return text
+
+
+def _overlap(diagnosis: Diagnosis) -> str:
+    return " of kernel time; overlap unknown" if not diagnosis.timelines else " of kernel time"
+
+
+def savings(finding: Finding, kernel_time_ns: int) -> str:
+    """'at most 1.2 ms (12 %), likely 0.8 ms' or an empty text where nothing can be said."""
+    bound = finding.time_saved_bound_ns
+    if bound is None:
+        return ""
+    share = f" ({digits(bound / kernel_time_ns * 100)} %)" if kernel_time_ns else ""
+    text = f"saves at most {quantity(bound, 'ns')}{share}"
+    if finding.time_saved_likely_ns is not None:
+        text += f", likely {quantity(finding.time_saved_likely_ns, 'ns')}"
+    return text
+
+
+@dataclass(frozen=True)
+class NotJudged:
+    """Something that could not be judged, why, and the command that would change that."""
+
+    what: str
+    missing: tuple[str, ...]
+    command: str | None
+
+
+def not_judged(diagnosis: Diagnosis, most: int = 3) -> list[NotJudged]:
+    """What could not be judged, most kernel time first: first classes, then rules.
+
+    Rules that lack the same columns are one entry.
+    """
+    entries: list[NotJudged] = []
+    unclassed = [one for one in diagnosis.kernels if one.primary_class == "not-evaluable"]
+    if unclassed:
+        entries.append(_unclassed(diagnosis, unclassed))
+    seen = {entry.missing for entry in entries}
+    by_missing: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in diagnosis.not_evaluable():
+        if finding.scope == "kernel" and finding.missing not in seen:
+            by_missing.setdefault(finding.missing, []).append(finding)
+    groups = sorted(by_missing.items(), key=lambda item: -len(item[1]))
+    for missing, findings in groups[: most - len(entries)]:
+        rules = ", ".join(sorted({one.rule for one in findings})[:4])
+        more = len({one.rule for one in findings}) - 4
+        rules += f" and {more} more" if more > 0 else ""
+        entries.append(NotJudged(f"{rules} ({findings[0].subject})", missing, findings[0].command))
+    rest = groups[max(most - len(entries), 0) :] if len(entries) < most else groups[most:]
+    if len(groups) > most and rest:
+        count = sum(len(findings) for _, findings in groups[most:])
+        entries.append(NotJudged(f"{count} more rules", (), None))
+    return entries
+
+
+def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
+    time = sum(one.time_ns or 0 for one in unclassed)
+    share = time / diagnosis.totals.kernel_time_ns * 100 if diagnosis.totals.kernel_time_ns else 0
+    missing = tuple(dict.fromkeys(name for one in unclassed for name in one.missing))
+    amd = any(one.known and one.known.vendor != "nvidia" for one in diagnosis.devices)
+    names = [one.kernel for one in unclassed]
+    plural = "s" if len(unclassed) > 1 else ""
+    return NotJudged(
+        f"the class of {len(unclassed):,} kernel{plural} ({digits(share)} % of kernel time)",
+        missing,
+        collect.command(missing, names, amd=amd),
+    )
+
+
+def class_meaning(name: str) -> str:
+    """What a class says, for people."""
+    return CLASSES[name]
+
+
+def note_lines(diagnosis: Diagnosis) -> list[str]:
+    """The notes of the run and of every file, each said once."""
+    lines = dict.fromkeys(diagnosis.notes)
+    several = len(diagnosis.sources) > 1
+    for source in diagnosis.sources:
+        for note in source.notes:
+            lines[f"{source.path}: {note}" if several else str(note)] = None
+    return list(lines)

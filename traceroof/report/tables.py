@@ -1,0 +1,58 @@
+"""What the store holds, for reading."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+
+from traceroof import table
+from traceroof.recording import Run
+from traceroof.report.console import grid, terminal_width, to_text
+from traceroof.units import quantity
+
+if TYPE_CHECKING:
+    from traceroof.store import RunInfo
+
+
+def runs_table(runs: "Sequence[RunInfo]") -> str:
+    """Runs, a line each, newest first."""
+    if not runs:
+        return "The store is empty: `traceroof ingest PATH` adds a run.\n"
+    header = ("run", "when (UTC)", "launches", "time", "format", "name")
+    rows = [
+        (
+            run.id,
+            run.created[:16].replace("T", " "),
+            f"{run.launches:,}",
+            quantity(run.kernel_time_ns, "ns"),
+            run.format,
+            run.name,
+        )
+        for run in runs
+    ]
+    return to_text(
+        lambda console: console.print(grid(header, rows, right=("launches", "time"))),
+        width=terminal_width(),
+    )
+
+
+def run_card(run: Run) -> str:
+    """One run: its files with their notes, its devices, and which columns are known."""
+    recording = run.recording
+
+    def draw(console: Console) -> None:
+        console.print(f"run {run.id} {run.name}")
+        console.print(f"  {recording.format}, {recording.time_basis} times, {run.created or ''}")
+        time = quantity(table.total_time_ns(recording.kernels), "ns")
+        console.print(f"  {table.launches(recording.kernels):,} kernel launches, {time}")
+        for device in recording.devices:
+            console.print(f"  GPU: {device.name or device.compute_capability or 'not named'}")
+        for source in recording.sources:
+            console.print(f"  {source.path}: {source.format}, {source.launches:,} launches")
+            for note in source.notes:
+                console.print(Padding(str(note), (0, 0, 0, 4)))
+        known = ", ".join(table.known_columns(recording.kernels))
+        console.print(Padding(f"known columns: {known}", (0, 0, 0, 2)))
+
+    return to_text(draw, width=min(terminal_width(), 100))

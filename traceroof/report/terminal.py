@@ -1,0 +1,195 @@
+"""A diagnosis for a terminal: one screen, legible at 80 columns."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from traceroof.diagnosis import Diagnosis, Finding, KernelGroup
+from traceroof.names import short_names
+from traceroof.report import summary
+from traceroof.report.console import to_text
+from traceroof.units import digits, quantity
+
+_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
+_CATEGORIES = 6
+_NOTES = 5
+
+
+def render(
+    diagnosis: Diagnosis, *, top: int | None = 10, width: int = 80, color: bool = False
+) -> str:
+    """The diagnosis as text of at most ``width`` columns (no less than 60).
+
+    top: how many kernels and findings are shown; None shows all.
+    """
+    shown = diagnosis.kernels[:top]
+    findings = diagnosis.fired()[:top]
+    named = {one.kernel for one in shown} | {
+        one.subject for one in findings if one.scope == "kernel"
+    }
+    names = short_names(sorted(named), max(width - 52, 24))
+    long_names = short_names(sorted(named), width - 6)
+
+    def draw(console: Console) -> None:
+        console.print(Text(summary.about(diagnosis), style="bold"))
+        console.print(summary.total(diagnosis))
+        _categories(console, diagnosis)
+        _kernels(console, diagnosis, shown, names)
+        _findings(console, diagnosis, findings, long_names)
+        _vendor(console, shown, names)
+        _not_judged(console, diagnosis)
+        _notes(console, diagnosis)
+
+    return to_text(draw, width=width, color=color)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold underline"))
+
+
+def _categories(console: Console, diagnosis: Diagnosis) -> None:
+    _heading(console, "Time by category")
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    for justify in ("left", "right", "right", "left", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    listed = diagnosis.categories[:_CATEGORIES]
+    for one in listed:
+        table.add_row(
+            one.category,
+            quantity(one.time_ns, "ns"),
+            _percent(one.share),
+            "█" * round((one.share or 0) * 20),
+            f"{one.launches:,} launch{'es' if one.launches != 1 else ''}",
+        )
+    rest = diagnosis.categories[_CATEGORIES:]
+    if rest:
+        table.add_row(
+            f"{len(rest)} others",
+            quantity(sum(one.time_ns for one in rest), "ns"),
+            _percent(sum(one.share or 0 for one in rest)),
+            "",
+            f"{sum(one.launches for one in rest):,} launches",
+        )
+    console.print(table)
+
+
+def _kernels(
+    console: Console,
+    diagnosis: Diagnosis,
+    shown: tuple[KernelGroup, ...],
+    names: Mapping[str, str],
+) -> None:
+    more = len(diagnosis.kernels) - len(shown)
+    _heading(
+        console,
+        f"Kernels by time{f' ({len(shown)} of {len(diagnosis.kernels):,})' if more else ''}",
+    )
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("kernel", no_wrap=True, overflow="ellipsis")
+    table.add_column("class", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("calls", justify="right", no_wrap=True)
+    for number, kernel in enumerate(shown, start=1):
+        table.add_row(
+            str(number),
+            names[kernel.kernel],
+            kernel.primary_class,
+            quantity(kernel.time_ns, "ns"),
+            _percent(kernel.share),
+            f"{kernel.launches:,}",
+        )
+    console.print(table)
+
+
+def _findings(
+    console: Console,
+    diagnosis: Diagnosis,
+    findings: tuple[Finding, ...],
+    names: Mapping[str, str],
+) -> None:
+    fired = len(diagnosis.fired())
+    shown = f" ({len(findings)} of {fired})" if fired > len(findings) else ""
+    _heading(console, f"Worth trying, most time saved first{shown}")
+    if not findings:
+        console.print("  nothing: no rule fired on what this file shows")
+    for number, finding in enumerate(findings, start=1):
+        head = Text(f"{number:2} ")
+        head.append(f"{finding.severity} ", style=_STYLES[finding.severity])
+        head.append(finding.title, style="bold")
+        gain = summary.savings(finding, diagnosis.totals.kernel_time_ns)
+        if gain:
+            head.append(f": {gain}")
+        console.print(head)
+        where = (
+            f"#{finding.subject_index + 1} {names[finding.subject]}"
+            if finding.scope == "kernel" and finding.subject_index is not None
+            else finding.subject
+        )
+        _indented(console, where, style="cyan")
+        _indented(console, f"Because {finding.because}.")
+        _indented(console, f"Try: {finding.fix}")
+
+
+def _indented(console: Console, text: str, style: str = "") -> None:
+    console.print(Padding(Text(text, style=style), (0, 0, 0, 3)))
+
+
+def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[str, str]) -> None:
+    apart = [(number, one) for number, one in enumerate(shown, 1) if one.disagreements]
+    if not apart:
+        return
+    _heading(console, "The vendor says otherwise")
+    for number, kernel in apart[:3]:
+        verdict = kernel.disagreements[0]
+        inputs = ", ".join(
+            f"{label} {quantity(kernel.metrics[name], '%')}"
+            for label, name in (
+                ("compute", "compute_pct"),
+                ("memory", "memory_pct"),
+                ("DRAM", "dram_pct"),
+            )
+            if name in kernel.metrics
+        )
+        console.print(
+            f" #{number} {names[kernel.kernel]}: we say {kernel.primary_class} ({inputs})"
+        )
+        _indented(console, f"{verdict.rule}: {_cut(verdict.text, 200)}")
+
+
+def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
+    entries = summary.not_judged(diagnosis)
+    if not entries:
+        return
+    _heading(console, "Not judged")
+    for entry in entries:
+        lacks = f": missing {_cut(', '.join(entry.missing), 120)}" if entry.missing else ""
+        _indented(console, f"{entry.what}{lacks}")
+    commands = [entry.command for entry in entries if entry.command]
+    if commands:
+        _indented(console, f"collect it: {commands[0]}", style="green")
+
+
+def _notes(console: Console, diagnosis: Diagnosis) -> None:
+    lines = summary.note_lines(diagnosis)
+    if not lines:
+        return
+    _heading(console, "Notes")
+    for line in lines[:_NOTES]:
+        _indented(console, line)
+    if len(lines) > _NOTES:
+        _indented(console, f"and {len(lines) - _NOTES} more (--format json lists all)")
+
+
+def _percent(share: float | None) -> str:
+    return "unknown" if share is None else f"{digits(round(share * 100, 1))} %"
+
+
+def _cut(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1].rsplit(" ", 1)[0] + " …"
