@@ -2,7 +2,17 @@
 
 import numpy as np
 
+from traceroof.facts import Facts, Mask
 from traceroof.rule import Rule
+from traceroof.rules._kernels import computes, of_class
+
+
+def _at_wall(k: Facts) -> Mask:
+    # A rate held against a peak reaches less than a counter of busy cycles does: the class,
+    # which knows the calibrated ceilings, decides there.
+    rate = (k.dram_basis == "nominal peak") | (k.dram_basis == "report peak")
+    return (k.dram_pct > 80) & ~rate | of_class(k, "dram-bound")
+
 
 RULES = (
     Rule(
@@ -13,11 +23,23 @@ RULES = (
             "The kernel moves bytes as fast as device memory can. The arithmetic units wait for "
             "data; making them faster, or giving them more warps, changes nothing."
         ),
-        condition="DRAM use above 80 % of peak",
+        condition=(
+            "DRAM use above 80 % of the peak of elapsed cycles, or measured bytes over time at "
+            "0.9 of the attainable bandwidth or more"
+        ),
         needs=("dram_pct",),
-        uses=("compute_pct", "dram_bytes_per_s", "intensity", "l2_hit_pct"),
-        when=lambda k: k.dram_pct > 80,
-        because="device memory runs at {dram_pct} of its peak ({dram_bytes_per_s})",
+        uses=(
+            "primary_class",
+            "dram_basis",
+            "dram_bytes_per_s",
+            "dram_peak_bytes_per_s",
+            "intensity",
+            "compute_pct",
+            "l2_hit_pct",
+        ),
+        applies=computes,
+        when=_at_wall,
+        because="device memory runs at {dram_pct} of its peak",
         fix=(
             "Move fewer bytes: fuse it with its neighbours, use a smaller element type, drop "
             "copies and padding, reuse data in cache. Do not tune arithmetic or occupancy."
@@ -32,13 +54,28 @@ RULES = (
         grade="observed",
         layer="operator",
         severity="info",
-        suppresses=("stall-*", "occ-*", "issue-slots-idle", "l2-reuse-low"),
+        suppresses=(
+            "stall-*",
+            "occ-limited-*",
+            "occ-achieved-gap",
+            "issue-slots-idle",
+            "l2-reuse-low",
+        ),
         thresholds={"dram_pct": "> 80"},
         references=(
             "Nsight Compute SpeedOfLight rule: 80 % of peak counts as high throughput",
             "Williams, Waterman, Patterson: Roofline, CACM 2009",
         ),
-        fires=({"dram_pct": 85.0, "compute_pct": 20.0}, {"dram_pct": 80.1}),
-        silent=({"dram_pct": 80.0, "compute_pct": 20.0}, {"dram_pct": 40.0, "compute_pct": 90.0}),
+        fires=(
+            {"dram_pct": 85.0, "compute_pct": 20.0},
+            {"dram_pct": 80.1},
+            {"dram_pct": 77.0, "dram_basis": "nominal peak", "primary_class": "dram-bound"},
+        ),
+        silent=(
+            {"dram_pct": 80.0, "compute_pct": 20.0},
+            {"dram_pct": 40.0, "compute_pct": 90.0},
+            {"dram_pct": 82.0, "dram_basis": "nominal peak", "primary_class": "memory-leaning"},
+            {"dram_pct": 85.0, "primary_class": "communication"},
+        ),
     ),
 )

@@ -23,7 +23,10 @@ from traceroof.parser import Options
 TEXT = b"\n".join(b"%d,%x" % (i, hash((i, i))) for i in range(40_000))
 
 
-def read(path: Path, options: Options = Options()) -> tuple[bytes, list[str]]:
+DEFAULTS = Options()
+
+
+def read(path: Path, options: Options = DEFAULTS) -> tuple[bytes, list[str]]:
     with inflate.open_inflated(path, options) as stream:
         data = stream.read()
         return data, [note.text for note in stream.notes]
@@ -50,6 +53,13 @@ def zipped(*members: tuple[str, bytes]) -> bytes:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members:
             archive.writestr(name, content)
+    return out.getvalue()
+
+
+def bzipped(name: str, content: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr(name, content)
     return out.getvalue()
 
 
@@ -115,22 +125,26 @@ def test_gzip_cut_at_any_byte_gives_what_comes_before(file: Callable[[bytes], Pa
     text = TEXT[:3000]
     first = gzip.compress(text[:1500])
     packed = first + gzip.compress(text[1500:])
-    longest = 0
-    for cut in range(1, len(packed)):
+    longest, refused = 0, list[str]()
+    for cut in range(3, len(packed)):
+        path = file(packed[:cut])
         try:
-            data, notes = read(file(packed[:cut]))
+            data, notes = read(path)
         except TraceroofError as error:
-            assert "nothing of it can be unpacked" in error.message
+            refused.append(error.message)
             assert longest == 0
             continue
-        except AssertionError:
-            raise
         assert text.startswith(data)
         assert len(data) >= longest
         longest = len(data)
-        if len(first) + 3 <= cut or 3 <= cut < len(first):
+        if cut == len(first):
+            assert notes == []
+        elif cut in (len(first) + 1, len(first) + 2):
+            assert notes == ["bytes that follow the end of the gzip data ignored"]
+        else:
             assert notes == ["gzip data cut short: only what comes before the cut was read"]
     assert longest == len(text)
+    assert all(message.endswith("cut short: nothing of it can be unpacked") for message in refused)
 
 
 def test_two_magic_bytes_are_not_gzip(file: Callable[[bytes], Path]) -> None:
@@ -173,6 +187,7 @@ REFUSED = {
         r"8 files \(0, 1, 2, 3, 4 and 3 more\)",
     ),
     "none in a zip": (zipped(), "without a file"),
+    "a zip packed with bzip2": (bzipped("a", TEXT), "compression method is number 12"),
     "a cut zip": (zipped(("a", TEXT))[:-30], "cut short or damaged"),
     "several in a tar": (tarred(("a", TEXT), ("b", b"2")), r"archive of 2 files \(a, b\)"),
     "none in a tar.gz": (gzip.compress(tarred(("._a", b"1"))), "without a file"),
@@ -253,20 +268,19 @@ def test_the_size_limit_is_on_the_output(packed: bytes, file: Callable[[bytes], 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    parts=st.lists(st.binary(max_size=200_000), min_size=1, max_size=4),
-    levels=st.lists(st.integers(0, 9), min_size=4, max_size=4),
+    parts=st.lists(st.binary(max_size=200_000), max_size=4),
+    levels=st.lists(st.integers(0, 9), min_size=5, max_size=5),
     size=st.integers(1, 300_000),
 )
 def test_any_members_in_any_read_size(
     parts: list[bytes], levels: list[int], size: int, tmp_path: Path
 ) -> None:
     path = tmp_path / "any.gz"
+    parts = [b"{", *parts]  # a start that is no magic of another packing
     path.write_bytes(
         b"".join(gzip.compress(p, level) for p, level in zip(parts, levels, strict=False))
     )
     whole = b"".join(parts)
-    if whole[:3] == b"\x1f\x8b\x08":
-        return
     with inflate.open_inflated(path, Options()) as stream:
         out = b"".join(iter(lambda: stream.read(size), b""))
     assert out == whole
@@ -299,7 +313,6 @@ def test_any_mutation_ends_in_bytes_or_a_clear_error(
                     content[at:at] = random_.randbytes(random_.randrange(1, 50))
         try:
             data, _notes = read(file(bytes(content)))
-        except TraceroofError as error:
-            assert str(error).count("\n") == 0
-        else:
-            assert isinstance(data, bytes)
+        except TraceroofError:
+            continue
+        assert isinstance(data, bytes)

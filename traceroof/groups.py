@@ -37,6 +37,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("mad_ns", _REAL, "ns", "median absolute deviation of a launch's time", ""),
         ("blocks", _REAL, "block", "thread blocks of the grid", ""),
         ("threads_per_block", _REAL, "thread", "threads of a block", ""),
+        ("waves", _REAL, "", "blocks over those that fit at once: the report's, else by limits or SMs", ""),
         ("warp_size", _REAL, "thread", "threads of a warp (wavefront)", ""),
         ("compute_pct", _REAL, "%", "compute use: SM throughput, else busiest pipe or FLOP rate", ""),
         ("memory_pct", _REAL, "%", "memory use: memory throughput, else the busiest level known", ""),
@@ -44,6 +45,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("dram_basis", _TEXT, "", "what dram_pct is measured against", ""),
         ("compute_basis", _TEXT, "", "what compute_pct is measured against", ""),
         ("busiest_pct", _REAL, "%", "the larger of compute_pct and memory_pct", ""),
+        ("tensor_pct", _REAL, "%", "tensor-core use: their pipe, else operations over time and peak", ""),
         ("top_pipe", _TEXT, "", "the busiest instruction pipe", ""),
         ("top_pipe_pct", _REAL, "%", "use of the busiest instruction pipe", "row"),
         ("second_pipe_pct", _REAL, "%", "use of the second busiest instruction pipe", "row"),
@@ -53,10 +55,12 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("flops_per_s", _REAL, "FLOP/s", "measured operations over time", ""),
         ("flop_dtype", _TEXT, "", "precision of most of the operations", ""),
         ("flop_peak_per_s", _REAL, "FLOP/s", "peak of that precision: the report's, else the device's", ""),
+        ("flop_pct", _REAL, "%", "operations over time and peak, of the precision nearest its peak", ""),
         ("intensity", _REAL, "FLOP/byte", "operations per DRAM byte, measured", ""),
         ("compute_capability", _REAL, "", "NVIDIA compute capability", ""),
         ("tf32_speedup", _REAL, "", "device peak of TF32 over FP32", ""),
         ("fp64_ratio", _REAL, "", "device peak of FP64 over FP32", ""),
+        ("narrower_speedup", _REAL, "", "device peak of the next narrower tensor type over tensor_dtype's", ""),
     )
 )  # fmt: skip
 
@@ -125,7 +129,9 @@ def group(
     total = float(np.nansum(columns["time_ns"])) if count else 0.0
     columns["share_pct"] = columns["time_ns"] / total * 100 if total else np.full(count, np.nan)
     columns["rank_by_time"] = np.arange(1, count + 1, dtype=np.float64)
-    columns["median_ns"], columns["mad_ns"] = _median_and_deviation(codes, duration, count)
+    columns["median_ns"] = _median(codes, duration, launches, count)
+    deviation = np.abs(duration - columns["median_ns"][codes])
+    columns["mad_ns"] = _median(codes, deviation, launches, count)
 
     full_names = tuple(str(name) for name in part["kernel_name"].take(pa.array(first)).to_pylist())
     _derive(columns, count, _device_of_group(columns, count, devices or {}))
@@ -169,7 +175,8 @@ def _averages(
     launches: Reals,
     weight: Reals,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Per group: text as first seen, per-launch quantities by launch, the rest by time."""
+    """Per group: text as first seen, numbers that name something where they are the same on every
+    launch, per-launch quantities by launch, the rest by time."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for entry in COLUMNS:
         values = part[entry.name]
@@ -177,6 +184,8 @@ def _averages(
             continue
         if entry.type == _TEXT:
             columns[entry.name] = _first_known(values, codes, count)
+        elif entry.group == "identity":
+            columns[entry.name] = _same(_reals(part, entry.name), codes, count)
         else:
             by_launch = entry.unit in _PER_LAUNCH_UNITS
             columns[entry.name] = _weighted_mean(
@@ -192,6 +201,16 @@ def _first_known(
     groups, position = np.unique(codes[known], return_index=True)
     result = np.full(count, None, dtype=object)
     result[groups] = values.take(pa.array(known[position])).to_numpy(zero_copy_only=False)
+    return result
+
+
+def _same(values: Reals, codes: npt.NDArray[np.int64], count: int) -> Reals:
+    """The one value that a group's launches share (grid, device); unknown where they differ."""
+    known = np.flatnonzero(~np.isnan(values))
+    groups, position = np.unique(codes[known], return_index=True)
+    result = np.full(count, np.nan)
+    result[groups] = values[known[position]]
+    result[codes[known][values[known] != result[codes[known]]]] = np.nan
     return result
 
 
@@ -213,19 +232,24 @@ def _weighted_mean(
     return result
 
 
-def _median_and_deviation(
-    codes: npt.NDArray[np.int64], duration: Reals, count: int
-) -> tuple[Reals, Reals]:
+def _median(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count: int) -> Reals:
+    """Median over the launches of each group; a row of a summary counts once per launch."""
     import pandas as pd
 
-    median = np.full(count, np.nan)
-    deviation = np.full(count, np.nan)
-    if len(codes):
-        found = pd.Series(duration).groupby(codes).median()
-        median[found.index.to_numpy()] = found.to_numpy()
-        spread = pd.Series(np.abs(duration - median[codes])).groupby(codes).median()
-        deviation[spread.index.to_numpy()] = spread.to_numpy()
-    return median, deviation
+    result = np.full(count, np.nan)
+    if (launches == 1).all():
+        found = pd.Series(values).groupby(codes).median()
+        result[found.index.to_numpy()] = found.to_numpy()
+        return result
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.lexsort((values[known], codes[known]))]
+    reached = np.cumsum(launches[order])
+    total = np.bincount(codes[order], weights=launches[order], minlength=count)
+    some = total > 0
+    half = (np.cumsum(total) - total / 2)[some]
+    middle = [values[order][np.searchsorted(reached, half, side)] for side in ("left", "right")]
+    result[some] = (middle[0] + middle[1]) / 2
+    return result
 
 
 def _device_of_group(
@@ -247,6 +271,7 @@ def _device_facts(device: Device) -> Mapping[str, float]:
         "dram_peak": device.dram_bandwidth_bytes_per_s or np.nan,
         "tf32_speedup": peak["tf32"] / fp32 if fp32 and "tf32" in peak else np.nan,
         "fp64_ratio": peak["fp64"] / fp32 if fp32 and "fp64" in peak else np.nan,
+        "sm_count": float(device.sm_count or "nan"),
         **{f"peak_{dtype}": value for dtype, value in peak.items()},
     }
 
@@ -272,6 +297,8 @@ def _derive(
         for name in ("warp_size", "compute_capability", "tf32_speedup", "fp64_ratio"):
             columns[name] = of_device(name)
         columns["warp_size"] = _first_finite(columns["warp_size"], np.full(count, 32.0))
+        columns["sm_count"] = _first_finite(get("sm_count"), of_device("sm_count"))
+        columns["waves"] = _waves(columns["blocks"], columns["sm_count"], get)
 
         seconds = get("duration_ns") / 1e9
         read_and_written = get("dram_read_bytes") + get("dram_write_bytes")
@@ -287,30 +314,69 @@ def _derive(
         _derive_utilisation(columns, count, get)
 
 
+def _waves(blocks: Reals, sm_count: Reals, get: Any) -> Reals:
+    limits = np.stack([get(f"occupancy_limit_{limit}") for limit in _BLOCK_LIMITS])
+    resident = np.fmin.reduce(np.where(limits > 0, limits, np.nan), axis=0)
+    # Fewer blocks than multiprocessors: at most this share of a wave, whatever the limits are.
+    part = np.where(blocks < sm_count, blocks / sm_count, np.nan)
+    return _first_finite(get("waves_per_sm"), blocks / (sm_count * resident), part)
+
+
+_BLOCK_LIMITS = ("blocks", "registers", "shared_memory", "warps", "barriers")
+
+_FLOP_UNITS = ("fp64", "fp32", "fp16", "tensor")
+
+# What a tensor kernel could be cast to, best first; a device has the first that its row names.
+_NARROWER = {
+    "tf32": ("bf16", "fp16"),
+    "bf16": ("fp8", "int8"),
+    "fp16": ("fp8", "int8"),
+    "fp8": ("fp4",),
+    "int8": ("fp4",),
+}
+
+
 def _derive_flops(
     columns: dict[str, npt.NDArray[Any]], count: int, seconds: Reals, get: Any, of_device: Any
 ) -> None:
-    work = np.stack([get(f"flop_{unit}") for unit in ("fp64", "fp32", "fp16", "tensor")])
+    work = np.stack([get(f"flop_{unit}") for unit in _FLOP_UNITS])
     known = ~np.isnan(work)
     columns["flops"] = np.where(known.any(axis=0), np.nansum(work, axis=0), np.nan)
     columns["flops_per_s"] = columns["flops"] / seconds
-    most = np.argmax(np.where(known, work, -1.0), axis=0)
+
     tensor_dtype = columns.get("tensor_dtype", np.full(count, None, dtype=object))
-    dtype = np.full(count, None, dtype=object)
-    peak = np.full(count, np.nan)
-    for index, unit in enumerate(("fp64", "fp32", "fp16", "tensor")):
-        here = (most == index) & (columns["flops"] > 0)
-        dtype[here] = unit if unit != "tensor" else tensor_dtype[here]
-        peak[here] = get(f"peak_{unit}_flops_per_s")[here]
-        if unit != "tensor":
-            # The device table's fp16 is the tensor rate: no peak for plain half arithmetic.
-            nominal = of_device(f"peak_{unit}") if unit != "fp16" else np.full(count, np.nan)
-            peak[here] = _first_finite(peak[here], nominal[here])
-    for name in {value for value in dtype if value}:
-        here = (dtype == name) & (most == 3)
-        peak[here] = _first_finite(peak[here], of_device(f"peak_{name}")[here])
+    tensor = np.array([_tensor_row(one) for one in tensor_dtype], dtype=object)
+    # The device table's fp16 is the tensor rate: no peak for plain half arithmetic.
+    none = np.full(count, np.nan)
+    nominal = [of_device("peak_fp64"), of_device("peak_fp32"), none, none.copy()]
+    columns["narrower_speedup"] = none.copy()
+    for name in {value for value in tensor if value}:
+        here = tensor == name
+        nominal[3][here] = of_device(f"peak_{name}")[here]
+        narrower = _first_finite(none, *(of_device(f"peak_{to}") for to in _NARROWER.get(name, ())))
+        columns["narrower_speedup"][here] = (narrower / nominal[3])[here]
+    reported = [get(f"peak_{unit}_flops_per_s") for unit in _FLOP_UNITS]
+    peaks = np.stack([_first_finite(*pair) for pair in zip(reported, nominal, strict=True)])
+
+    use = work / seconds / peaks * 100
+    columns["flop_pct"] = np.fmax.reduce(use, axis=0)
+    columns["tensor_pct"] = _first_finite(get("pipe_tensor_pct"), use[3])
+    most = np.argmax(np.where(known, work, -1.0), axis=0)
+    some = columns["flops"] > 0
+    names_of_units = np.array([*_FLOP_UNITS[:3], None], dtype=object)
+    dtype: npt.NDArray[Any] = names_of_units[most]
+    dtype[most == 3] = tensor_dtype[most == 3]
+    dtype[~some] = None
     columns["flop_dtype"] = dtype
-    columns["flop_peak_per_s"] = peak
+    columns["flop_peak_per_s"] = np.where(some, peaks[most, np.arange(count)], np.nan)
+
+
+def _tensor_row(dtype: Any) -> str | None:
+    """Key of the device table for the element type of tensor operations: fp8_e4m3 is fp8."""
+    if not isinstance(dtype, str):
+        return None
+    name = dtype.split("_")[0]
+    return "fp64_tensor" if name == "fp64" else name
 
 
 def _derive_utilisation(columns: dict[str, npt.NDArray[Any]], count: int, get: Any) -> None:
@@ -332,7 +398,7 @@ def _derive_utilisation(columns: dict[str, npt.NDArray[Any]], count: int, get: A
         ("report peak", np.where(np.isnan(get("peak_dram_bytes_per_s")), np.nan, rate)),
         ("nominal peak", rate),
     )
-    flop_rate = columns["flops_per_s"] / columns["flop_peak_per_s"] * 100
+    flop_rate = columns["flop_pct"]
     busiest_pipe = np.fmax(get("sm_busy_pct"), columns["top_pipe_pct"])
     columns["compute_pct"] = _first_finite(get("sm_throughput_pct"), busiest_pipe, flop_rate)
     columns["compute_basis"] = _basis(

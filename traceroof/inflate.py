@@ -6,6 +6,7 @@ a gzip bomb are dealt with once. Nothing is written to disk.
 
 import io
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -32,6 +33,18 @@ _FOREIGN = (
     (b"BZh", "bzip2", "bzip2 -dk"),
     (b"\x04\x22\x4d\x18", "lz4", "lz4 -d"),
     (b"7z\xbc\xaf\x27\x1c", "7-Zip", "7z x"),
+)
+
+# What Python's archive modules raise over damaged archives, as found by mutating some.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OSError,
+    OverflowError,
+    ValueError,
 )
 
 # One step of reading compressed bytes. Damaged gzip costs at most the step it lies in.
@@ -271,6 +284,7 @@ class _Member(io.RawIOBase):
         self._source = source
         self._watch = watch
         self._produced = 0
+        self._broken = False
 
     def readable(self) -> bool:
         return True
@@ -278,8 +292,9 @@ class _Member(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         try:
-            data = self._source.read(len(view))
-        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError):
+            data = b"" if self._broken else self._source.read(len(view))
+        except _DAMAGED:
+            self._broken = True
             self._watch.notes.append(Note("damaged archive: nothing after the damage was read"))
             return 0
         view[: len(data)] = data
@@ -296,9 +311,12 @@ def _zip_member(watch: _Watch) -> Inflated | None:
         return None
     try:
         archive = zipfile.ZipFile(watch.file)
-        name = _only([entry.filename for entry in archive.infolist() if not entry.is_dir()], watch)
-        member = archive.open(name)
-    except zipfile.BadZipFile:
+        entries = {e.filename: e for e in archive.infolist() if not e.is_dir()}
+        entry = entries[_only(list(entries), watch)]
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise NotImplementedError(f"its compression method is number {entry.compress_type}")
+        member = archive.open(entry)
+    except _DAMAGED:
         raise TraceroofError(
             f"{watch.path} is a zip archive that is cut short or damaged", "fetch it again"
         ) from None
@@ -315,10 +333,11 @@ class _TarMember(_Member):
 
     def __init__(self, stream: Inflated, watch: _Watch) -> None:
         # "r|": forwards only, so that a packed archive is unpacked once.
-        self._archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115
+        archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115
+        self._entries = iter(archive)
         self._names: list[str] = []
         entry = self._next_file()
-        member = self._archive.extractfile(entry) if entry else None
+        member = archive.extractfile(entry) if entry else None
         if member is None:
             raise TraceroofError(f"{watch.path} is an archive without a file in it")
         super().__init__(member, watch)
@@ -329,13 +348,13 @@ class _TarMember(_Member):
             try:
                 while self._next_file():
                     pass
-            except tarfile.TarError:
+            except _DAMAGED:
                 self._watch.notes.append(Note("the tar archive is cut short or damaged"))
             _only(self._names, self._watch)
         return count
 
     def _next_file(self) -> tarfile.TarInfo | None:
-        for entry in self._archive:
+        for entry in self._entries:
             if entry.isfile() and _is_real(entry.name):
                 self._names.append(entry.name)
                 return entry
@@ -345,7 +364,7 @@ class _TarMember(_Member):
 def _open_tar(stream: Inflated, watch: _Watch) -> io.RawIOBase:
     try:
         return _TarMember(stream, watch)
-    except tarfile.TarError:
+    except _DAMAGED:
         raise TraceroofError(
             f"{watch.path} is a tar archive that is cut short or damaged", "fetch it again"
         ) from None

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from traceroof.units import one_line
+
 # One kernel has several spellings: c++filt writes "(anonymous namespace)" and "> >", CUDA tools
 # "<unnamed>" and "(int)4"; Nsight Compute 2025 drops namespaces and leaves "unnamed>::".
 _SPELLINGS = (
@@ -18,6 +20,7 @@ _ELLIPSIS = "…"
 @lru_cache(maxsize=65536)
 def key(name: str) -> str:
     """One spelling for all spellings of a kernel name, template arguments kept."""
+    name = one_line(name)
     for pattern, replacement in _SPELLINGS:
         name = pattern.sub(replacement, name)
     return name.strip()

@@ -45,6 +45,20 @@ def digits(value: float) -> str:
     return f"{value:.3g}"
 
 
+def percent(share: float | None) -> str:
+    """A share (0-1) in percent with one decimal: shares are compared, so they line up."""
+    if share is None:
+        return "unknown"
+    if 0 < share < 0.0005:
+        return "<0.1 %"
+    return f"{share * 100:.1f} %"
+
+
+def one_line(text: str) -> str:
+    """Text from a file without control characters: no escape sequence reaches a terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
 class Sentence(Formatter):
     """Fills ``{column}`` with the value and its unit, ``{column:.0f}`` with the plain number."""
 

@@ -5,6 +5,7 @@ import io
 from typing import Any
 
 from traceroof.diagnosis import Diagnosis
+from traceroof.units import one_line
 
 # Spreadsheets run cells that begin so as formulas; a leading apostrophe makes them text.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -49,9 +50,10 @@ def cell(value: Any) -> Any:
     """A cell's value: text that a spreadsheet would run as a formula is made harmless."""
     if value is None:
         return ""
-    if isinstance(value, str) and value.startswith(_FORMULA_STARTS):
-        return "'" + value
-    return value
+    if not isinstance(value, str):
+        return value
+    text = one_line(value)
+    return "'" + text if value.startswith(_FORMULA_STARTS) else text
 
 
 def _shape(shape: tuple[int, int, int] | None) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from traceroof.diagnosis import Diagnosis, Finding
 from traceroof.names import short_names
 from traceroof.report import summary
-from traceroof.units import digits, quantity
+from traceroof.units import percent, quantity
 
 _NAME_WIDTH = 60
 
@@ -26,7 +26,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10) -> str:
             (
                 one.category,
                 quantity(one.time_ns, "ns"),
-                _percent(one.share),
+                percent(one.share),
                 f"{one.launches:,}",
             )
             for one in diagnosis.categories
@@ -37,7 +37,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10) -> str:
     for number, one in enumerate(kernels, 1):
         lines.append(
             f"| {number} | {code(names[one.kernel])} | {one.category} | {one.primary_class} "
-            f"| {quantity(one.time_ns, 'ns')} | {_percent(one.share)} | {one.launches:,} |"
+            f"| {quantity(one.time_ns, 'ns')} | {percent(one.share)} | {one.launches:,} |"
         )
     if len(diagnosis.kernels) > len(kernels):
         lines.append(f"\n{len(diagnosis.kernels) - len(kernels):,} more kernels not shown.")
@@ -103,7 +103,3 @@ def code(value: str) -> str:
     fence = "`" * (max((len(run) for run in re.findall(r"`+", value)), default=0) + 1)
     pad = " " if value.startswith("`") or value.endswith("`") else ""
     return f"{fence}{pad}{value}{pad}{fence}"
-
-
-def _percent(share: float | None) -> str:
-    return "unknown" if share is None else f"{digits(round(share * 100, 1))} %"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from traceroof import collect
 from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis, Finding, KernelGroup
-from traceroof.units import digits, quantity
+from traceroof.units import one_line, percent, quantity
 
 _TOOL_TIMES = {
     "counter-tool": "times measured one kernel at a time by a counter tool",
@@ -17,7 +17,7 @@ _TOOL_TIMES = {
 def about(diagnosis: Diagnosis) -> str:
     """The run, its devices and what kind of times it has, in one line."""
     devices = ", ".join(dict.fromkeys(_devices(diagnosis))) or "GPU not named in the file"
-    return f"{diagnosis.run_name} · {devices} · {_TOOL_TIMES[diagnosis.time_basis]}"
+    return one_line(f"{diagnosis.run_name} · {devices} · {_TOOL_TIMES[diagnosis.time_basis]}")
 
 
 def _devices(diagnosis: Diagnosis) -> Iterable[str]:
@@ -39,10 +39,10 @@ def total(diagnosis: Diagnosis) -> str:
         f"of {groups:,} kernel{'s' if groups != 1 else ''}."
     )
     if totals.time_saved_bound_ns:
-        share = totals.time_saved_bound_ns / totals.kernel_time_ns * 100
+        share = percent(totals.time_saved_bound_ns / totals.kernel_time_ns)
         text += (
             f" The findings below save at most {quantity(totals.time_saved_bound_ns, 'ns')} "
-            f"({digits(share)} %), likely {quantity(totals.time_saved_likely_ns, 'ns')}"
+            f"({share}), likely {quantity(totals.time_saved_likely_ns, 'ns')}"
             f"{_overlap(diagnosis)}."
         )
     return text
@@ -57,7 +57,7 @@ def savings(finding: Finding, kernel_time_ns: int) -> str:
     bound = finding.time_saved_bound_ns
     if bound is None:
         return ""
-    share = f" ({digits(bound / kernel_time_ns * 100)} %)" if kernel_time_ns else ""
+    share = f" ({percent(bound / kernel_time_ns)})" if kernel_time_ns else ""
     text = f"saves at most {quantity(bound, 'ns')}{share}"
     if finding.time_saved_likely_ns is not None:
         text += f", likely {quantity(finding.time_saved_likely_ns, 'ns')}"
@@ -102,13 +102,14 @@ def not_judged(diagnosis: Diagnosis, most: int = 3) -> list[NotJudged]:
 
 def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
     time = sum(one.time_ns or 0 for one in unclassed)
-    share = time / diagnosis.totals.kernel_time_ns * 100 if diagnosis.totals.kernel_time_ns else 0
+    total = diagnosis.totals.kernel_time_ns
+    share = percent(time / total if total else None)
     missing = tuple(dict.fromkeys(name for one in unclassed for name in one.missing))
     amd = any(one.known and one.known.vendor != "nvidia" for one in diagnosis.devices)
     names = [one.kernel for one in unclassed]
     plural = "s" if len(unclassed) > 1 else ""
     return NotJudged(
-        f"the class of {len(unclassed):,} kernel{plural} ({digits(share)} % of kernel time)",
+        f"the class of {len(unclassed):,} kernel{plural} ({share} of kernel time)",
         missing,
         collect.command(missing, names, amd=amd),
     )
@@ -125,5 +126,5 @@ def note_lines(diagnosis: Diagnosis) -> list[str]:
     several = len(diagnosis.sources) > 1
     for source in diagnosis.sources:
         for note in source.notes:
-            lines[f"{source.path}: {note}" if several else str(note)] = None
+            lines[one_line(f"{source.path}: {note}" if several else str(note))] = None
     return list(lines)

@@ -11,7 +11,7 @@ from traceroof.diagnosis import Diagnosis, Finding, KernelGroup
 from traceroof.names import short_names
 from traceroof.report import summary
 from traceroof.report.console import to_text
-from traceroof.units import digits, quantity
+from traceroof.units import percent, quantity
 
 _STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 _CATEGORIES = 6
@@ -61,7 +61,7 @@ def _categories(console: Console, diagnosis: Diagnosis) -> None:
         table.add_row(
             one.category,
             quantity(one.time_ns, "ns"),
-            _percent(one.share),
+            percent(one.share),
             "█" * round((one.share or 0) * 20),
             f"{one.launches:,} launch{'es' if one.launches != 1 else ''}",
         )
@@ -70,7 +70,7 @@ def _categories(console: Console, diagnosis: Diagnosis) -> None:
         table.add_row(
             f"{len(rest)} others",
             quantity(sum(one.time_ns for one in rest), "ns"),
-            _percent(sum(one.share or 0 for one in rest)),
+            percent(sum(one.share or 0 for one in rest)),
             "",
             f"{sum(one.launches for one in rest):,} launches",
         )
@@ -101,7 +101,7 @@ def _kernels(
             names[kernel.kernel],
             kernel.primary_class,
             quantity(kernel.time_ns, "ns"),
-            _percent(kernel.share),
+            percent(kernel.share),
             f"{kernel.launches:,}",
         )
     console.print(table)
@@ -122,18 +122,21 @@ def _findings(
         head = Text(f"{number:2} ")
         head.append(f"{finding.severity} ", style=_STYLES[finding.severity])
         head.append(finding.title, style="bold")
+        head.append(f" [{finding.rule}]", style="dim")
+        console.print(head)
+        where = finding.subject
+        if finding.scope == "kernel" and finding.subject_index is not None:
+            where = f"#{finding.subject_index + 1} {names[finding.subject]}"
+        _indented(console, where, style="cyan")
         gain = summary.savings(finding, diagnosis.totals.kernel_time_ns)
         if gain:
-            head.append(f": {gain}")
-        console.print(head)
-        where = (
-            f"#{finding.subject_index + 1} {names[finding.subject]}"
-            if finding.scope == "kernel" and finding.subject_index is not None
-            else finding.subject
-        )
-        _indented(console, where, style="cyan")
+            _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {finding.confidence:.2f}")
         _indented(console, f"Because {finding.because}.")
-        _indented(console, f"Try: {finding.fix}")
+        _indented(console, f"Try: {_cut(finding.fix, _FIX_LENGTH)}")
+
+
+# A finding keeps to five or six lines; the whole advice is on the rule's card.
+_FIX_LENGTH = 150
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
@@ -184,10 +187,6 @@ def _notes(console: Console, diagnosis: Diagnosis) -> None:
         _indented(console, line)
     if len(lines) > _NOTES:
         _indented(console, f"and {len(lines) - _NOTES} more (--format json lists all)")
-
-
-def _percent(share: float | None) -> str:
-    return "unknown" if share is None else f"{digits(round(share * 100, 1))} %"
 
 
 def _cut(text: str, length: int) -> str:

@@ -1,0 +1,577 @@
+"""Launches and their metrics as they are read, and the recording they become.
+
+``Launches`` takes rows in file order and keeps them in columns: a file of a million rows costs
+its text once. ``recording`` then decides the decimal sign, brings units to their base, and fills
+the kernel table; every metric row ends in a column or among the raw metrics.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.errors import TraceroofError
+from traceroof.parsers._nsight_derive import RuleFacts, derive
+from traceroof.parsers._nsight_formulas import Columns, Floats, apply_formulas
+from traceroof.parsers._nsight_metrics import fits, is_whole, metric_name, section_id
+from traceroof.parsers._nsight_numbers import (
+    DecimalSign,
+    decimals,
+    number,
+    split_instances,
+    unit,
+    vote,
+    whole,
+)
+from traceroof.recording import RAW_METRICS, VERDICTS, DeviceInfo, Note, Recording, source_of
+from traceroof.table import kernel_table
+
+#: The name of a kernel in files that do not give one.
+NO_NAME = "(name not in the file)"
+
+Ints = npt.NDArray[np.int64]
+
+
+class Launch(NamedTuple):
+    """What identifies a launch, as text from the file; empty where it does not say.
+
+    runs: whether a metric that comes twice means a second launch even with the same value, as in
+    files without a column for the launch's number.
+    """
+
+    name: str = ""
+    process_id: str = ""
+    process_name: str = ""
+    launch_id: str = ""
+    context: str = ""
+    stream: str = ""
+    device: str = ""
+    compute_capability: str = ""
+    grid: str = ""
+    block: str = ""
+    range: str = ""
+    launches: str = ""
+    runs: bool = False
+
+
+class _Slot(NamedTuple):
+    """A kind of metric row: where it stands, what it measures, and its unit."""
+
+    section: str
+    metric: str
+    unit_text: str
+    statistic: str
+    usable: bool
+
+    @property
+    def title(self) -> str:
+        return f"{self.metric} ({self.statistic})" if self.statistic else self.metric
+
+
+@dataclass
+class _Verdict:
+    launch: int
+    after: int
+    section: str
+    rule: str | None
+    level: str
+    text: str
+    scope: str
+    speedup: str
+
+
+@dataclass
+class Launches:
+    """Launches of one file, in file order, with their metric rows and rule verdicts.
+
+    spreadsheet: the file was saved again by a spreadsheet (semicolons, tabs).
+    """
+
+    spreadsheet: bool = False
+    found: list[Launch] = field(default_factory=list)
+    notes: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    _slots: list[_Slot] = field(default_factory=list)
+    _slot_ids: dict[tuple[str, str, str, str, str], int] = field(default_factory=dict)
+    _row_launch: "array[int]" = field(default_factory=lambda: array("q"))
+    _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
+    _row_text: list[str] = field(default_factory=list)
+    _verdicts: list[_Verdict] = field(default_factory=list)
+
+    def note(self, text: str, count: int = 1, severe: bool = True) -> None:
+        """Count something that a reader of the run should know."""
+        if count:
+            self.notes[text, severe] += count
+
+    def add_launch(self, launch: Launch) -> int:
+        """Begin a launch; returns its number for ``add_metric`` and ``add_verdict``."""
+        self.found.append(launch)
+        return len(self.found) - 1
+
+    def slot(self, section: str, body: str, label: str, unit_text: str, statistic: str = "") -> int:
+        """The number of a kind of metric row.
+
+        statistic: "minimum" or "maximum" for figures of a summary that belong in no column.
+        """
+        key = (section, body, label, unit_text, statistic)
+        found = self._slot_ids.get(key)
+        if found is None:
+            found = self._slot_ids[key] = len(self._slots)
+            self._slots.append(self._new_slot(*(part.strip() for part in key)))
+        return found
+
+    def _new_slot(
+        self, section: str, body: str, label: str, unit_text: str, statistic: str
+    ) -> _Slot:
+        metric = metric_name(section, body, label, unit_text)
+        usable = metric is not None and not statistic and fits(metric, unit_text) is not False
+        title = metric or (f"{body}: {label}" if body else label)
+        return _Slot(section_id(section), title, unit_text, statistic, usable)
+
+    def add_metric(self, launch: int, slot: int, text: str) -> None:
+        """Take one metric row: the cell as printed."""
+        self._row_launch.append(launch)
+        self._row_slot.append(slot)
+        self._row_text.append(text)
+
+    def add_verdict(
+        self,
+        launch: int,
+        section: str,
+        rule: str | None,
+        level: str,
+        text: str,
+        scope: str = "",
+        speedup: str = "",
+    ) -> None:
+        """Take one rule row."""
+        self._verdicts.append(
+            _Verdict(
+                launch,
+                len(self._row_text) - 1,
+                section_id(section),
+                rule,
+                level,
+                text,
+                scope,
+                speedup,
+            )
+        )
+
+    @property
+    def rows(self) -> int:
+        """How many metric rows were taken."""
+        return len(self._row_text)
+
+    def recording(self, path: str, format: str, notes: Iterable[Note] = ()) -> Recording:
+        """The recording. Raises TraceroofError when nothing in the file was measured."""
+        rows = self._rows()
+        rows = self._split_runs(rows)
+        sign = self._decimal_sign(rows)
+        measured = _Measured.read(rows, self._slots, sign)
+        self._refuse_unmeasured(path, rows, measured)
+        metrics = measured.metrics(len(self.found))
+        facts = RuleFacts((verdict.launch, verdict.text) for verdict in self._verdicts)
+        facts.add_maxima(metrics)
+        columns = apply_formulas(metrics, len(self.found))
+        devices = [whole(launch.device) for launch in self.found]
+        derive(columns, metrics, devices, facts)
+        self.note("figures taken from the sentences of rules", facts.used, severe=False)
+        self._add_identity(columns, devices)
+        self._check_times(columns)
+        kernels = kernel_table(columns.values)
+        raw = measured.raw_metrics(columns)
+        self._note_cells(rows, measured)
+        every = [
+            *notes,
+            *(Note(text, count, severe) for (text, severe), count in self.notes.items()),
+        ]
+        return Recording(
+            format=format,
+            time_basis="counter-tool",
+            kernels=kernels,
+            sources=(source_of(path, format, kernels, every),),
+            devices=tuple(self._devices(columns, devices, metrics)),
+            raw_metrics=raw,
+            verdicts=self._verdict_table(sign),
+        )
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _rows(self) -> "_Rows":
+        return _Rows(
+            np.frombuffer(self._row_launch, dtype=np.int64).copy(),
+            np.frombuffer(self._row_slot, dtype=np.int64).copy(),
+            self._row_text,
+        )
+
+    def _split_runs(self, rows: "_Rows") -> "_Rows":
+        """Tell second runs from repeated rows where a launch has a metric twice.
+
+        A run of the program that was appended repeats the launch's first metric; its rows with
+        other values make a launch of their own. Rows that say the same again are dropped.
+        """
+        key = rows.launch * max(len(self._slots), 1) + rows.slot
+        order = np.argsort(key, kind="stable")
+        repeated = np.zeros(len(key), dtype=bool)
+        repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
+        if not repeated.any():
+            return rows
+        keep = np.ones(len(key), dtype=bool)
+        affected = np.unique(rows.launch[repeated])
+        member_order = np.argsort(rows.launch, kind="stable")
+        starts = np.searchsorted(rows.launch[member_order], affected, side="left")
+        ends = np.searchsorted(rows.launch[member_order], affected, side="right")
+        for launch, start, end in zip(
+            affected.tolist(), starts.tolist(), ends.tolist(), strict=True
+        ):
+            self._split_launch(launch, member_order[start:end], rows, keep)
+        for verdict in self._verdicts:
+            if verdict.after >= 0 and rows.origin(verdict.after) == verdict.launch:
+                verdict.launch = int(rows.launch[verdict.after])
+        rows = rows.kept(keep)
+        self._sort_launches(rows)
+        return rows
+
+    def _sort_launches(self, rows: "_Rows") -> None:
+        """Bring launches back into the order of their first metric row."""
+        first = np.full(len(self.found), len(rows.text), dtype=np.int64)
+        np.minimum.at(first, rows.launch, np.arange(len(rows.text)))
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        self.found = [self.found[launch] for launch in order.tolist()]
+        rows.launch = rank[rows.launch]
+        for verdict in self._verdicts:
+            verdict.launch = int(rank[verdict.launch])
+
+    def _split_launch(
+        self, launch: int, members: Ints, rows: "_Rows", keep: npt.NDArray[np.bool_]
+    ) -> None:
+        seen: dict[int, str] = {}
+        times: Counter[int] = Counter()
+        members_list = members.tolist()
+        slots = rows.slot[members].tolist()
+        total = Counter(slots)
+        differs = False
+        runs: list[int] = []
+        last = 0
+        for row, slot in zip(members_list, slots, strict=True):
+            text = rows.text[row]
+            differs |= seen.setdefault(slot, text) != text
+            run = times[slot] if total[slot] > 1 else last
+            times[slot] += 1
+            last = max(last, run)
+            runs.append(run)
+        if total[slots[0]] > 1 and (differs or self.found[launch].runs):
+            numbers = [launch]
+            for _ in range(last):
+                numbers.append(self.add_launch(self.found[launch]))
+            rows.move(members, np.array([numbers[run] for run in runs], dtype=np.int64))
+            if not self.found[launch].runs:
+                self.note(
+                    "a launch number that comes again with other values read as another run",
+                    last,
+                    severe=False,
+                )
+            return
+        kept: dict[int, set[str]] = {}
+        for row, slot in zip(members_list, slots, strict=True):
+            texts = kept.setdefault(slot, set())
+            keep[row] = rows.text[row] not in texts
+            texts.add(rows.text[row])
+        self.note("repeated metric rows ignored", int((~keep[members]).sum()), severe=False)
+
+    def _decimal_sign(self, rows: "_Rows") -> DecimalSign:
+        marked: dict[tuple[str, bool], None] = {}
+        whole_slot = [is_whole(slot.metric, slot.unit_text) for slot in self._slots]
+        for text, slot in zip(rows.text, rows.slot.tolist(), strict=True):
+            if "," in text or "." in text:
+                marked[text, whole_slot[slot]] = None
+        return vote(marked, spreadsheet=self.spreadsheet)
+
+    def _refuse_unmeasured(self, path: str, rows: "_Rows", measured: "_Measured") -> None:
+        if measured.is_number.any() or not rows.text:
+            return
+        if all(text.strip().lower() in ("n/a", "") for text in rows.text):
+            raise TraceroofError(
+                f"{path} holds no measurement: every metric of its {len(self.found)} launches is "
+                "n/a, which happens when performance counters are not permitted "
+                "(ERR_NVGPUCTRPERM)",
+                PERMISSION_HINT,
+            )
+
+    def _note_cells(self, rows: "_Rows", measured: "_Measured") -> None:
+        """Say what cells held no number, by kind."""
+        for row in np.flatnonzero(~measured.is_number).tolist():
+            text = rows.text[row].strip().lower()
+            if text == "n/a":
+                self.note("metrics that were not available (n/a)", severe=False)
+            elif not text:
+                self.note("metric rows without a value", severe=False)
+            elif re.fullmatch(r"\(?!?\)?\s*[-+]?(nan|inf(inity)?)", text):
+                self.note("values that are not finite (nan, inf)", severe=False)
+            elif text[0].isdigit() or text[0] in "+-.,":
+                self.note(f"numbers that could not be read, such as {text[:40]!r}")
+        by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(self._slots)).tolist()
+        for slot, count in zip(self._slots, by_slot, strict=True):
+            if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
+                self.note(
+                    f"values of {slot.metric} left out: {slot.unit_text.strip() or 'no unit'!r} "
+                    "is no unit for it",
+                    count,
+                )
+        if measured.contradictions:
+            self.note(
+                "values that contradict another row of the same launch", measured.contradictions
+            )
+
+    # --- the recording -------------------------------------------------------------------------
+
+    def _add_identity(self, columns: Columns, devices: list[int | None]) -> None:
+        found = self.found
+        values = columns.values
+        values["kernel_name"] = [launch.name.strip() or NO_NAME for launch in found]
+        values["process_name"] = [launch.process_name.strip() or None for launch in found]
+        values["module_path"] = [launch.range or None for launch in found]
+        values["process_id"] = [whole(launch.process_id) for launch in found]
+        values["launch_id"] = [whole(launch.launch_id) for launch in found]
+        values["context"] = [whole(launch.context) for launch in found]
+        values["stream"] = [whole(launch.stream) for launch in found]
+        values["device"] = devices
+        values["launch_count"] = [max(whole(launch.launches) or 1, 1) for launch in found]
+        for what in ("grid", "block"):
+            shapes = [shape(getattr(launch, what)) for launch in found]
+            for axis, letter in enumerate("xyz"):
+                name = f"{what}_{letter}"
+                by_metric = values.get(name)
+                values[name] = [
+                    known[axis]
+                    if known
+                    else (
+                        None
+                        if by_metric is None or not abs(by_metric[row]) < 2**62
+                        else int(by_metric[row])
+                    )
+                    for row, known in enumerate(shapes)
+                ]
+
+    def _check_times(self, columns: Columns) -> None:
+        duration = columns.values.get("duration_ns")
+        if duration is None:
+            self.note("launches without a duration", len(self.found), severe=False)
+            return
+        wrong = (duration < 0) | (duration >= 2**63)
+        duration[wrong] = np.nan
+        self.note("launches whose duration is negative or absurd", int(wrong.sum()))
+        unknown = int(np.isnan(duration).sum() - wrong.sum())
+        self.note("launches without a duration", unknown, severe=False)
+
+    def _devices(
+        self, columns: Columns, devices: list[int | None], metrics: Mapping[str, Floats]
+    ) -> Iterator[DeviceInfo]:
+        """One entry per device that the launches name."""
+        first: dict[tuple[int | None, str], int] = {}
+        for row, (launch, device) in enumerate(zip(self.found, devices, strict=True)):
+            if device is not None or launch.compute_capability or launch.device:
+                first.setdefault((device, launch.compute_capability.strip()), row)
+
+        def known(name: str, row: int, factor: float = 1.0) -> int | None:
+            values = metrics.get(name)
+            if values is None or not abs(values[row]) < 2**53:
+                return None
+            return round(float(values[row]) * factor)
+
+        for (device, capability), row in first.items():
+            count = columns.values.get("sm_count")
+            name = self.found[row].device.strip()
+            yield DeviceInfo(
+                index=device,
+                name=name if name and device is None else None,
+                compute_capability=capability or None,
+                sm_count=None if count is None or np.isnan(count[row]) else int(count[row]),
+                l2_bytes=known("device__attribute_l2_cache_size", row),
+                memory_bytes=known("device__attribute_total_memory", row),
+                dram_bus_bits=known("device__attribute_global_memory_bus_width", row),
+            )
+
+    def _verdict_table(self, sign: DecimalSign) -> pa.Table:
+        rows = self._verdicts
+        speedups = [number(verdict.speedup, sign) for verdict in rows]
+        # The speed-up is printed with up to three decimals and never grouped.
+        speedups = [
+            number(verdict.speedup, DecimalSign.POINT) if np.isnan(value) else value
+            for value, verdict in zip(speedups, rows, strict=True)
+        ]
+        return pa.table(
+            {
+                "row": [verdict.launch for verdict in rows],
+                "section": [verdict.section or None for verdict in rows],
+                "rule": [verdict.rule or None for verdict in rows],
+                "level": [verdict.level or None for verdict in rows],
+                "text": [verdict.text for verdict in rows],
+                "speedup_scope": [verdict.scope or None for verdict in rows],
+                "speedup_pct": [None if np.isnan(value) else value for value in speedups],
+            },
+            schema=VERDICTS,
+        )
+
+
+#: How to permit performance counters, for every refusal that has this cause.
+PERMISSION_HINT = (
+    "run ncu as administrator, or permit counters for all users "
+    "(https://developer.nvidia.com/ERR_NVGPUCTRPERM), and profile again"
+)
+
+_SHAPE = re.compile(r"\(?\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*\)?")
+
+
+def shape(text: str) -> tuple[int, int, int] | None:
+    """``"(256, 1, 1)"`` -> ``(256, 1, 1)``; None for anything else."""
+    match = _SHAPE.fullmatch(text.strip()) if text else None
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+class _Rows:
+    """Metric rows in columns: launch, slot and cell of each."""
+
+    def __init__(self, launch: Ints, slot: Ints, text: list[str]) -> None:
+        self.launch = launch
+        self.slot = slot
+        self.text = text
+        self._before: dict[int, int] = {}
+
+    def move(self, rows: Ints, launches: Ints) -> None:
+        for row, launch in zip(rows.tolist(), self.launch[rows].tolist(), strict=True):
+            self._before[row] = launch
+        self.launch[rows] = launches
+
+    def origin(self, row: int) -> int:
+        """The launch that a row belonged to before runs were split."""
+        return self._before.get(row, int(self.launch[row]))
+
+    def kept(self, keep: npt.NDArray[np.bool_]) -> "_Rows":
+        text = [self.text[row] for row in np.flatnonzero(keep).tolist()]
+        return _Rows(self.launch[keep], self.slot[keep], text)
+
+
+@dataclass
+class _Measured:
+    """Rows with their numbers in base units.
+
+    value: NaN where the cell holds none. resolution: the last printed digit, in base units.
+    """
+
+    rows: _Rows
+    slots: list[_Slot]
+    value: Floats
+    resolution: Floats
+    instances: dict[int, str]
+    contradictions: int = 0
+
+    def __post_init__(self) -> None:
+        self._agrees = np.zeros(len(self.value), dtype=bool)
+        self._order = np.argsort(self.rows.slot, kind="stable")
+        self._bounds = np.searchsorted(
+            self.rows.slot[self._order], np.arange(len(self.slots) + 1)
+        ).tolist()
+
+    def _rows_of(self, slot: int) -> Ints:
+        """The rows of one kind, in file order."""
+        return self._order[self._bounds[slot] : self._bounds[slot + 1]]
+
+    @classmethod
+    def read(cls, rows: _Rows, slots: list[_Slot], sign: DecimalSign) -> "_Measured":
+        known: dict[str, tuple[float, float]] = {}
+        instances: dict[int, str] = {}
+        for row, text in enumerate(rows.text):
+            if text.endswith(")"):
+                aggregate, listed = split_instances(text)
+                if listed:
+                    instances[row] = listed
+                    rows.text[row] = text = aggregate
+            if text not in known:
+                known[text] = (number(text, sign), 10.0 ** -decimals(text, sign))
+        value = np.array([known[text][0] for text in rows.text], dtype=np.float64)
+        last = np.array([known[text][1] for text in rows.text], dtype=np.float64)
+        scales = np.array([unit(slot.unit_text).scale for slot in slots], dtype=np.float64)
+        scale = scales[rows.slot] if len(slots) else np.ones(0)
+        return cls(rows, slots, value * scale, last * scale, instances)
+
+    @property
+    def is_number(self) -> npt.NDArray[np.bool_]:
+        flags: npt.NDArray[np.bool_] = ~np.isnan(self.value)
+        return flags
+
+    def metrics(self, launches: int) -> dict[str, Floats]:
+        """Each usable metric's value per launch; of several printings the most precise one."""
+        names: dict[str, list[int]] = {}
+        for position, slot in enumerate(self.slots):
+            if slot.usable:
+                names.setdefault(slot.metric, []).append(position)
+        found: dict[str, Floats] = {}
+        for name, slots in names.items():
+            rows = np.concatenate([self._rows_of(slot) for slot in slots])
+            rows = rows[~np.isnan(self.value[rows])]
+            if len(rows):
+                found[name] = self._dense(rows, launches)
+        return found
+
+    def _dense(self, rows: Ints, launches: int) -> Floats:
+        # Written coarsest first and latest first, so that the finest and earliest stays.
+        ranked = rows[np.lexsort((-rows, -self.resolution[rows]))]
+        launch = self.rows.launch
+        dense = np.full(launches, np.nan)
+        finest = np.full(launches, np.nan)
+        dense[launch[ranked]] = self.value[ranked]
+        finest[launch[ranked]] = self.resolution[ranked]
+        room = self.resolution[rows] + finest[launch[rows]]
+        agrees = np.abs(self.value[rows] - dense[launch[rows]]) <= room * (1 + 1e-9)
+        self._agrees[rows] = agrees
+        self.contradictions += int((~agrees).sum())
+        return dense
+
+    def raw_metrics(self, columns: Columns) -> pa.Table:
+        """The rows that no column holds."""
+        in_column = np.zeros(len(self.value), dtype=bool)
+        for position, slot in enumerate(self.slots):
+            launches = columns.direct.get(slot.metric) if slot.usable else None
+            if launches is not None:
+                mine = self._rows_of(position)
+                in_column[mine] = launches[self.rows.launch[mine]] & self._agrees[mine]
+        rest = np.flatnonzero(~in_column)
+        listed = np.array(sorted(self.instances), dtype=np.int64)
+        main = self._raw_table(
+            rest, [self.rows.text[row] for row in rest.tolist()], self.value[rest]
+        )
+        if not len(listed):
+            return main
+        texts = [self.instances[row] for row in listed.tolist()]
+        extra = self._raw_table(listed, texts, np.full(len(listed), np.nan), " (instances)")
+        return pa.concat_tables([main, extra])
+
+    def _raw_table(
+        self, rows: Ints, texts: list[str], values: Floats, suffix: str = ""
+    ) -> pa.Table:
+        slot = pa.array(self.rows.slot[rows])
+        numeric = ~np.isnan(values)
+
+        def by_slot(words: list[str | None]) -> pa.Array:
+            return pa.array(words, pa.string()).take(slot)
+
+        return pa.table(
+            {
+                "row": pa.array(self.rows.launch[rows], pa.int64()),
+                "section": by_slot([entry.section or None for entry in self.slots]),
+                "metric": by_slot([entry.title + suffix for entry in self.slots]),
+                "unit": by_slot([unit(entry.unit_text).base for entry in self.slots]),
+                "value": pa.array(values, pa.float64(), from_pandas=True),
+                "text": pa.array(np.array(texts, dtype=object), pa.string(), mask=numeric),
+            },
+            schema=RAW_METRICS,
+        )

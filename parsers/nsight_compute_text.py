@@ -1,0 +1,355 @@
+"""Nsight Compute's details page as text: what ``ncu`` prints and people paste.
+
+One line names a launch; below it stand sections, each with a ruled table and sentences of rules.
+Pasted copies lose indentation, break long names over several lines and carry terminal colours,
+so a line is told by what it says before where it stands.
+"""
+
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from traceroof.errors import TraceroofError
+from traceroof.inflate import open_inflated
+from traceroof.parser import Options, Progress
+from traceroof.parsers._nsight_launches import Launch, Launches
+from traceroof.parsers._nsight_metrics import METRIC_NAME, known_labels
+from traceroof.parsers._nsight_numbers import unit
+from traceroof.parsers._nsight_tables import (
+    Lines,
+    Skipped,
+    encoding_of,
+    head_text,
+    header_of,
+    is_binary,
+)
+from traceroof.recording import Recording
+
+FORMAT = "nsight-compute-text"
+
+_TRIPLE = r"\(\s*\d+,\s*\d+,\s*\d+\s*\)"
+_TAIL = r"(?:,\s*(?:Context\s*\d+|Stream\s*\d+|Device\s*\d+|CC\s*\d+\.\d+|Invocations\s*[\d,.]+))+"
+# name (grid)x(block), Context 1, Stream 7, Device 0, CC 7.5; before 2022 without the shapes and
+# with the time of day; in summaries with the number of invocations.
+_LAUNCH = re.compile(
+    rf"(?P<name>\S.*?)(?:\s*(?P<grid>{_TRIPLE})\s*x\s*(?P<block>{_TRIPLE}))?"
+    rf"(?:,\s*\d{{4}}-[A-Za-z]{{3}}-\d{{1,2}}\s*[\d:]{{8}})?(?P<tail>{_TAIL})",
+    re.DOTALL,
+)
+_PART = re.compile(r"(Context|Stream|Device|CC|Invocations)\s*([\d.,]+?)(?=,\s*[A-Z]|$)")
+_DEVICE_LINE = re.compile(r"Device (\d+), CC (\d+\.\d+)")
+_PROCESS = re.compile(r"\[(\d+)\]\s+(\S.*)@\S+")
+_SECTION = re.compile(r"Section:\s*(\S.*)")
+_COLUMNS = re.compile(r"Metric Name\s+Metric Unit\s+(Metric Value|Minimum\s+Maximum\s+Average)")
+_RULER = re.compile(r"-{4,}(?:\s+-{3,})*")
+_RULE = re.compile(r"(OPT|INF|WRN|ERR)(?:\s+(\S.*))?")
+_SPEEDUP = re.compile(
+    r"Est(?:\.|imated)\s+(?:(?P<scope>Local|Global)\s+)?Speedup:\s*(?P<pct>[\d.,]+)\s*%\s*"
+)
+# What stands before the page's own text: quotation marks of a mail, time stamps of a CI log.
+_PREFIX = re.compile(r"(?:>\s?)+|\d{4}-\d\d-\d\dT[\d:.]+Z ?")
+_LIST = re.compile(r"(\S+)\s+\(([^()]*;[^()]*)\)$")
+_NOT_A_NUMBER = re.compile(r"\(!\)\s*(\S+)$")
+_LAUNCH_TAIL = re.compile(r"(?:Context\s*\d|Invocations\s*\d|CC\s*\d+\.\d).{0,40}$")
+#: A launch's name broken over more lines than this is no name.
+_MAX_LOOSE = 200
+
+_UNIT_WORDS = frozenset(
+    {"%", "byte", "ns", "Hz", "byte/s", "inst", "cycle", "warp", "thread", "block", "sector",
+     "request", "cluster", "sample", "SM", "W"}
+)  # fmt: skip
+
+
+def is_page_line(line: str) -> bool:
+    """Whether a line can only come from the text page."""
+    stripped = line.strip()
+    return bool(_SECTION.fullmatch(stripped) or _COLUMNS.match(stripped))
+
+
+class _NsightComputeText:
+    """The parser of the text page."""
+
+    name = FORMAT
+    title = "Nsight Compute: the details page as text, from a terminal or a log"
+    gives = "one row per profiled launch: utilisation, occupancy, stalls named by rules, verdicts"
+    collect = "ncu --set full ./program > kernels.txt"
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        if not head or is_binary(head):
+            return 0
+        lines = head_text(head).splitlines()
+        if any(header_of(line) for line in lines):
+            return 0
+        pages = [line for line in lines if is_page_line(line)]
+        if not pages:
+            return 0
+        certain = any(_COLUMNS.match(line.strip()) for line in pages) or any(
+            _LAUNCH.fullmatch(line.strip()) for line in lines
+        )
+        return 2 if certain or "GPU Speed Of Light" in "".join(pages) else 1
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        with open_inflated(source, options) as stream:
+            head = stream.peek(1 << 12)
+            if is_binary(head):
+                raise TraceroofError(f"{source} is a binary file, not a page of Nsight Compute")
+            size = source.stat().st_size
+            text = io.TextIOWrapper(stream, encoding=encoding_of(head), errors="replace")
+            lines = Lines(text, lambda: progress(stream.consumed, size))
+            page = _Page()
+            for line in lines:
+                page.read(line)
+            page.end()
+            notes = (*stream.notes, *page.skipped.notes(lines.replaced))
+        if not page.launches.found:
+            raise TraceroofError(
+                f"{source} holds no launch on a page of Nsight Compute",
+                "give the text from the line that names the kernel on",
+            )
+        if all(not launch.name for launch in page.launches.found):
+            page.launches.note("the text does not name its kernels", severe=False)
+        progress(size, size)
+        return page.launches.recording(str(source), FORMAT, notes)
+
+
+PARSER = _NsightComputeText()
+
+
+@dataclass
+class _OpenRule:
+    level: str
+    parts: list[str]
+
+
+@dataclass
+class _Page:
+    """Where we are on the page, and what has been read of it."""
+
+    launches: Launches = field(default_factory=Launches)
+    skipped: Skipped = field(default_factory=Skipped)
+    _launch: int | None = None
+    _section: str = ""
+    _process: tuple[str, str] = ("", "")
+    _device: tuple[str, str] = ("", "")
+    _spans: Sequence[tuple[int, int]] = ()
+    _in_table: bool = False
+    _rows_in_table: int = 0
+    _figures: int = 1
+    _rule: _OpenRule | None = None
+    _loose: list[str] = field(default_factory=list)
+
+    def read(self, line: str) -> None:
+        """Take the next line."""
+        line = line.expandtabs(8)
+        if match := _PREFIX.match(line):
+            line = line[match.end() :]
+        stripped = line.strip()
+        if not stripped:
+            self._end_rule()
+            self._drop_loose()
+        elif match := _SECTION.fullmatch(stripped):
+            self._begin_section(match[1].strip())
+        elif _RULER.fullmatch(stripped):
+            self._read_ruler(line)
+        elif match := _COLUMNS.match(stripped):
+            self._figures = 3 if match[1].startswith("Min") else 1
+            self._in_table, self._rows_in_table = True, 0
+        elif self._begun and (match := _RULE.fullmatch(stripped)):
+            self._end_rule()
+            self._in_table = False
+            self._rule = _OpenRule(match[1], [match[2] or ""])
+        elif stripped.startswith("=="):
+            self._end_rule()
+            self.skipped.line(stripped)
+        elif self._begins_launch(stripped):
+            pass
+        elif self._rule is not None:
+            self._rule.parts.append(stripped)
+        elif self._in_table:
+            self._read_row(line)
+        elif not self._read_process(stripped) and not self._read_bare_row(line):
+            self._loose.append(stripped)
+
+    @property
+    def _begun(self) -> bool:
+        return self._launch is not None or bool(self._section)
+
+    def end(self) -> None:
+        """Finish what the last line left open."""
+        self._end_rule()
+        self._drop_loose()
+
+    # --- launches ------------------------------------------------------------------------------
+
+    def _begins_launch(self, stripped: str) -> bool:
+        """Whether this line, with loose lines before it, names a launch; begins it if so."""
+        if not _LAUNCH_TAIL.search(stripped):
+            return False
+        text = stripped
+        taken = 0
+        match = _LAUNCH.fullmatch(text)
+        # A name broken over lines: go back until the parentheses of the name are closed.
+        while (match is None or _is_open(match["name"])) and taken < min(
+            len(self._loose), _MAX_LOOSE
+        ):
+            taken += 1
+            text = self._loose[-taken] + text
+            match = _LAUNCH.fullmatch(text)
+        if match is None:
+            return self._read_device_line(stripped)
+        self._end_rule()
+        if taken:
+            del self._loose[-taken:]
+        self._drop_loose()
+        parts = {name: value.rstrip(",.") for name, value in _PART.findall(match["tail"])}
+        self._launch = self.launches.add_launch(
+            Launch(
+                name=match["name"],
+                process_id=self._process[0],
+                process_name=self._process[1],
+                context=parts.get("Context", ""),
+                stream=parts.get("Stream", ""),
+                device=parts.get("Device", self._device[0]),
+                compute_capability=parts.get("CC", self._device[1]),
+                grid=match["grid"] or "",
+                block=match["block"] or "",
+                launches=parts.get("Invocations", ""),
+            )
+        )
+        self._section = ""
+        self._in_table = False
+        return True
+
+    def _read_device_line(self, stripped: str) -> bool:
+        if match := _DEVICE_LINE.fullmatch(stripped):
+            self._device = (match[1], match[2])
+        return match is not None
+
+    def _read_process(self, stripped: str) -> bool:
+        if match := _PROCESS.fullmatch(stripped):
+            self._process = (match[1], match[2])
+            self._drop_loose()
+        return match is not None
+
+    def _drop_loose(self) -> None:
+        self.skipped.output += len(self._loose)
+        self._loose.clear()
+
+    def _current(self) -> int:
+        if self._launch is None:
+            # Only the sections were pasted: there is no line that tells launches apart.
+            self._launch = self.launches.add_launch(Launch(runs=True))
+        return self._launch
+
+    # --- sections ------------------------------------------------------------------------------
+
+    def _begin_section(self, name: str) -> None:
+        self._end_rule()
+        self._drop_loose()
+        self._section = name
+        self._in_table = False
+        self._figures = 1
+
+    def _read_ruler(self, line: str) -> None:
+        spans = [match.span() for match in re.finditer(r"-+", line)]
+        self._end_rule()
+        if len(spans) < 3:  # between two rules
+            return
+        self._spans = spans
+        if self._in_table and self._rows_in_table:
+            self._in_table = False
+        else:
+            self._in_table, self._rows_in_table = True, 0
+
+    def _read_row(self, line: str) -> None:
+        label, unit_text, figures = split_row(line, self._spans, self._figures)
+        if not label or not figures:
+            self._loose.append(line.strip())
+            return
+        self._rows_in_table += 1
+        launch = self._current()
+        statistics = ("minimum", "maximum", "") if len(figures) == 3 else ("",)
+        for figure, statistic in zip(figures, statistics, strict=True):
+            slot = self.launches.slot(self._section, "", label, unit_text, statistic)
+            self.launches.add_metric(launch, slot, figure)
+
+    def _read_bare_row(self, line: str) -> bool:
+        """A row whose rulers were lost: only a label that we know can begin one."""
+        if not self._section:
+            return False
+        label, _, figures = split_row(line, (), self._figures)
+        if label not in known_labels() or not figures:
+            return False
+        self._read_row(line)
+        return True
+
+    def _end_rule(self) -> None:
+        if self._rule is None:
+            return
+        text = " ".join(" ".join(self._rule.parts).split())
+        scope = speedup = ""
+        if match := _SPEEDUP.match(text):
+            scope = (match["scope"] or "global").lower()
+            speedup = match["pct"]
+            text = text[match.end() :]
+        self.launches.add_verdict(
+            self._current(), self._section, None, self._rule.level, text, scope, speedup
+        )
+        self._rule = None
+
+
+def _is_open(name: str) -> bool:
+    return name.count("(") != name.count(")")
+
+
+def split_row(
+    line: str, spans: Sequence[tuple[int, int]], figures: int
+) -> tuple[str, str, list[str]]:
+    """A table row as (label, unit, figures); figures are empty where it is none.
+
+    spans: where the ruler above has its dashes, in the same columns as ``line``.
+    """
+    if len(spans) == figures + 2 and _fits_spans(line, spans):
+        cells = [line[start:end].strip() for start, end in spans]
+        if cells[0] and all(cells[2:]):
+            return cells[0], cells[1], cells[2:]
+    text = line.strip()
+    values: list[str] = []
+    if figures == 1 and (match := _LIST.search(text) or _NOT_A_NUMBER.search(text)):
+        values = [match[0]]
+        text = text[: match.start()].rstrip()
+    else:
+        words = text.split()
+        values = words[-figures:] if len(words) > figures else []
+        for value in reversed(values):
+            text = text.removesuffix(value).rstrip()
+    if not text or not values:
+        return "", "", []
+    return *_split_unit(text), values
+
+
+def _fits_spans(line: str, spans: Sequence[tuple[int, int]]) -> bool:
+    gaps = [(0, spans[0][0])]
+    gaps += [(left[1], right[0]) for left, right in pairwise(spans)]
+    return len(line.rstrip()) <= spans[-1][1] and not any(
+        line[start:end].strip() for start, end in gaps
+    )
+
+
+def _split_unit(text: str) -> tuple[str, str]:
+    """Label and unit of a row whose columns are lost. "Waves Per SM" ends in no unit."""
+    labels = known_labels()
+    label = " ".join(text.split())
+    if label in labels or METRIC_NAME.fullmatch(label):
+        return label, ""
+    before, _, last = label.rpartition(" ")
+    base = unit(last).base
+    if before in labels or METRIC_NAME.fullmatch(before):
+        return before, last
+    if base in _UNIT_WORDS or "/" in last:
+        return before, last
+    return label, ""

@@ -1,0 +1,45 @@
+"""What several rules ask about kernel groups; columns as in ``traceroof.groups``."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable
+
+#: Columns that ``has_headroom`` and ``spare`` read.
+STATE = ("primary_class", "compute_pct", "memory_pct")
+
+_AT_WALL = ("dram-bound", "l2-bound", "l1-bound", "compute-bound")
+_LINKS = ("communication", "copy")
+_WALL_PCT = 80
+
+
+def of_class(k: Facts, *classes: str) -> Mask:
+    """Groups whose primary class is one of these."""
+    found = np.zeros(len(k), dtype=bool)
+    for name in classes:
+        found |= k.primary_class == name
+    return found
+
+
+def computes(k: Facts) -> Mask:
+    """Groups that do work of their own: no copies and no collectives, which wait for a link."""
+    return ~of_class(k, *_LINKS)
+
+
+def tunable(k: Facts) -> Mask:
+    """Groups that compute for longer than a launch takes: below that, fewer launches help."""
+    return ~of_class(k, *_LINKS, "launch-bound")
+
+
+def has_headroom(k: Facts) -> Mask:
+    """Tunable groups with nothing at its wall: at the wall, a better launch or more warps gain
+    nothing, so advice on them would be false."""
+    busiest = np.fmax(k.compute_pct, k.memory_pct)
+    return tunable(k) & ~of_class(k, *_AT_WALL) & ~(busiest >= _WALL_PCT)
+
+
+def spare(k: Facts, peak: Attainable) -> Column:
+    """Share of the time that goes if the same work fills the busier side; NaN where unknown."""
+    compute = k.compute_pct / (100 * np.asarray(peak.compute))
+    memory = k.memory_pct / (100 * np.asarray(peak.memory))
+    return np.asarray(1 - np.fmax(compute, memory))

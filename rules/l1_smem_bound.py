@@ -1,0 +1,118 @@
+"""The first-level cache or shared memory is at its wall."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import of_class, tunable
+
+
+def _on_l1(k: Facts) -> Mask:
+    # The L1 data stage serves one wavefront a cycle and multiprocessor.
+    cycles = k.sm_count * k.sm_clock_hz * k.duration_ns / 1e9
+    return (k.l1_throughput_pct >= 80) | ((cycles > 0) & (k.shared_wavefronts >= 0.8 * cycles))
+
+
+def _applies(k: Facts) -> Mask:
+    # Loads and stores count as compute too: only another pipe at its wall acquits L1.
+    other_pipe = (k.top_pipe_pct >= 0) & (k.top_pipe != "lsu")
+    acquitted = of_class(k, "compute-bound") & other_pipe
+    return tunable(k) & ~of_class(k, "dram-bound") & ~acquitted
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # Where loads and stores are themselves the busiest pipe, the fix shrinks them too.
+    compute = np.where(k.top_pipe == "lsu", k.second_pipe_pct, k.compute_pct)
+    memory = np.fmax(k.dram_pct, k.l2_throughput_pct) / (100 * np.asarray(peak.memory))
+    return np.asarray(1 - np.fmax(compute / (100 * np.asarray(peak.compute)), memory))
+
+
+RULES = (
+    Rule(
+        id="l1-smem-bound",
+        title="The first-level cache or shared memory is at its wall",
+        scope="kernel",
+        why=(
+            "Every load and store of a multiprocessor, shared memory (LDS) included, passes one "
+            "data stage. It is full, so that arithmetic waits for it although device memory and "
+            "the second-level cache have room."
+        ),
+        condition=(
+            "L1 at 80 % of the peak of its active cycles or more, or shared-memory wavefronts in "
+            "80 % of the cycles or more"
+        ),
+        needs=("l1_throughput_pct",),
+        uses=(
+            "primary_class",
+            "shared_wavefronts",
+            "shared_conflicts",
+            "sm_count",
+            "sm_clock_hz",
+            "duration_ns",
+            "l2_throughput_pct",
+            "dram_pct",
+            "compute_pct",
+            "top_pipe",
+            "top_pipe_pct",
+            "second_pipe_pct",
+        ),
+        applies=_applies,
+        when=_on_l1,
+        because="the first-level cache runs at {l1_throughput_pct} of its peak while active",
+        fix=(
+            "Move fewer bytes through L1 and shared memory: register blocking, 8 or 16 bytes a "
+            "thread, ldmatrix (or the matrix unit's own loads), fewer round trips through shared "
+            "memory, no bank conflicts."
+        ),
+        refute=(
+            "Widen the accesses: wavefronts and time must fall together. If only the wavefronts "
+            "fall, another unit holds the kernel back."
+        ),
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        # The data stage is full: how many instructions fill it comes second.
+        suppresses=("compute-lsu-bound",),
+        thresholds={"l1_throughput_pct": ">= 80", "shared_wavefronts": ">= 0.8 a cycle"},
+        references=(
+            "Nsight Compute SpeedOfLight rule: breakdown of memory throughput by unit",
+            "Nsight Compute documentation, hardware model: L1TEX data stage",
+        ),
+        fires=(
+            {"l1_throughput_pct": 80.0, "dram_pct": 20.0, "compute_pct": 50.0},
+            {
+                "l1_throughput_pct": 91.0,
+                "primary_class": "compute-bound",
+                "top_pipe": "lsu",
+                "top_pipe_pct": 88.0,
+                "second_pipe_pct": 30.0,
+            },
+            # 108 SMs x 1.41 GHz x 1 ms = 152,280,000 cycles; 80 % are 121,824,000.
+            {
+                "l1_throughput_pct": 70.0,
+                "shared_wavefronts": 121_900_000.0,
+                "sm_count": 108.0,
+                "sm_clock_hz": 1.41e9,
+                "duration_ns": 1e6,
+            },
+        ),
+        silent=(
+            {"l1_throughput_pct": 79.9, "dram_pct": 20.0, "compute_pct": 50.0},
+            {
+                "l1_throughput_pct": 70.0,
+                "shared_wavefronts": 121_800_000.0,
+                "sm_count": 108.0,
+                "sm_clock_hz": 1.41e9,
+                "duration_ns": 1e6,
+            },
+            {"l1_throughput_pct": 90.0, "dram_pct": 85.0, "primary_class": "dram-bound"},
+            {
+                "l1_throughput_pct": 90.0,
+                "primary_class": "compute-bound",
+                "top_pipe": "tensor",
+                "top_pipe_pct": 92.0,
+            },
+        ),
+    ),
+)

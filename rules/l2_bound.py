@@ -1,0 +1,83 @@
+"""The second-level cache is the busiest unit."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import of_class, tunable
+
+
+def _on_l2(k: Facts) -> Mask:
+    l2 = k.l2_throughput_pct
+    others = np.fmax(k.dram_pct, k.compute_pct)
+    # Memory throughput is that of its busiest unit; above L2's own it is another's.
+    busiest = (l2 >= 60) & (l2 > others) & ~(l2 < k.memory_pct - 1)
+    return ((l2 >= 80) & ~(k.dram_pct >= 60)) | busiest
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    dram = k.dram_pct / (100 * np.asarray(peak.memory))
+    compute = k.compute_pct / (100 * np.asarray(peak.compute))
+    return np.asarray(1 - np.fmax(dram, compute))
+
+
+RULES = (
+    Rule(
+        id="l2-bound",
+        title="The second-level cache is the busiest unit",
+        scope="kernel",
+        why=(
+            "Data comes from the second-level cache, not from device memory, and the cache or the "
+            "crossbar in front of it delivers as fast as it can. The same bytes are fetched by "
+            "many blocks, or several times by one."
+        ),
+        condition=(
+            "L2 at 80 % of peak or more with DRAM below 60 %, or L2 the busiest unit at 60 % or more"
+        ),
+        needs=("l2_throughput_pct",),
+        uses=(
+            "primary_class",
+            "dram_pct",
+            "compute_pct",
+            "memory_pct",
+            "l1_throughput_pct",
+            "l1_hit_pct",
+            "l2_hit_pct",
+            "l2_bytes",
+        ),
+        applies=lambda k: tunable(k) & ~of_class(k, "dram-bound", "compute-bound"),
+        when=_on_l2,
+        because="the second-level cache runs at {l2_throughput_pct} of its peak",
+        fix=(
+            "Fetch less from L2: larger tiles in shared memory and registers, one load shared by a "
+            "cluster (multicast), a tile order that lets neighbouring blocks share rows, wider and "
+            "aligned accesses so that no sector is fetched twice."
+        ),
+        refute=(
+            "Enlarge the tile: bytes between L1 and L2 must fall and the time with them. If the "
+            "bytes fall alone, L2 was not the limit."
+        ),
+        # At these bytes of device memory and this arithmetic: the next wall takes over.
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        thresholds={"l2_throughput_pct": ">= 80, or >= 60 and the most", "dram_pct": "< 60"},
+        references=(
+            "Nsight Compute SpeedOfLight rule: breakdown of memory throughput by unit",
+            "RRZE-HPC/gpu-benches, gpu-l2-cache: measured L2 ceilings",
+        ),
+        fires=(
+            {"l2_throughput_pct": 80.0, "dram_pct": 59.9, "compute_pct": 79.0},
+            {"l2_throughput_pct": 60.0, "dram_pct": 10.0, "compute_pct": 30.0, "memory_pct": 60.0},
+            {"l2_throughput_pct": 94.0},
+        ),
+        silent=(
+            {"l2_throughput_pct": 79.9, "dram_pct": 30.0, "compute_pct": 79.9},
+            {"l2_throughput_pct": 85.0, "dram_pct": 60.0, "compute_pct": 86.0},
+            {"l2_throughput_pct": 85.0, "compute_pct": 90.0, "primary_class": "compute-bound"},
+            {"l2_throughput_pct": 59.9, "dram_pct": 10.0, "compute_pct": 30.0},
+            {"l2_throughput_pct": 62.0, "dram_pct": 10.0, "compute_pct": 30.0, "memory_pct": 70.0},
+        ),
+    ),
+)

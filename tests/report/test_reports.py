@@ -1,0 +1,128 @@
+"""Every report shows the same diagnosis, safe for where it is read."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.runs import recording, two_kernels
+from traceroof import report
+from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.errors import TraceroofError
+from traceroof.report import csv as csv_report
+from traceroof.report import json as json_report
+from traceroof.report import markdown, terminal
+
+
+@pytest.fixture(scope="module")
+def diagnosis() -> Diagnosis:
+    return diagnose(two_kernels())
+
+
+def test_json_follows_its_schema(diagnosis: Diagnosis, root: Path) -> None:
+    schema = json.loads((root / "docs/diagnosis.schema.json").read_text("utf-8"))
+    payload = json.loads(json_report.render(diagnosis))
+    jsonschema.validate(payload, schema)
+    assert payload["totals"]["launches"] == 4
+    assert payload["totals"]["kernel_time_ns"] == 100_000
+    assert [kernel["class"] for kernel in payload["kernels"]] == ["dram-bound", "latency-bound"]
+    assert [kernel["share"] for kernel in payload["kernels"]] == [0.9, 0.1]
+    assert payload["run"]["sources"][0]["notes"] == ["lines that are no row, skipped (2 times)"]
+
+
+def test_json_is_cut_only_when_asked(diagnosis: Diagnosis) -> None:
+    assert len(json.loads(json_report.render(diagnosis))["kernels"]) == 2
+    cut = json.loads(json_report.render(diagnosis, top=1))
+    assert [len(cut["kernels"]), len(cut["findings"])] == [1, 1]
+
+
+def test_json_has_null_for_unknown_and_no_nan() -> None:
+    unknown = recording({"kernel_name": ["k"], "duration_ns": [None]})
+    payload = json.loads(json_report.render(diagnose(unknown)))
+    kernel = payload["kernels"][0]
+    assert [kernel["time_ns"], kernel["share"], kernel["median_ns"]] == [None, None, None]
+    assert kernel["class"] == "not-evaluable"
+    assert payload["totals"]["unknown_durations"] == 1
+    assert "NaN" not in json_report.render(diagnose(unknown))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_terminal_keeps_to_its_width(diagnosis: Diagnosis, width: int) -> None:
+    text = terminal.render(diagnosis, top=5, width=width)
+    lines = text.splitlines()
+    # A command to copy stays in one piece for the shell, wrapped by the terminal alone.
+    assert max(len(line) for line in lines) <= width
+    assert not any(line != line.rstrip() for line in lines)
+    assert "\x1b" not in text
+
+
+def test_terminal_colours_only_when_asked(diagnosis: Diagnosis) -> None:
+    assert "\x1b[" in terminal.render(diagnosis, color=True)
+
+
+def test_terminal_takes_nothing_in_a_name_for_markup() -> None:
+    named = recording({"kernel_name": ["k[bold](int)"], "duration_ns": [10]})
+    assert "k[bold]" in terminal.render(diagnose(named))
+
+
+def test_markdown_neutralises_names_and_notes(diagnosis: Diagnosis) -> None:
+    page = markdown.render(diagnosis, top=None)
+    for line in page.splitlines():
+        if line.startswith("| 2 |"):
+            # Seven cells: the pipe in the name is escaped and ends none.
+            assert line.replace("\\|", "").count("|") == 8
+            assert "`` wait\\|<b>`x`@me ``" in line or "wait" in line
+    assert markdown.text("a|b*c*<d>@e") == "a\\|b\\*c\\*\\<d\\>@\u200be"
+    assert markdown.code("a`b") == "``a`b``"
+    assert markdown.code("`a") == "`` `a ``"
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+def test_csv_cells_never_begin_a_formula(start: str) -> None:
+    name = f"{start}cmd|' /C calc'!A0"
+    named = recording({"kernel_name": [name], "duration_ns": [10]})
+    rows = list(csv.DictReader(io.StringIO(csv_report.render(diagnose(named)), newline="")))
+    # Control characters become blanks: they would break the row, or a terminal.
+    assert rows[0]["kernel"] == "'" + name.replace("\t", " ").replace("\r", " ")
+
+
+def test_csv_has_a_row_per_group(diagnosis: Diagnosis) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_report.render(diagnosis))))
+    assert [row["launches"] for row in rows] == ["3", "1"]
+    assert [row["class"] for row in rows] == ["dram-bound", "latency-bound"]
+    assert rows[0]["grid"] == "1024x1x1"
+    assert float(rows[0]["dram_throughput_pct"]) == 90.0
+
+
+def test_reports_say_what_could_not_be_judged_and_how_to_collect_it() -> None:
+    bare = recording({"kernel_name": ["lonely<int>(int)"], "duration_ns": [10_000]})
+    for text in (terminal.render(diagnose(bare), width=120), markdown.render(diagnose(bare))):
+        assert "sm_throughput_pct" in text.replace("\\_", "_")
+        assert "--section SpeedOfLight" in text
+        assert "lonely" in text
+
+
+def test_write_makes_the_folder_and_the_whole_file(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "report.json"
+    assert report.write("text", str(target)) == str(target)
+    assert target.read_text() == "text\n"
+    assert [entry.name for entry in target.parent.iterdir()] == ["report.json"]
+
+
+def test_write_leaves_the_old_file_when_it_fails(tmp_path: Path) -> None:
+    with pytest.raises(TraceroofError, match="is a folder"):
+        report.write("text", str(tmp_path))
+    blocked = tmp_path / "file"
+    blocked.write_text("old")
+    with pytest.raises(TraceroofError, match="cannot be written"):
+        report.write("text", str(blocked / "below"))
+    assert blocked.read_text() == "old"
+
+
+def test_write_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report.write("text", "-") is None
+    assert report.write("text", None) is None
+    assert capsys.readouterr().out == "text\ntext\n"

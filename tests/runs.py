@@ -1,0 +1,41 @@
+"""Small recordings made in code, for tests that need one."""
+
+from typing import Any
+
+from traceroof.recording import Note, Recording, TimeBasis, source_of
+from traceroof.table import kernel_table
+
+
+def recording(
+    columns: dict[str, Any],
+    *,
+    time_basis: TimeBasis = "counter-tool",
+    notes: tuple[Note, ...] = (),
+    **more: Any,
+) -> Recording:
+    """A recording of one source, ``made.csv``, from kernel-table columns."""
+    kernels = kernel_table(columns)
+    return Recording(
+        format="made",
+        time_basis=time_basis,
+        kernels=kernels,
+        sources=(source_of("made.csv", "made", kernels, notes),),
+        **more,
+    )
+
+
+def two_kernels() -> Recording:
+    """A copy at the DRAM wall (3 launches, 90 µs) and a kernel that waits (1 launch, 10 µs)."""
+    return recording(
+        {
+            "kernel_name": ["copy<float>(float *)", "copy<float>(float *)",
+                            "copy<float>(float *)", "wait|<b>`x`@me(int)"],
+            "duration_ns": [30_000, 30_000, 30_000, 10_000],
+            "sm_throughput_pct": [10.0, 10.0, 10.0, 20.0],
+            "memory_throughput_pct": [90.0, 90.0, 90.0, 25.0],
+            "dram_throughput_pct": [90.0, 90.0, 90.0, 25.0],
+            "grid_x": [1024, 1024, 1024, 4], "grid_y": [1, 1, 1, 1], "grid_z": [1, 1, 1, 1],
+            "block_x": [256, 256, 256, 128], "block_y": [1, 1, 1, 1], "block_z": [1, 1, 1, 1],
+        },
+        notes=(Note("lines that are no row, skipped", 2),),
+    )  # fmt: skip
