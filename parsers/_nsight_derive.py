@@ -64,9 +64,12 @@ def _add_tensor_work(columns: Columns, metrics: Metrics) -> None:
         by_rate = rate * clock * duration * 1e-9
         dtype = np.where(np.isnan(work), rate_dtype, dtype)
         work = _where(work, by_rate)
+    executed = metrics.get("sm__inst_executed_pipe_tensor.sum")
+    if executed is not None:  # no instruction at all is no work, on any architecture
+        work[np.isnan(work) & (executed == 0)] = 0.0
     if not np.isnan(work).all():
         columns.values["flop_tensor"] = work
-        dtype[np.isnan(work)] = None
+        dtype[~(work > 0)] = None
         columns.values["tensor_dtype"] = dtype
     if clock is not None:
         peak = _tensor_peak(metrics, columns.count, dtype) * clock
@@ -148,7 +151,7 @@ def _add_stalls(columns: Columns, metrics: Metrics, rules: "RuleFacts") -> None:
         if not shares:
             continue
         known = ~np.isnan(np.array(list(shares.values()))).all(axis=0)
-        used = known & np.equal(origin, None)
+        used = known & np.array([entry is None for entry in origin], dtype=bool)
         origin[used] = name
         for reason, share in shares.items():
             into = columns.values.setdefault(f"stall_{reason}", np.full(columns.count, np.nan))

@@ -22,20 +22,16 @@ from traceroof.parsers._nsight_formulas import Columns, Floats, apply_formulas
 from traceroof.parsers._nsight_metrics import fits, is_whole, metric_name, section_id
 from traceroof.parsers._nsight_numbers import (
     DecimalSign,
-    decimals,
     number,
-    split_instances,
-    unit,
     vote,
     whole,
 )
-from traceroof.recording import RAW_METRICS, VERDICTS, DeviceInfo, Note, Recording, source_of
+from traceroof.parsers._nsight_rows import Ints, Measured, Rows, Slot
+from traceroof.recording import VERDICTS, DeviceInfo, Note, Recording, source_of
 from traceroof.table import kernel_table
 
 #: The name of a kernel in files that do not give one.
 NO_NAME = "(name not in the file)"
-
-Ints = npt.NDArray[np.int64]
 
 
 class Launch(NamedTuple):
@@ -60,20 +56,6 @@ class Launch(NamedTuple):
     runs: bool = False
 
 
-class _Slot(NamedTuple):
-    """A kind of metric row: where it stands, what it measures, and its unit."""
-
-    section: str
-    metric: str
-    unit_text: str
-    statistic: str
-    usable: bool
-
-    @property
-    def title(self) -> str:
-        return f"{self.metric} ({self.statistic})" if self.statistic else self.metric
-
-
 @dataclass
 class _Verdict:
     launch: int
@@ -96,7 +78,7 @@ class Launches:
     spreadsheet: bool = False
     found: list[Launch] = field(default_factory=list)
     notes: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    _slots: list[_Slot] = field(default_factory=list)
+    _slots: list[Slot] = field(default_factory=list)
     _slot_ids: dict[tuple[str, str, str, str, str], int] = field(default_factory=dict)
     _row_launch: "array[int]" = field(default_factory=lambda: array("q"))
     _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
@@ -127,11 +109,11 @@ class Launches:
 
     def _new_slot(
         self, section: str, body: str, label: str, unit_text: str, statistic: str
-    ) -> _Slot:
+    ) -> Slot:
         metric = metric_name(section, body, label, unit_text)
         usable = metric is not None and not statistic and fits(metric, unit_text) is not False
         title = metric or (f"{body}: {label}" if body else label)
-        return _Slot(section_id(section), title, unit_text, statistic, usable)
+        return Slot(section_id(section), title, unit_text, statistic, usable)
 
     def add_metric(self, launch: int, slot: int, text: str) -> None:
         """Take one metric row: the cell as printed."""
@@ -163,17 +145,12 @@ class Launches:
             )
         )
 
-    @property
-    def rows(self) -> int:
-        """How many metric rows were taken."""
-        return len(self._row_text)
-
     def recording(self, path: str, format: str, notes: Iterable[Note] = ()) -> Recording:
         """The recording. Raises TraceroofError when nothing in the file was measured."""
         rows = self._rows()
         rows = self._split_runs(rows)
         sign = self._decimal_sign(rows)
-        measured = _Measured.read(rows, self._slots, sign)
+        measured = Measured.read(rows, self._slots, sign)
         self._refuse_unmeasured(path, rows, measured)
         metrics = measured.metrics(len(self.found))
         facts = RuleFacts((verdict.launch, verdict.text) for verdict in self._verdicts)
@@ -198,19 +175,19 @@ class Launches:
             sources=(source_of(path, format, kernels, every),),
             devices=tuple(self._devices(columns, devices, metrics)),
             raw_metrics=raw,
-            verdicts=self._verdict_table(sign),
+            verdicts=self._verdict_table(),
         )
 
     # --- rows ----------------------------------------------------------------------------------
 
-    def _rows(self) -> "_Rows":
-        return _Rows(
+    def _rows(self) -> Rows:
+        return Rows(
             np.frombuffer(self._row_launch, dtype=np.int64).copy(),
             np.frombuffer(self._row_slot, dtype=np.int64).copy(),
             self._row_text,
         )
 
-    def _split_runs(self, rows: "_Rows") -> "_Rows":
+    def _split_runs(self, rows: Rows) -> Rows:
         """Tell second runs from repeated rows where a launch has a metric twice.
 
         A run of the program that was appended repeats the launch's first metric; its rows with
@@ -238,7 +215,7 @@ class Launches:
         self._sort_launches(rows)
         return rows
 
-    def _sort_launches(self, rows: "_Rows") -> None:
+    def _sort_launches(self, rows: Rows) -> None:
         """Bring launches back into the order of their first metric row."""
         first = np.full(len(self.found), len(rows.text), dtype=np.int64)
         np.minimum.at(first, rows.launch, np.arange(len(rows.text)))
@@ -251,27 +228,20 @@ class Launches:
             verdict.launch = int(rank[verdict.launch])
 
     def _split_launch(
-        self, launch: int, members: Ints, rows: "_Rows", keep: npt.NDArray[np.bool_]
+        self, launch: int, members: Ints, rows: Rows, keep: npt.NDArray[np.bool_]
     ) -> None:
-        seen: dict[int, str] = {}
-        times: Counter[int] = Counter()
-        members_list = members.tolist()
+        """Deal with one launch that has a metric twice. members: its rows, in file order."""
         slots = rows.slot[members].tolist()
-        total = Counter(slots)
-        differs = False
-        runs: list[int] = []
-        last = 0
-        for row, slot in zip(members_list, slots, strict=True):
-            text = rows.text[row]
-            differs |= seen.setdefault(slot, text) != text
-            run = times[slot] if total[slot] > 1 else last
-            times[slot] += 1
-            last = max(last, run)
-            runs.append(run)
-        if total[slots[0]] > 1 and (differs or self.found[launch].runs):
-            numbers = [launch]
-            for _ in range(last):
-                numbers.append(self.add_launch(self.found[launch]))
+        texts = [rows.text[row] for row in members.tolist()]
+        starts_again = slots[0] in slots[1:]
+        first: dict[int, str] = {}
+        differs = any(
+            first.setdefault(slot, text) != text for slot, text in zip(slots, texts, strict=True)
+        )
+        if starts_again and (differs or self.found[launch].runs):
+            runs = _run_numbers(slots)
+            last = max(runs)
+            numbers = [launch, *(self.add_launch(self.found[launch]) for _ in range(last))]
             rows.move(members, np.array([numbers[run] for run in runs], dtype=np.int64))
             if not self.found[launch].runs:
                 self.note(
@@ -280,22 +250,22 @@ class Launches:
                     severe=False,
                 )
             return
-        kept: dict[int, set[str]] = {}
-        for row, slot in zip(members_list, slots, strict=True):
-            texts = kept.setdefault(slot, set())
-            keep[row] = rows.text[row] not in texts
-            texts.add(rows.text[row])
+        said: set[tuple[int, str]] = set()
+        for row, slot, text in zip(members.tolist(), slots, texts, strict=True):
+            keep[row] = (slot, text) not in said
+            said.add((slot, text))
         self.note("repeated metric rows ignored", int((~keep[members]).sum()), severe=False)
 
-    def _decimal_sign(self, rows: "_Rows") -> DecimalSign:
-        marked: dict[tuple[str, bool], None] = {}
+    def _decimal_sign(self, rows: Rows) -> DecimalSign:
         whole_slot = [is_whole(slot.metric, slot.unit_text) for slot in self._slots]
-        for text, slot in zip(rows.text, rows.slot.tolist(), strict=True):
-            if "," in text or "." in text:
-                marked[text, whole_slot[slot]] = None
+        marked = (
+            (text, whole_slot[slot])
+            for text, slot in zip(rows.text, rows.slot, strict=True)
+            if "," in text or "." in text
+        )
         return vote(marked, spreadsheet=self.spreadsheet)
 
-    def _refuse_unmeasured(self, path: str, rows: "_Rows", measured: "_Measured") -> None:
+    def _refuse_unmeasured(self, path: str, rows: Rows, measured: Measured) -> None:
         if measured.is_number.any() or not rows.text:
             return
         if all(text.strip().lower() in ("n/a", "") for text in rows.text):
@@ -306,7 +276,7 @@ class Launches:
                 PERMISSION_HINT,
             )
 
-    def _note_cells(self, rows: "_Rows", measured: "_Measured") -> None:
+    def _note_cells(self, rows: Rows, measured: Measured) -> None:
         """Say what cells held no number, by kind."""
         for row in np.flatnonzero(~measured.is_number).tolist():
             text = rows.text[row].strip().lower()
@@ -376,38 +346,33 @@ class Launches:
         self, columns: Columns, devices: list[int | None], metrics: Mapping[str, Floats]
     ) -> Iterator[DeviceInfo]:
         """One entry per device that the launches name."""
-        first: dict[tuple[int | None, str], int] = {}
+        rows_of: dict[tuple[int | None, str, str], list[int]] = {}
         for row, (launch, device) in enumerate(zip(self.found, devices, strict=True)):
-            if device is not None or launch.compute_capability or launch.device:
-                first.setdefault((device, launch.compute_capability.strip()), row)
+            # The column holds an ordinal, or, re-saved, a name.
+            name = launch.device.strip() if device is None else ""
+            if device is not None or name or launch.compute_capability:
+                key = (device, name, launch.compute_capability.strip())
+                rows_of.setdefault(key, []).append(row)
 
-        def known(name: str, row: int, factor: float = 1.0) -> int | None:
-            values = metrics.get(name)
-            if values is None or not abs(values[row]) < 2**53:
+        def first(values: Floats | None, rows: list[int]) -> int | None:
+            if values is None:
                 return None
-            return round(float(values[row]) * factor)
+            known = values[rows][np.abs(values[rows]) < 2**53]
+            return round(float(known[0])) if len(known) else None
 
-        for (device, capability), row in first.items():
-            count = columns.values.get("sm_count")
-            name = self.found[row].device.strip()
+        for (device, name, capability), rows in rows_of.items():
             yield DeviceInfo(
                 index=device,
-                name=name if name and device is None else None,
+                name=name or None,
                 compute_capability=capability or None,
-                sm_count=None if count is None or np.isnan(count[row]) else int(count[row]),
-                l2_bytes=known("device__attribute_l2_cache_size", row),
-                memory_bytes=known("device__attribute_total_memory", row),
-                dram_bus_bits=known("device__attribute_global_memory_bus_width", row),
+                sm_count=first(columns.values.get("sm_count"), rows),
+                l2_bytes=first(metrics.get("device__attribute_l2_cache_size"), rows),
+                memory_bytes=first(metrics.get("device__attribute_total_memory"), rows),
+                dram_bus_bits=first(metrics.get("device__attribute_global_memory_bus_width"), rows),
             )
 
-    def _verdict_table(self, sign: DecimalSign) -> pa.Table:
+    def _verdict_table(self) -> pa.Table:
         rows = self._verdicts
-        speedups = [number(verdict.speedup, sign) for verdict in rows]
-        # The speed-up is printed with up to three decimals and never grouped.
-        speedups = [
-            number(verdict.speedup, DecimalSign.POINT) if np.isnan(value) else value
-            for value, verdict in zip(speedups, rows, strict=True)
-        ]
         return pa.table(
             {
                 "row": [verdict.launch for verdict in rows],
@@ -416,10 +381,33 @@ class Launches:
                 "level": [verdict.level or None for verdict in rows],
                 "text": [verdict.text for verdict in rows],
                 "speedup_scope": [verdict.scope or None for verdict in rows],
-                "speedup_pct": [None if np.isnan(value) else value for value in speedups],
+                "speedup_pct": [_percentage(verdict.speedup) for verdict in rows],
             },
             schema=VERDICTS,
         )
+
+
+def _percentage(text: str) -> float | None:
+    """An estimated speed-up: up to three decimals and never grouped, so any sign is decimal."""
+    value = number(text.replace(",", "."), DecimalSign.POINT)
+    return None if np.isnan(value) else value
+
+
+def _run_numbers(slots: list[int]) -> list[int]:
+    """Which run of the program each row of a launch belongs to, counted from 0.
+
+    The n-th row of a metric belongs to the n-th run; a metric that comes once belongs to the
+    run that was last seen, so that runs with different metrics stay apart.
+    """
+    total, times = Counter(slots), Counter[int]()
+    runs: list[int] = []
+    last = 0
+    for slot in slots:
+        run = times[slot] if total[slot] > 1 else last
+        times[slot] += 1
+        last = max(last, run)
+        runs.append(run)
+    return runs
 
 
 #: How to permit performance counters, for every refusal that has this cause.
@@ -435,143 +423,3 @@ def shape(text: str) -> tuple[int, int, int] | None:
     """``"(256, 1, 1)"`` -> ``(256, 1, 1)``; None for anything else."""
     match = _SHAPE.fullmatch(text.strip()) if text else None
     return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-class _Rows:
-    """Metric rows in columns: launch, slot and cell of each."""
-
-    def __init__(self, launch: Ints, slot: Ints, text: list[str]) -> None:
-        self.launch = launch
-        self.slot = slot
-        self.text = text
-        self._before: dict[int, int] = {}
-
-    def move(self, rows: Ints, launches: Ints) -> None:
-        for row, launch in zip(rows.tolist(), self.launch[rows].tolist(), strict=True):
-            self._before[row] = launch
-        self.launch[rows] = launches
-
-    def origin(self, row: int) -> int:
-        """The launch that a row belonged to before runs were split."""
-        return self._before.get(row, int(self.launch[row]))
-
-    def kept(self, keep: npt.NDArray[np.bool_]) -> "_Rows":
-        text = [self.text[row] for row in np.flatnonzero(keep).tolist()]
-        return _Rows(self.launch[keep], self.slot[keep], text)
-
-
-@dataclass
-class _Measured:
-    """Rows with their numbers in base units.
-
-    value: NaN where the cell holds none. resolution: the last printed digit, in base units.
-    """
-
-    rows: _Rows
-    slots: list[_Slot]
-    value: Floats
-    resolution: Floats
-    instances: dict[int, str]
-    contradictions: int = 0
-
-    def __post_init__(self) -> None:
-        self._agrees = np.zeros(len(self.value), dtype=bool)
-        self._order = np.argsort(self.rows.slot, kind="stable")
-        self._bounds = np.searchsorted(
-            self.rows.slot[self._order], np.arange(len(self.slots) + 1)
-        ).tolist()
-
-    def _rows_of(self, slot: int) -> Ints:
-        """The rows of one kind, in file order."""
-        return self._order[self._bounds[slot] : self._bounds[slot + 1]]
-
-    @classmethod
-    def read(cls, rows: _Rows, slots: list[_Slot], sign: DecimalSign) -> "_Measured":
-        known: dict[str, tuple[float, float]] = {}
-        instances: dict[int, str] = {}
-        for row, text in enumerate(rows.text):
-            if text.endswith(")"):
-                aggregate, listed = split_instances(text)
-                if listed:
-                    instances[row] = listed
-                    rows.text[row] = text = aggregate
-            if text not in known:
-                known[text] = (number(text, sign), 10.0 ** -decimals(text, sign))
-        value = np.array([known[text][0] for text in rows.text], dtype=np.float64)
-        last = np.array([known[text][1] for text in rows.text], dtype=np.float64)
-        scales = np.array([unit(slot.unit_text).scale for slot in slots], dtype=np.float64)
-        scale = scales[rows.slot] if len(slots) else np.ones(0)
-        return cls(rows, slots, value * scale, last * scale, instances)
-
-    @property
-    def is_number(self) -> npt.NDArray[np.bool_]:
-        flags: npt.NDArray[np.bool_] = ~np.isnan(self.value)
-        return flags
-
-    def metrics(self, launches: int) -> dict[str, Floats]:
-        """Each usable metric's value per launch; of several printings the most precise one."""
-        names: dict[str, list[int]] = {}
-        for position, slot in enumerate(self.slots):
-            if slot.usable:
-                names.setdefault(slot.metric, []).append(position)
-        found: dict[str, Floats] = {}
-        for name, slots in names.items():
-            rows = np.concatenate([self._rows_of(slot) for slot in slots])
-            rows = rows[~np.isnan(self.value[rows])]
-            if len(rows):
-                found[name] = self._dense(rows, launches)
-        return found
-
-    def _dense(self, rows: Ints, launches: int) -> Floats:
-        # Written coarsest first and latest first, so that the finest and earliest stays.
-        ranked = rows[np.lexsort((-rows, -self.resolution[rows]))]
-        launch = self.rows.launch
-        dense = np.full(launches, np.nan)
-        finest = np.full(launches, np.nan)
-        dense[launch[ranked]] = self.value[ranked]
-        finest[launch[ranked]] = self.resolution[ranked]
-        room = self.resolution[rows] + finest[launch[rows]]
-        agrees = np.abs(self.value[rows] - dense[launch[rows]]) <= room * (1 + 1e-9)
-        self._agrees[rows] = agrees
-        self.contradictions += int((~agrees).sum())
-        return dense
-
-    def raw_metrics(self, columns: Columns) -> pa.Table:
-        """The rows that no column holds."""
-        in_column = np.zeros(len(self.value), dtype=bool)
-        for position, slot in enumerate(self.slots):
-            launches = columns.direct.get(slot.metric) if slot.usable else None
-            if launches is not None:
-                mine = self._rows_of(position)
-                in_column[mine] = launches[self.rows.launch[mine]] & self._agrees[mine]
-        rest = np.flatnonzero(~in_column)
-        listed = np.array(sorted(self.instances), dtype=np.int64)
-        main = self._raw_table(
-            rest, [self.rows.text[row] for row in rest.tolist()], self.value[rest]
-        )
-        if not len(listed):
-            return main
-        texts = [self.instances[row] for row in listed.tolist()]
-        extra = self._raw_table(listed, texts, np.full(len(listed), np.nan), " (instances)")
-        return pa.concat_tables([main, extra])
-
-    def _raw_table(
-        self, rows: Ints, texts: list[str], values: Floats, suffix: str = ""
-    ) -> pa.Table:
-        slot = pa.array(self.rows.slot[rows])
-        numeric = ~np.isnan(values)
-
-        def by_slot(words: list[str | None]) -> pa.Array:
-            return pa.array(words, pa.string()).take(slot)
-
-        return pa.table(
-            {
-                "row": pa.array(self.rows.launch[rows], pa.int64()),
-                "section": by_slot([entry.section or None for entry in self.slots]),
-                "metric": by_slot([entry.title + suffix for entry in self.slots]),
-                "unit": by_slot([unit(entry.unit_text).base for entry in self.slots]),
-                "value": pa.array(values, pa.float64(), from_pandas=True),
-                "text": pa.array(np.array(texts, dtype=object), pa.string(), mask=numeric),
-            },
-            schema=RAW_METRICS,
-        )

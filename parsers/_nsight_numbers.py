@@ -22,6 +22,8 @@ class DecimalSign(Enum):
 
 # What separates thousands beside "," and ".": blanks of all widths (French), apostrophes (Swiss).
 _BLANKS = re.compile("(?<=\\d)[\u00a0\u202f\u2009 '\u2019](?=\\d)")
+# So many cells that can be read in one way only are enough.
+_ENOUGH_VOTES = 2000
 _NUMBER_WITH_POINT = re.compile(
     r"[+-]?(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?"
 )
@@ -74,7 +76,7 @@ def vote(cells: Iterable[tuple[str, bool]], *, spreadsheet: bool) -> DecimalSign
     Compute never prints three decimals.
     """
     votes = {DecimalSign.POINT: 0, DecimalSign.COMMA: 0}
-    undecided = 0
+    undecided = voted = 0
     for text, whole in cells:
         number = clean(split_instances(text)[0])
         if not number or not (number[0].isdigit() or number[0] in "+-.,"):
@@ -86,6 +88,9 @@ def vote(cells: Iterable[tuple[str, bool]], *, spreadsheet: bool) -> DecimalSign
             undecided += 1
         else:
             votes[evidence] += 1
+            voted += 1
+            if voted == _ENOUGH_VOTES:
+                break
     if any(votes.values()):
         return max(votes, key=lambda sign: votes[sign])
     return DecimalSign.UNDECIDED if undecided and spreadsheet else DecimalSign.POINT
@@ -93,6 +98,8 @@ def vote(cells: Iterable[tuple[str, bool]], *, spreadsheet: bool) -> DecimalSign
 
 def number(text: str, sign: DecimalSign) -> float:
     """The finite number in a cell, NaN where there is none (words, ``n/a``, ``inf``, empty)."""
+    if sign is DecimalSign.POINT and text.replace(".", "", 1).isdecimal():
+        return float(text)  # most cells, at a fifth of the cost
     text = clean(text)
     if sign is DecimalSign.COMMA:
         text = text.translate(_SWAPPED)

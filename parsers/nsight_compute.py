@@ -164,7 +164,7 @@ class _Identity:
         """The columns that tell one launch from another."""
         at = self.header.at
         if self.numbered:
-            return [at[title] for title in ("id", "process id") if title in at]
+            return [at[title] for title in ("id", "process id", "kernel name") if title in at]
         return sorted({position for _, position in self._fields} | set(self._ranges))
 
     def launch(self, row: Row) -> Launch | None:

@@ -11,7 +11,7 @@ def _at_wall(k: Facts) -> Mask:
     # A rate held against a peak reaches less than a counter of busy cycles does: the class,
     # which knows the calibrated ceilings, decides there.
     rate = (k.dram_basis == "nominal peak") | (k.dram_basis == "report peak")
-    return (k.dram_pct > 80) & ~rate | of_class(k, "dram-bound")
+    return np.asarray((k.dram_pct > 80) & ~rate | of_class(k, "dram-bound"))
 
 
 RULES = (

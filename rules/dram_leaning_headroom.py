@@ -70,7 +70,12 @@ RULES = (
             {"dram_pct": 80.1, "memory_pct": 80.1, "compute_pct": 20.0},
             {"dram_pct": 70.0, "memory_pct": 70.0, "compute_pct": 60.1},
             {"dram_pct": 60.0, "memory_pct": 75.0, "compute_pct": 20.0, "l2_throughput_pct": 75.0},
-            {"dram_pct": 78.0, "memory_pct": 78.0, "compute_pct": 9.0, "primary_class": "dram-bound"},
+            {
+                "dram_pct": 78.0,
+                "memory_pct": 78.0,
+                "compute_pct": 9.0,
+                "primary_class": "dram-bound",
+            },
         ),
     ),
 )

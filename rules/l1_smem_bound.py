@@ -10,14 +10,15 @@ from traceroof.rules._kernels import of_class, tunable
 def _on_l1(k: Facts) -> Mask:
     # The L1 data stage serves one wavefront a cycle and multiprocessor.
     cycles = k.sm_count * k.sm_clock_hz * k.duration_ns / 1e9
-    return (k.l1_throughput_pct >= 80) | ((cycles > 0) & (k.shared_wavefronts >= 0.8 * cycles))
+    full = (cycles > 0) & (k.shared_wavefronts >= 0.8 * cycles)
+    return np.asarray((k.l1_throughput_pct >= 80) | full)
 
 
 def _applies(k: Facts) -> Mask:
     # Loads and stores count as compute too: only another pipe at its wall acquits L1.
     other_pipe = (k.top_pipe_pct >= 0) & (k.top_pipe != "lsu")
     acquitted = of_class(k, "compute-bound") & other_pipe
-    return tunable(k) & ~of_class(k, "dram-bound") & ~acquitted
+    return np.asarray(tunable(k) & ~of_class(k, "dram-bound") & ~acquitted)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:

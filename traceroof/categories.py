@@ -147,39 +147,12 @@ def head_of(name: str) -> str:
     """The function's own qualified name: no return type, template arguments or parameters.
 
     `void cub::Kernel<A<B>, 4>(int)` gives `cub::Kernel`; a mangled `_ZN3cub6KernelI...` gives the
-    same; anonymous namespaces and compiler suffixes go. Linear in the length of the name.
+    same; anonymous namespaces and compiler suffixes go. Linear in the length of the name, and cut
+    at 1,024 characters: patterns search it, and what a kernel is stands at the front.
     """
     text = _SUFFIX.sub("", name.strip())
-    if text.startswith("_Z"):
-        return _mangled_head(text) or text
-    text = _ANONYMOUS.sub("", text).removeprefix("void ")
-    parts: list[str] = []
-    depth = parens = start = 0  # depth of <>, of () inside <>, where the kept piece began
-    signature = False
-    for found in _BRACKETS.finditer(text):
-        at, sign = found.start(), found[0]
-        if depth == 0:
-            if sign == "<":
-                parts.append(text[start:at])
-                signature, depth = True, 1
-            elif sign == "(":
-                # "Memcpy HtoD (Pinned -> Device)" is no signature
-                signature = signature or (at > 0 and text[at - 1] != " ")
-                parts.append(text[start:at])
-                start = len(text)
-                break
-        elif sign == "(":
-            parens += 1
-        elif sign == ")":
-            parens = max(0, parens - 1)
-        elif parens == 0:  # a < or > within parentheses is a comparison: enable_if<((8)>(0)), ...
-            depth += 1 if sign == "<" else -1
-            if depth == 0:
-                start = at + 1
-    if depth == 0:
-        parts.append(text[start:])
-    head = "".join(parts).strip()
-    return head.rsplit(" ", 1)[-1] if signature else head
+    head = _mangled_head(text) if text.startswith("_Z") else _demangled_head(text)
+    return (head or text)[:_HEAD_LIMIT]
 
 
 @cache
@@ -213,9 +186,10 @@ def operator_patterns() -> tuple[OperatorPattern, ...]:
 
 
 _SUFFIX = re.compile(r"(?:\.kd)?(?: ?\[clone [^\]]{0,80}\])?$")
-_ANONYMOUS = re.compile(r"\((?:anonymous namespace|anonymous)\)(?:::)?|<unnamed>(?:::)?|unnamed>::")
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|`anonymous namespace'::")
 _BRACKETS = re.compile(r"[<>()]")
 _IDENTIFIER = re.compile(r"L?(\d{1,4})")
+_HEAD_LIMIT = 1024
 
 
 def _outranks(operator: OperatorPattern, by_name: str) -> bool:
@@ -226,6 +200,38 @@ def _outranks(operator: OperatorPattern, by_name: str) -> bool:
             return by_name in _GENERIC
         case "other":
             return by_name == "other"
+
+
+def _demangled_head(text: str) -> str:
+    """The name before its template arguments and parameters, without return type."""
+    text = _ANONYMOUS.sub("", text).removeprefix("void ")
+    parts: list[str] = []
+    depth = parens = start = 0  # depth of <>, of () inside <>, where the kept piece began
+    signature = False
+    for found in _BRACKETS.finditer(text):
+        at, sign = found.start(), found[0]
+        if depth == 0:
+            if sign == "<":
+                parts.append(text[start:at])
+                signature, depth = True, 1
+            elif sign == "(":
+                # "Memcpy HtoD (Pinned -> Device)" is no signature
+                signature = signature or (at > 0 and text[at - 1] != " ")
+                parts.append(text[start:at])
+                start = len(text)
+                break
+        elif sign == "(":
+            parens += 1
+        elif sign == ")":
+            parens = max(0, parens - 1)
+        elif parens == 0:  # a < or > within parentheses is a comparison: enable_if<((8)>(0)), ...
+            depth += 1 if sign == "<" else -1
+            if depth == 0:
+                start = at + 1
+    if depth == 0:
+        parts.append(text[start:])
+    head = "".join(parts).strip()
+    return head.rsplit(" ", 1)[-1] if signature else head
 
 
 def _mangled_head(text: str) -> str:

@@ -58,9 +58,9 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     compute, memory, dram = see.compute_pct, see.memory_pct, see.dram_pct
     l2, l1 = see.l2_throughput_pct, see.l1_throughput_pct
 
-    measured = np.equal(see.dram_basis, "elapsed")
+    measured = see.dram_basis == "elapsed"
     dram_wall = np.where(measured, dram > WALL_PCT, dram >= AT_ROOF * 100 * attainable.memory)
-    rate = np.equal(see.compute_basis, "peak FLOP rate")
+    rate = see.compute_basis == "peak FLOP rate"
     compute_wall = np.where(
         rate, compute >= AT_ROOF * 100 * attainable.compute, compute >= WALL_PCT
     )

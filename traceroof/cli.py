@@ -253,9 +253,12 @@ def _run(
         return Run(recording=recording, name=traceroof.run_name(what))
     try:
         return Store.open(store, create=False).get(what[0] if what else None)
-    except TraceroofError:
+    except TraceroofError as error:
         if what and _looks_like_path(what[0]):
             raise TraceroofError(f"{what[0]} does not exist") from None
+        if what:
+            message = f"{what[0]} is no file here, and {error.message}"
+            raise TraceroofError(message, error.hint) from None
         raise
 
 

@@ -67,6 +67,7 @@ RUN_COLUMNS: tuple[Column, ...] = tuple(
         ("judged_pct", "%", "kernel time with a class", "kernel time"),
         ("other_pct", "%", "kernel time without a category", "kernel time"),
         ("over_peak_pct", "%", "largest utilisation of any kernel", "row"),
+        ("gpu_busy_pct", "%", "time in which any kernel or copy ran", "span of the run"),
     )
 )
 
@@ -451,6 +452,11 @@ def _run_facts(grouped: Groups, totals: Totals) -> _Subjects:
         "judged_pct": share(facts.primary_class != "not-evaluable"),
         "other_pct": share(facts.category == "other"),
         "over_peak_pct": float(np.nanmax(peaks)) if (~np.isnan(peaks)).any() else np.nan,
+        "gpu_busy_pct": (
+            totals.gpu_busy_ns / totals.span_ns * 100
+            if totals.span_ns and totals.gpu_busy_ns is not None
+            else np.nan
+        ),
     }
     return _Subjects(
         Facts({name: np.array([value]) for name, value in columns.items()}, 1), ["run"]
@@ -521,9 +527,10 @@ def _fired(
     bound = judgement.saved * time
     likely = judgement.likely * time
     if rule.scope == "kernel" and rule.kind == "conditional":
-        bound = np.fmin(bound, _spare_ns(facts, NOMINAL))
-        likely = np.fmin(likely, _spare_ns(facts, attainable))
-    likely = np.fmin(likely, bound)
+        # A bound that the rule cannot give stays unknown: what could be spared is no finding.
+        bound = np.minimum(bound, _spare_ns(facts, NOMINAL))
+        likely = np.minimum(likely, _spare_ns(facts, attainable))
+    likely = np.minimum(likely, bound)
     trust = judgement.trust.copy()
     if rule.saves is not None and not calibrated:
         trust *= _UNCALIBRATED_TRUST
@@ -533,7 +540,9 @@ def _fired(
     findings: list[Finding] = []
     hidden = 0
     for row in np.flatnonzero(judgement.fired).tolist():
-        weight = bound[row] if not np.isnan(bound[row]) else time[row]
+        # What only informs matters by the time that it speaks of, saved or not.
+        informs = rule.severity == "info" or np.isnan(bound[row])
+        weight = time[row] if informs else bound[row]
         if total_ns and not np.isnan(weight) and weight < HIDDEN_SHARE * total_ns:
             hidden += 1
             continue
@@ -567,15 +576,16 @@ def _fired(
 def _spare_ns(facts: Facts, attainable: Attainable) -> npt.NDArray[np.float64]:
     """Time of a group above what its own bytes and operations need, all launches; NaN unknown."""
     see = facts.only(
-        ("time_ns", "launches", "dram_bytes", "dram_peak_bytes_per_s", "flops", "flop_peak_per_s",
-         "duration_ns")
-    )  # fmt: skip
+        ("time_ns", "launches", "dram_bytes", "dram_peak_bytes_per_s", "flop_pct", "duration_ns")
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         by_bytes = see.dram_bytes / (see.dram_peak_bytes_per_s * attainable.memory) * 1e9
-        by_flops = see.flops / (see.flop_peak_per_s * attainable.compute) * 1e9
+        by_flops = see.flop_pct / 100 * see.duration_ns / attainable.compute
+        # The time covers launches with a known duration only.
+        timed = np.where(see.duration_ns > 0, see.time_ns / see.duration_ns, see.launches)
     # Only a measured figure may cap: with neither known the floor alone remains.
     least = np.fmax(np.fmax(by_bytes, by_flops), T_FLOOR_NS)
-    spare = see.time_ns - least * see.launches
+    spare = see.time_ns - least * timed
     return np.asarray(np.maximum(spare, 0.0))
 
 

@@ -9,7 +9,7 @@ from traceroof.units import one_line
 # One kernel has several spellings: c++filt writes "(anonymous namespace)" and "> >", CUDA tools
 # "<unnamed>" and "(int)4"; Nsight Compute 2025 drops namespaces and leaves "unnamed>::".
 _SPELLINGS = (
-    (re.compile(r"\(anonymous namespace\)|<unnamed>|\bunnamed>"), "{anonymous}"),
+    (re.compile(r"\(anonymous namespace\)|(?<!\w)<unnamed>|\bunnamed>"), "{anonymous}"),
     (re.compile(r"\((?:unsigned |signed )?(?:int|long|long long|short|char|bool)\)(?=-?\d)"), ""),
     (re.compile(r"\s+(?=[>,)*&])|(?<=[<,(])\s+"), ""),
     (re.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),

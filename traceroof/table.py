@@ -374,6 +374,9 @@ def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArra
         array = pa.array(values, from_pandas=True)
         if pa.types.is_integer(entry.type) and pa.types.is_floating(array.type):
             array = pc.round(array)
+        if pa.types.is_string(entry.type) and pa.types.is_primitive(array.type):
+            # Arrow would print the numbers; a number where a name belongs is a mistake.
+            raise pa.ArrowTypeError(f"values of type {array.type}")
         return array.cast(entry.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise TraceroofError(

@@ -32,7 +32,8 @@ _SPEED_OF_LIGHT: Sequence[tuple[str, frozenset[str]]] = (
     (r"(more|greater) than \d+(\.\d+)?%", _MEMORY | _COMPUTE | {"balanced"}),
 )  # fmt: skip
 
-_SPEED_OF_LIGHT_RULES = frozenset({"SOLBottleneck", "SpeedOfLight"})
+_SPEED_OF_LIGHT_RULE = "SOLBottleneck"
+_SPEED_OF_LIGHT_SECTION = "SpeedOfLight"
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,12 @@ class VendorVerdict:
     classes: frozenset[str]
 
 
-def classes_meant(rule: str, text: str) -> frozenset[str]:
-    """Our classes that agree with a vendor verdict; empty where it names no class."""
-    if rule not in _SPEED_OF_LIGHT_RULES:
+def classes_meant(rule: str | None, section: str | None, text: str) -> frozenset[str]:
+    """Our classes that agree with a vendor verdict; empty where it names no class.
+
+    Text pages print no rule names: there the section tells.
+    """
+    if rule != _SPEED_OF_LIGHT_RULE and (rule or section != _SPEED_OF_LIGHT_SECTION):
         return frozenset()
     for pattern, classes in _SPEED_OF_LIGHT:
         if re.search(pattern, text, re.IGNORECASE | re.DOTALL):
@@ -83,14 +87,14 @@ def verdicts_of_groups(
         before = found[group].get(key)
         best = _larger(before.speedup_pct if before else None, entry["speedup_pct"])
         found[group][key] = VendorVerdict(
-            rule=entry["rule"],
+            rule=entry["rule"] or "",
             level=entry["level"] or "",
             section=entry["section"] or "",
             text=before.text if before else text,
             speedup_scope=entry["speedup_scope"],
             speedup_pct=best,
             launches=(before.launches if before else 0) + 1,
-            classes=classes_meant(entry["rule"], text),
+            classes=classes_meant(entry["rule"], entry["section"], text),
         )
     return tuple(tuple(one.values()) for one in found)
 

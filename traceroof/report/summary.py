@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from traceroof import collect
 from traceroof.classes import CLASSES
-from traceroof.diagnosis import Diagnosis, Finding, KernelGroup
+from traceroof.diagnosis import HIDDEN_SHARE, Diagnosis, Finding, KernelGroup
 from traceroof.units import one_line, percent, quantity
 
 _TOOL_TIMES = {
@@ -73,31 +73,39 @@ class NotJudged:
     command: str | None
 
 
-def not_judged(diagnosis: Diagnosis, most: int = 3) -> list[NotJudged]:
-    """What could not be judged, most kernel time first: first classes, then rules.
-
-    Rules that lack the same columns are one entry.
-    """
+def not_judged(diagnosis: Diagnosis) -> list[NotJudged]:
+    """What could not be judged: the class of kernels first, then the rules, as one entry each."""
     entries: list[NotJudged] = []
     unclassed = [one for one in diagnosis.kernels if one.primary_class == "not-evaluable"]
     if unclassed:
         entries.append(_unclassed(diagnosis, unclassed))
-    seen = {entry.missing for entry in entries}
-    by_missing: dict[tuple[str, ...], list[Finding]] = {}
-    for finding in diagnosis.not_evaluable():
-        if finding.scope == "kernel" and finding.missing not in seen:
-            by_missing.setdefault(finding.missing, []).append(finding)
-    groups = sorted(by_missing.items(), key=lambda item: -len(item[1]))
-    for missing, findings in groups[: most - len(entries)]:
-        rules = ", ".join(sorted({one.rule for one in findings})[:4])
-        more = len({one.rule for one in findings}) - 4
-        rules += f" and {more} more" if more > 0 else ""
-        entries.append(NotJudged(f"{rules} ({findings[0].subject})", missing, findings[0].command))
-    rest = groups[max(most - len(entries), 0) :] if len(entries) < most else groups[most:]
-    if len(groups) > most and rest:
-        count = sum(len(findings) for _, findings in groups[most:])
-        entries.append(NotJudged(f"{count} more rules", (), None))
+    lacking = [one for one in diagnosis.not_evaluable() if one.scope == "kernel"]
+    if lacking:
+        entries.append(_lacking(diagnosis, lacking))
     return entries
+
+
+def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
+    rules = sorted({one.rule for one in findings})
+    named = ", ".join(rules[:_RULES_NAMED])
+    if len(rules) > _RULES_NAMED:
+        named += f" and {len(rules) - _RULES_NAMED} more"
+    missing = tuple(dict.fromkeys(name for one in findings for name in one.missing))
+    kernels = [one.kernel for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
+    plural = "s" if len(rules) > 1 else ""
+    return NotJudged(
+        f"{len(rules)} rule{plural} for some kernels ({named})",
+        missing,
+        collect.command(missing, kernels, amd=_is_amd(diagnosis)),
+    )
+
+
+# More names than this say less than their number.
+_RULES_NAMED = 3
+
+
+def _is_amd(diagnosis: Diagnosis) -> bool:
+    return any(one.known and one.known.vendor != "nvidia" for one in diagnosis.devices)
 
 
 def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
@@ -105,13 +113,12 @@ def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJud
     total = diagnosis.totals.kernel_time_ns
     share = percent(time / total if total else None)
     missing = tuple(dict.fromkeys(name for one in unclassed for name in one.missing))
-    amd = any(one.known and one.known.vendor != "nvidia" for one in diagnosis.devices)
     names = [one.kernel for one in unclassed]
     plural = "s" if len(unclassed) > 1 else ""
     return NotJudged(
         f"the class of {len(unclassed):,} kernel{plural} ({share} of kernel time)",
         missing,
-        collect.command(missing, names, amd=amd),
+        collect.command(missing, names, amd=_is_amd(diagnosis)),
     )
 
 

@@ -162,7 +162,7 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[str
         console.print(
             f" #{number} {names[kernel.kernel]}: we say {kernel.primary_class} ({inputs})"
         )
-        _indented(console, f"{verdict.rule}: {_cut(verdict.text, 200)}")
+        _indented(console, f"{verdict.rule or verdict.section}: {_cut(verdict.text, 200)}")
 
 
 def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
@@ -171,11 +171,18 @@ def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
         return
     _heading(console, "Not judged")
     for entry in entries:
-        lacks = f": missing {_cut(', '.join(entry.missing), 120)}" if entry.missing else ""
-        _indented(console, f"{entry.what}{lacks}")
-    commands = [entry.command for entry in entries if entry.command]
-    if commands:
-        _indented(console, f"collect it: {commands[0]}", style="green")
+        missing = ", ".join(entry.missing[:_MISSING])
+        more = len(entry.missing) - _MISSING
+        missing += f" and {more} more" if more > 0 else ""
+        _indented(console, f"{entry.what}: missing {missing}")
+    command = next((entry.command for entry in reversed(entries) if entry.command), None)
+    if command:
+        # One line, however long: the terminal wraps it, and it can be copied.
+        console.print(Text(f"   collect it: {command}", style="green"), soft_wrap=True)
+
+
+# How many missing columns are named; --format json has them all.
+_MISSING = 4
 
 
 def _notes(console: Console, diagnosis: Diagnosis) -> None:

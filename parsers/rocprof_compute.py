@@ -1,0 +1,279 @@
+"""Profile folders of rocprof-compute (``rocprof-compute profile``) and of Omniperf before it.
+
+A folder holds ``pmc_perf.csv`` (all passes merged: one row a dispatch and a column a counter, or
+one row a counter), often the parts it was merged from, passes that add up a LEVEL counter, a
+description of the machine, and measured ceilings. It is one run of one program.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from traceroof.errors import TraceroofError
+from traceroof.parser import Options, Progress
+from traceroof.parsers import _amd_kinds
+from traceroof.parsers._amd_counters import Pass
+from traceroof.parsers._amd_gpus import Gpu, of_sysinfo, with_ceilings
+from traceroof.parsers._amd_kinds import Found, Kind, layout
+from traceroof.parsers._amd_run import (
+    Dispatches,
+    Part,
+    join_passes,
+    of_wide,
+    part_of,
+    pivot,
+    recording,
+    times_of,
+)
+from traceroof.parsers._amd_text import Integers, TextTable, read_table
+from traceroof.recording import Note, Recording
+
+# Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
+_WIDE = frozenset({Kind.COMPUTE_WIDE, Kind.V2, Kind.V1})
+_MERGED_NAME = re.compile(r"pmc_perf\.csv", re.IGNORECASE)
+_PART_NAME = re.compile(r"pmc_perf_\d+\.csv|SQC?_.*LEVEL.*\.csv|SQ_IFETCH.*\.csv", re.IGNORECASE)
+# In the pass of a LEVEL counter this counter adds that one up; the name of the file says which.
+# Merged tables repeat it with numbers behind it, and nobody can tell which is which.
+_ADDED_UP = re.compile(r"SQ_ACCUM_PREV_HIRES(_\d+)?$")
+_LEVEL_FILE = re.compile(r"(SQC?_\w*LEVEL\w*)\.csv", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """The files of one profile folder."""
+
+    path: Path
+    merged: Found | None
+    parts: tuple[Found, ...]
+    system: Found | None
+    ceilings: Found | None
+
+
+class RocprofCompute:
+    """Reader of profile folders, and of a single ``pmc_perf.csv`` of them."""
+
+    name = "rocprof-compute"
+    title = "rocprof-compute and Omniperf profile folder (pmc_perf.csv, sysinfo.csv, roofline.csv)"
+    gives = "launches with HBM, cache, LDS, VALU and MFMA figures, occupancy, waits, measured peaks"
+    collect = "rocprof-compute profile -n NAME -- COMMAND"
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        if not head:
+            return 2 if path.is_dir() and _folders(path) else 0
+        found = layout(head)
+        if found is None:
+            return 0
+        if found.kind in (
+            Kind.COMPUTE_WIDE,
+            Kind.COMPUTE_LONG,
+            Kind.COMPUTE_SYSTEM,
+            Kind.COMPUTE_ROOFLINE,
+            Kind.COMPUTE_LIST,
+            Kind.SETTINGS,
+            Kind.COUNTER_LIST,
+        ):
+            return 2
+        return 0
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        if source.is_dir():
+            return _read_folder(_the_folder(source), progress, options)
+        return _read_file(source, progress, options)
+
+
+PARSER = RocprofCompute()
+
+
+def _folders(path: Path) -> list[_Folder]:
+    """The profile folders at or below a path (NAME/GPU/), found by what their files hold."""
+    by_folder: dict[Path, list[Found]] = {}
+    candidates = [
+        file
+        for file in _amd_kinds.files_below(path)
+        if file.name.lower().removesuffix(".gz").endswith(".csv")
+    ]
+    # The description is what makes a folder one: without it nothing else need be opened.
+    homes = {
+        file.parent
+        for file in candidates
+        if file.name.lower() == "sysinfo.csv" or _MERGED_NAME.match(file.name)
+    }
+    for file in candidates:
+        if file.parent in homes:
+            found = _amd_kinds.look(file)
+            if found is not None:
+                by_folder.setdefault(file.parent, []).append(found)
+    return [
+        folder for home, found in by_folder.items() if (folder := _folder(home, found)) is not None
+    ]
+
+
+def _folder(path: Path, found: list[Found]) -> _Folder | None:
+    def first(*kinds: Kind) -> Found | None:
+        return next((one for one in found if one.kind in kinds), None)
+
+    merged = next(
+        (
+            one
+            for one in found
+            if _MERGED_NAME.match(one.path.name) and one.kind in _WIDE | {Kind.COMPUTE_LONG}
+        ),
+        None,
+    )
+    parts = tuple(one for one in found if _PART_NAME.match(one.path.name) and one.kind in _WIDE)
+    system = first(Kind.COMPUTE_SYSTEM)
+    if (merged is None and not parts) or (
+        # A rocprof v1 table called pmc_perf.csv is not yet a profile folder.
+        system is None and (merged is None or merged.kind is Kind.V1)
+    ):
+        return None
+    return _Folder(path, merged, parts, system, first(Kind.COMPUTE_ROOFLINE))
+
+
+def _the_folder(path: Path) -> _Folder:
+    folders = _folders(path)
+    if not folders:
+        raise TraceroofError(
+            f"{path} holds no profile folder of rocprof-compute (no pmc_perf.csv, no sysinfo.csv)"
+        )
+    if len(folders) > 1:
+        names = ", ".join(str(one.path.relative_to(path)) for one in folders[:5])
+        raise TraceroofError(
+            f"{path} holds {len(folders)} profile folders ({names})", "name one of them"
+        )
+    return folders[0]
+
+
+def _read_folder(folder: _Folder, progress: Progress, options: Options) -> Recording:
+    gpu, explaining = _describe(folder, progress, options)
+    others = [_one_pass(found, progress, options) for found in folder.parts]
+    if folder.merged is not None:
+        base = _merged(folder.merged, progress, options)
+    else:
+        # Without the merged table, the part with the most counters gives the dispatches.
+        others.sort(key=lambda one: (-len(one), -len(one.counters)))
+        base = others.pop(0)
+    joined = join_passes(base, others)
+    # Single passes come first: a ratio is best taken from one run.
+    joined.passes.sort(key=lambda one: one.merged)
+    joined.gpus = {None: gpu}
+    joined.timeline = False
+    joined.notes = _without_repeats(joined.notes)
+    parts = [part_of(joined), *explaining]
+    parts += [Part(one.path) for one in folder.parts if one.path != base.path]
+    return recording(PARSER.name, "counter-tool", parts, [gpu])
+
+
+def _without_repeats(notes: list[Note]) -> list[Note]:
+    """Each note once: every pass of a file with broken times says the same."""
+    return list({note.text: note for note in reversed(notes)}.values())[::-1]
+
+
+def _read_file(source: Path, progress: Progress, options: Options) -> Recording:
+    found = _amd_kinds.look(source)
+    kind = found.kind if found else None
+    if found is None or kind not in (Kind.COMPUTE_WIDE, Kind.COMPUTE_LONG):
+        words = kind.value if kind else "no table of rocprof-compute"
+        raise TraceroofError(
+            f"{source} holds {words}, not the kernels", f"name its folder: {source.parent}"
+        )
+    near = [
+        described
+        for name in ("sysinfo.csv", "roofline.csv")
+        if (path := source.parent / name).is_file()
+        and (described := _amd_kinds.look(path)) is not None
+    ]
+    system = next((one for one in near if one.kind is Kind.COMPUTE_SYSTEM), None)
+    ceilings = next((one for one in near if one.kind is Kind.COMPUTE_ROOFLINE), None)
+    folder = _Folder(source.parent, found, (), system, ceilings)
+    return _read_folder(folder, progress, options)
+
+
+def _describe(folder: _Folder, progress: Progress, options: Options) -> tuple[Gpu, list[Part]]:
+    """The GPU, and the files that describe it."""
+    gpu = Gpu()
+    parts: list[Part] = []
+    if folder.system is not None:
+        found, notes = of_sysinfo(read_table(folder.system.path, options, progress))
+        gpu = found or gpu
+        parts.append(Part(folder.system.path, notes=notes))
+    if folder.ceilings is not None:
+        gpu, notes = with_ceilings(gpu, read_table(folder.ceilings.path, options, progress))
+        parts.append(Part(folder.ceilings.path, notes=notes))
+    return gpu, parts
+
+
+def _merged(found: Found, progress: Progress, options: Options) -> Dispatches:
+    """The merged table. Which of its counters came from one run, it does not say."""
+    source = read_table(found.path, options, progress)
+    if found.kind is Kind.COMPUTE_LONG:
+        return _of_long(source)
+    base = of_wide(source, found.path.name)
+    base.passes = [replace(_named(one, level=None), merged=True) for one in base.passes]
+    return base
+
+
+def _one_pass(found: Found, progress: Progress, options: Options) -> Dispatches:
+    """A part, or the pass of a LEVEL counter: one run of the program."""
+    one = of_wide(read_table(found.path, options, progress), found.path.name)
+    level = _LEVEL_FILE.match(found.path.name)
+    one.passes = [_named(each, level.group(1) if level else None) for each in one.passes]
+    return one
+
+
+def _named(one: Pass, level: str | None) -> Pass:
+    """The pass with the sum of its LEVEL counter under a name of its own, or without it."""
+    counters = {name: values for name, values in one.counters.items() if not _ADDED_UP.match(name)}
+    added = one.counters.get("SQ_ACCUM_PREV_HIRES")
+    if level and added is not None:
+        counters[f"{level}_ACCUM"] = added
+    return replace(one, counters=counters)
+
+
+def _of_long(source: TextTable) -> Dispatches:
+    """The dispatches of a table with one row a counter; every pass has its own duration."""
+    dispatch = _numbers(source)
+    start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
+    names, values = source.text("countername"), source.reals("countervalue")
+    if names is None or values is None:
+        raise TraceroofError(f"{source.path} has no counter names or values")
+    begun = spent = None
+    if start is not None and end is not None:
+        begun = np.where(start.known, start.values, 0)
+        span = (end.values - start.values).astype(np.float64)
+        spent = np.where(start.known & end.known & (span > 0), span, np.nan)
+    turned = pivot(
+        dispatch, names.combine_chunks(), values, begun, spent, source.path.name, merged=True
+    )
+    base = of_wide(source.take(turned.first), source.path.name)
+    base.passes = turned.passes
+    base.notes += turned.notes
+    base.timeline = False
+    middle = next((one.duration_ns for one in turned.passes if one.merged), None)
+    if middle is not None:
+        # Each pass ran the dispatch anew: the middle of their durations stands for it.
+        known = ~np.isnan(middle)
+        rounded = np.where(known, np.round(middle), 0).astype(np.int64)
+        base.columns["duration_ns"] = pa.array(rounded, mask=~known)
+        text = "durations are the median over the passes of a dispatch"
+        base.notes.append(Note(text, int(known.sum()), severe=False))
+    return base
+
+
+def _numbers(source: TextTable) -> Integers:
+    """A number per row, equal for the rows of one dispatch."""
+    import pandas as pd
+
+    parts = [
+        cells.combine_chunks().dictionary_encode().indices.to_numpy()
+        for name in ("dispatchid", "kernelname", "gridsize", "gpuid")
+        if (cells := source.text(name)) is not None
+    ]
+    codes = parts[0].astype(np.int64)
+    for part in parts[1:]:
+        codes = pd.factorize(codes * (int(part.max(initial=0)) + 1) + part)[0].astype(np.int64)
+    return np.asarray(codes, dtype=np.int64)

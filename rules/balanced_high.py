@@ -1,0 +1,60 @@
+"""Compute and memory are both busy."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._kernels import of_class, spare, tunable
+
+
+def _both_busy(k: Facts) -> Mask:
+    apart = np.abs(k.compute_pct - k.memory_pct)
+    return np.asarray((k.compute_pct >= 60) & (k.memory_pct >= 60) & (apart < 10))
+
+
+RULES = (
+    Rule(
+        id="balanced-high",
+        title="Compute and memory are both busy",
+        scope="kernel",
+        why=(
+            "Arithmetic and data movement take about equally long. Shrinking one alone leaves the "
+            "other, so the time hardly changes until both do."
+        ),
+        condition="compute and memory use both at 60 % or more and less than 10 points apart",
+        needs=("compute_pct", "memory_pct"),
+        uses=("primary_class", "dram_pct", "l2_throughput_pct", "top_pipe", "top_pipe_pct"),
+        # At a wall that wall is the finding.
+        applies=lambda k: (
+            tunable(k) & ~of_class(k, "dram-bound", "l2-bound", "l1-bound", "compute-bound")
+        ),
+        when=_both_busy,
+        because="compute runs at {compute_pct} and memory at {memory_pct} of peak",
+        fix=(
+            "Let loads of the next tile overlap with the arithmetic of this one (double buffering, "
+            "asynchronous copies). Beyond that both work and bytes must shrink: fusion, a narrower "
+            "element type."
+        ),
+        refute=(
+            "Take out the arithmetic in one copy of the kernel and the loads in another: if one of "
+            "them is much faster, that side was the limit."
+        ),
+        saves=spare,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        # Two busy sides are hardly a fault.
+        severity="low",
+        thresholds={"compute_pct": ">= 60", "memory_pct": ">= 60"},
+        references=("Nsight Compute SpeedOfLight rule: balanced below 10 points apart",),
+        fires=(
+            {"compute_pct": 60.0, "memory_pct": 60.0},
+            {"compute_pct": 62.0, "memory_pct": 71.9, "primary_class": "balanced"},
+        ),
+        silent=(
+            {"compute_pct": 59.9, "memory_pct": 65.0},
+            {"compute_pct": 62.0, "memory_pct": 72.0},
+            {"compute_pct": 85.0, "memory_pct": 82.0, "primary_class": "compute-bound"},
+        ),
+    ),
+)

@@ -1,0 +1,52 @@
+"""Blocks do not fill their last warp."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import STATE, has_headroom, spare
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    warps = np.ceil(k.threads_per_block / k.warp_size)
+    empty = 1 - np.mod(k.threads_per_block, k.warp_size) / k.warp_size
+    return np.asarray(np.fmin(empty / warps, spare(k, peak)))
+
+
+RULES = (
+    Rule(
+        id="block-not-warp-multiple",
+        title="Blocks do not fill their last warp",
+        scope="kernel",
+        why=(
+            "A warp (wavefront) is issued as a whole. Where the threads of a block are no multiple "
+            "of its size, the last warp of every block takes issue slots for lanes that do nothing."
+        ),
+        condition="threads per block not a multiple of the warp size (32; 64 on AMD wave64)",
+        needs=("threads_per_block", "warp_size"),
+        uses=STATE,
+        applies=has_headroom,
+        when=lambda k: np.mod(k.threads_per_block, k.warp_size) > 0,
+        because="{threads_per_block:.0f} threads a block in warps of {warp_size:.0f}",
+        fix="Round the block up to a multiple of the warp size and mask the threads beyond the data.",
+        refute="Round it up: instructions per useful element, and the time, must fall.",
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        effort="one-line",
+        thresholds={"threads_per_block": "multiple of warp_size"},
+        references=("Nsight Compute LaunchConfiguration rule: block size",),
+        fires=(
+            # 4 warps, the last with 4 of 32 lanes: (1 - 4/32) / 4 = 21.9 %.
+            {"threads_per_block": 100.0, "warp_size": 32.0},
+            {"threads_per_block": 96.0, "warp_size": 64.0},
+            {"threads_per_block": 33.0, "warp_size": 32.0, "compute_pct": 30.0},
+        ),
+        silent=(
+            {"threads_per_block": 96.0, "warp_size": 32.0},
+            {"threads_per_block": 256.0, "warp_size": 64.0},
+            {"threads_per_block": 100.0, "warp_size": 32.0, "primary_class": "dram-bound"},
+        ),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Double precision limits the kernel."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import computes
+
+
+def _limited(k: Facts) -> Mask:
+    seconds = k.duration_ns / 1e9
+    much_fp64 = k.flop_fp64 > 0.15 * k.peak_fp64_flops_per_s * seconds
+    little_fp32 = k.flop_fp32 < 0.60 * k.peak_fp32_flops_per_s * seconds
+    return (k.pipe_fp64_pct >= 60) | (much_fp64 & little_fp32)
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # Nvidia's estimate: the FP64 part of the operations at the FP32 rate. Both rates are peaks,
+    # so what is attainable of them cancels out.
+    part = k.flop_fp64 / (k.flop_fp64 + k.flop_fp32)
+    part = np.where(np.isnan(part), 1.0, part)
+    return np.asarray(part * (1 - k.fp64_ratio) * k.pipe_fp64_pct / 100)
+
+
+RULES = (
+    Rule(
+        id="compute-fp64-bound",
+        title="Double precision limits the kernel",
+        scope="kernel",
+        why=(
+            "FP64 runs at half the FP32 rate or more on most data-centre parts and at 1/32 to 1/64 "
+            "of it on others, where a few double-precision instructions outweigh everything else."
+        ),
+        condition=(
+            "FP64 pipe at 60 % or more, or FP64 above 15 % of its FLOP peak with FP32 below 60 %"
+        ),
+        needs=("pipe_fp64_pct",),
+        uses=(
+            "primary_class",
+            "compute_pct",
+            "flop_fp64",
+            "flop_fp32",
+            "fp64_ratio",
+            "peak_fp64_flops_per_s",
+            "peak_fp32_flops_per_s",
+            "duration_ns",
+        ),
+        applies=computes,
+        when=_limited,
+        because="the FP64 pipe is busy {pipe_fp64_pct} of the time it can be",
+        fix=(
+            "Where double precision is not wanted, find it: literals without a suffix (1.0 for "
+            "1.0f), double overloads of maths functions, a default element type. Where it is, keep "
+            "it for the sums that need it, or use a part with full-rate FP64."
+        ),
+        refute=(
+            "Look for DADD, DMUL and DFMA (v_*_f64 on AMD) in the disassembly: without them in the "
+            "hot loop the pipe's time has another cause."
+        ),
+        saves=_saves,
+        kind="option",
+        grade="observed",
+        layer="operator",
+        severity="low",
+        suppresses=("slow-pipe-limiter", "stall-math-pipe"),
+        thresholds={"pipe_fp64_pct": ">= 60", "flop_fp64": "> 15 % of peak"},
+        effort="refactor",
+        risk="numerics",
+        references=(
+            "Nsight Compute SOLFPRoofline rule: FP64 above 15 % of peak, FP32 below 60 %",
+            "traceroof device table: FP64 and FP32 peaks",
+        ),
+        fires=(
+            {"pipe_fp64_pct": 60.0, "fp64_ratio": 0.5},
+            # 1.6e9 operations in 1 ms are 16 % of 10 TFLOP/s.
+            {
+                "pipe_fp64_pct": 16.0,
+                "flop_fp64": 1.6e9,
+                "flop_fp32": 0.0,
+                "peak_fp64_flops_per_s": 1e13,
+                "peak_fp32_flops_per_s": 2e13,
+                "duration_ns": 1e6,
+                "fp64_ratio": 0.5,
+            },
+            {"pipe_fp64_pct": 95.0, "flop_fp64": 1e9, "flop_fp32": 3e9, "fp64_ratio": 1 / 64},
+        ),
+        silent=(
+            {"pipe_fp64_pct": 59.9, "fp64_ratio": 0.5},
+            {
+                "pipe_fp64_pct": 14.0,
+                "flop_fp64": 1.4e9,
+                "flop_fp32": 0.0,
+                "peak_fp64_flops_per_s": 1e13,
+                "peak_fp32_flops_per_s": 2e13,
+                "duration_ns": 1e6,
+            },
+            {
+                "pipe_fp64_pct": 16.0,
+                "flop_fp64": 1.6e9,
+                "flop_fp32": 1.3e10,
+                "peak_fp64_flops_per_s": 1e13,
+                "peak_fp32_flops_per_s": 2e13,
+                "duration_ns": 1e6,
+            },
+        ),
+    ),
+)

@@ -1,0 +1,79 @@
+"""The special function unit limits the kernel."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import computes
+
+
+def _limited(k: Facts) -> Mask:
+    # Warps queue for the unit before its own counter shows it full.
+    queueing = np.fmax(k.stall_short_scoreboard, k.stall_mio_throttle) > 0.3
+    return (k.pipe_xu_pct >= 60) | ((k.pipe_xu_pct >= 40) & queueing)
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # Below 60 % a pipe no longer counts as busy; what the queueing costs is not known.
+    return np.where(k.pipe_xu_pct >= 60, 1 - 60 / k.pipe_xu_pct, np.nan)
+
+
+RULES = (
+    Rule(
+        id="compute-xu-bound",
+        title="The special function unit limits the kernel",
+        scope="kernel",
+        why=(
+            "Exponentials, reciprocals, square roots, sines and conversions between integer and "
+            "floating point share a unit with a quarter of the FP32 rate or less. Softmax and "
+            "attention fill it with exp."
+        ),
+        condition=(
+            "XU pipe at 60 % or more, or at 40 % or more while over 30 % of a warp's time goes to "
+            "the short scoreboard or the MIO queue"
+        ),
+        needs=("pipe_xu_pct",),
+        uses=(
+            "primary_class",
+            "compute_pct",
+            "stall_short_scoreboard",
+            "stall_mio_throttle",
+            "tensor_pct",
+            "pipe_fma_pct",
+        ),
+        applies=computes,
+        when=_limited,
+        because="the special function unit is busy {pipe_xu_pct} of the time it can be",
+        fix=(
+            "Call it less: exp2 with the scale folded into its argument, one reciprocal instead of "
+            "divisions, a polynomial on the FMA pipe for a part of the calls, no round trips "
+            "between integer and floating point. Overlap what remains with matrix instructions."
+        ),
+        refute="Replace the special functions by a polynomial in a copy: the time must fall.",
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        suppresses=("slow-pipe-limiter",),
+        thresholds={
+            "pipe_xu_pct": ">= 60, or >= 40 with stalls",
+            "stall_short_scoreboard": "> 0.3",
+            "stall_mio_throttle": "> 0.3",
+        },
+        risk="numerics",
+        references=(
+            "Nsight Compute HighPipeUtilization rule: 60 % is high",
+            "Nsight Compute CPIStall rule: stall reasons above 30 %",
+        ),
+        fires=(
+            {"pipe_xu_pct": 60.0},
+            {"pipe_xu_pct": 40.0, "stall_mio_throttle": 0.31},
+            {"pipe_xu_pct": 80.0, "stall_short_scoreboard": 0.1},
+        ),
+        silent=(
+            {"pipe_xu_pct": 59.9},
+            {"pipe_xu_pct": 39.9, "stall_mio_throttle": 0.5},
+            {"pipe_xu_pct": 45.0, "stall_mio_throttle": 0.3, "stall_short_scoreboard": 0.3},
+        ),
+    ),
+)

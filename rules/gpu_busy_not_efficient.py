@@ -1,0 +1,58 @@
+"""The GPU has work, but the kernels use little of it."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Attainable, Rule
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # The measured mean of the busier sides against what is attainable of the better one.
+    better = max(np.max(peak.memory), np.max(peak.compute))
+    inside = np.where(np.isnan(k.kernel_time_ns), 1.0, k.kernel_time_ns / k.time_ns)
+    return np.asarray((1 - k.busiest_pct / (100 * better)) * np.minimum(inside, 1.0))
+
+
+RULES = (
+    Rule(
+        id="gpu-busy-not-efficient",
+        title="The kernels use little of the GPU",
+        scope="run",
+        why=(
+            "While kernels run, neither the compute units nor the memory are busy for most of the "
+            "time. Keeping the GPU fed with launches does not help: the kernels themselves wait."
+        ),
+        condition=(
+            "time-weighted larger of compute and memory use below 60 %, and the GPU busy for more "
+            "than 90 % of the time where that is known"
+        ),
+        needs=("busiest_pct",),
+        uses=("gpu_busy_pct", "judged_pct", "kernel_time_ns", "time_ns"),
+        # A counter tool runs kernels one by one: there is no idle time to hold against them.
+        when=lambda k: (k.busiest_pct < 60) & ~(k.gpu_busy_pct <= 90),
+        because="weighted by time, the busier of compute and memory runs at {busiest_pct} of peak",
+        fix=(
+            "Work on the kernels, longest first: their own findings say what they wait for. "
+            "Scheduling, streams and graphs will not change this."
+        ),
+        refute="The time-weighted use must rise as the longest kernels are improved.",
+        saves=_saves,
+        kind="conditional",
+        grade="derived",
+        layer="operator",
+        trust=lambda k: np.where(np.isnan(k.judged_pct), 1.0, np.clip(k.judged_pct, 1, 100) / 100),
+        thresholds={"busiest_pct": "< 60", "gpu_busy_pct": "> 90"},
+        references=(
+            "Nsight Compute SpeedOfLight rule: below 60 % on both sides",
+            "nvidia-smi documentation: utilization.gpu is the time in which any kernel ran",
+        ),
+        fires=(
+            {"busiest_pct": 59.9, "gpu_busy_pct": 90.1, "kernel_time_ns": 95e6, "time_ns": 100e6},
+            {"busiest_pct": 30.0, "judged_pct": 80.0},
+        ),
+        silent=(
+            {"busiest_pct": 60.0, "gpu_busy_pct": 99.0},
+            {"busiest_pct": 30.0, "gpu_busy_pct": 90.0},
+        ),
+    ),
+)

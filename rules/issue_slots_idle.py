@@ -1,0 +1,46 @@
+"""Schedulers find no warp that can issue."""
+
+import numpy as np
+
+from traceroof.rule import Rule
+from traceroof.rules._kernels import has_headroom, spare
+
+RULES = (
+    Rule(
+        id="issue-slots-idle",
+        title="Schedulers find no warp that can issue",
+        scope="kernel",
+        why=(
+            "In every cycle a scheduler picks one warp that is ready. In many cycles there is "
+            "none: too few warps reside, or all of them wait. The stall reasons say for what."
+        ),
+        condition="fewer than 0.6 instructions per scheduler and active cycle, nothing at its wall",
+        needs=("issue_active", "compute_pct", "memory_pct"),
+        uses=("primary_class", "tensor_pct", "warps_active", "warps_eligible"),
+        # A matrix instruction does the work of many: few issue slots keep its pipe busy.
+        applies=lambda k: has_headroom(k) & ~(k.tensor_pct >= 50),
+        when=lambda k: k.issue_active < 0.6,
+        because="schedulers issue in {issue_active:.0%} of their active cycles",
+        fix=(
+            "Give the schedulers more to choose from: more resident warps (see the occupancy "
+            "findings), or more independent instructions in each warp (unrolling, several "
+            "elements a thread, loads issued early)."
+        ),
+        refute="Unroll by two: eligible warps and issued instructions per cycle must rise.",
+        saves=lambda k, peak: np.fmin(1 - k.issue_active, spare(k, peak)),
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        thresholds={"issue_active": "< 0.6"},
+        references=("Nsight Compute IssueSlotUtilization rule: 0.6",),
+        fires=(
+            {"issue_active": 0.59, "compute_pct": 59.0, "memory_pct": 40.0},
+            {"issue_active": 0.1, "compute_pct": 20.0, "memory_pct": 70.0, "warps_active": 3.0},
+        ),
+        silent=(
+            {"issue_active": 0.6, "compute_pct": 60.0, "memory_pct": 40.0},
+            {"issue_active": 0.3, "compute_pct": 30.0, "memory_pct": 80.0},
+            {"issue_active": 0.2, "compute_pct": 65.0, "memory_pct": 40.0, "tensor_pct": 65.0},
+        ),
+    ),
+)

@@ -1,0 +1,59 @@
+"""Neither compute nor memory is busy."""
+
+from traceroof.rule import Rule
+from traceroof.rules._kernels import of_class, spare
+
+RULES = (
+    Rule(
+        id="latency-bound",
+        title="Neither compute nor memory is busy",
+        scope="kernel",
+        why=(
+            "Most of the time warps wait for something to return: a load, a barrier, a dependent "
+            "instruction. There are too few of them, or each has too little to do meanwhile, to "
+            "keep any unit busy."
+        ),
+        condition="compute and memory use both below 60 % and no level of the memory at its wall",
+        needs=("primary_class", "compute_pct", "memory_pct"),
+        uses=(
+            "achieved_occupancy_pct",
+            "theoretical_occupancy_pct",
+            "waves",
+            "issue_active",
+            "warps_active",
+            "warps_eligible",
+        ),
+        # Without its counters the class is not-evaluable, and so is this.
+        applies=lambda k: of_class(k, "latency-bound", "not-evaluable"),
+        when=lambda k: (k.compute_pct < 60) & (k.memory_pct < 60),
+        because=(
+            "compute runs at {compute_pct} and memory at {memory_pct} of peak: the kernel mostly "
+            "waits"
+        ),
+        fix=(
+            "The findings on grid, occupancy and stalls of this kernel say what it waits for. In "
+            "general: more blocks, more independent loads or instructions in each warp, work "
+            "from neighbouring small kernels."
+        ),
+        refute=(
+            "Run it on twice the data: if the time grows less than twofold and both percentages "
+            "rise, it was waiting; if the time doubles, something unmeasured is full."
+        ),
+        saves=spare,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        thresholds={"compute_pct": "< 60", "memory_pct": "< 60"},
+        references=("Nsight Compute SpeedOfLight rule: latency issues below 60 % on both sides",),
+        fires=(
+            {"primary_class": "latency-bound", "compute_pct": 59.9, "memory_pct": 59.9},
+            {"primary_class": "latency-bound", "compute_pct": 12.0, "memory_pct": 20.0},
+        ),
+        silent=(
+            {"primary_class": "compute-leaning", "compute_pct": 60.0, "memory_pct": 20.0},
+            {"primary_class": "memory-leaning", "compute_pct": 20.0, "memory_pct": 60.0},
+            {"primary_class": "l1-bound", "compute_pct": 30.0, "memory_pct": 50.0},
+            {"primary_class": "launch-bound", "compute_pct": 2.0, "memory_pct": 3.0},
+        ),
+    ),
+)

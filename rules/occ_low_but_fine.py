@@ -1,0 +1,45 @@
+"""Occupancy is low, and that is not the problem."""
+
+from traceroof.rule import Rule
+from traceroof.rules._kernels import computes
+
+RULES = (
+    Rule(
+        id="occ-low-but-fine",
+        title="Occupancy is low, and that is not the problem",
+        scope="kernel",
+        why=(
+            "Warps are a means to keep units busy. Here a unit is near its peak with few of them: "
+            "each does much work on its own (large tiles, many loads in flight). More warps would "
+            "take their registers and gain nothing."
+        ),
+        condition="achieved occupancy below 30 % while compute or memory use is at 80 % or more",
+        needs=("achieved_occupancy_pct", "busiest_pct"),
+        uses=("primary_class", "theoretical_occupancy_pct", "compute_pct", "memory_pct"),
+        applies=computes,
+        when=lambda k: (k.achieved_occupancy_pct < 30) & (k.busiest_pct >= 80),
+        because=(
+            "{achieved_occupancy_pct} of the warp slots suffice for {busiest_pct} of the peak of "
+            "its busier side"
+        ),
+        fix="Leave occupancy alone; reduce the work of the busy unit.",
+        refute="Force one more resident block: if the time falls, occupancy did matter.",
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        severity="info",
+        thresholds={"achieved_occupancy_pct": "< 30", "busiest_pct": ">= 80"},
+        references=(
+            "Volkov, Better Performance at Lower Occupancy, GTC 2010",
+            "Nsight Compute SpeedOfLight rule: 80 % of peak counts as high throughput",
+        ),
+        fires=(
+            {"achieved_occupancy_pct": 29.9, "busiest_pct": 80.0},
+            {"achieved_occupancy_pct": 12.5, "busiest_pct": 92.0, "primary_class": "compute-bound"},
+        ),
+        silent=(
+            {"achieved_occupancy_pct": 30.0, "busiest_pct": 90.0},
+            {"achieved_occupancy_pct": 10.0, "busiest_pct": 79.9},
+        ),
+    ),
+)

@@ -1,0 +1,167 @@
+"""What limits the resident warps: registers, shared memory, block slots, warp slots, barriers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import has_headroom, spare
+
+_ALWAYS_REPORTED = ("registers", "shared_memory", "blocks", "warps")
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """One resource of a multiprocessor that resident blocks share."""
+
+    name: str  #: as in the column occupancy_limit_<name>
+    words: str
+    why: str
+    fix: str
+    id: str = ""
+    uses: tuple[str, ...] = ()
+
+
+_LIMITS = (
+    _Limit(
+        "registers",
+        "registers",
+        "Every resident thread keeps its registers, and the register file is full.",
+        "Fewer live values (smaller tile, less unrolling), __launch_bounds__ with the blocks "
+        "wanted, or a register cap. On NVIDIA n blocks fit when registers a thread x threads a "
+        "block x n is at most 65,536. A cap that causes spills costs more than it gains.",
+        uses=("registers_per_thread", "accumulation_registers_per_thread", "spill_requests"),
+    ),
+    _Limit(
+        "shared_memory",
+        "shared memory",
+        "Every resident block keeps its shared memory (LDS), and the multiprocessor has no more.",
+        "Fewer pipeline stages or a smaller tile, a narrower element type in shared memory, or "
+        "the largest shared-memory carve-out. Values used by one warp only may stay in registers.",
+        id="occ-limited-smem",
+        uses=("shared_memory_static_bytes", "shared_memory_dynamic_bytes"),
+    ),
+    _Limit(
+        "blocks",
+        "block slots",
+        "A multiprocessor holds only so many blocks, and these are too small to fill it.",
+        "Larger blocks: twice the threads a block give twice the warps in the same slots.",
+    ),
+    _Limit(
+        "warps",
+        "warp slots",
+        "Whole blocks must fit, and what is left of the warp slots is less than one block.",
+        "A block size that divides the threads of a multiprocessor (1,024, 1,536 or 2,048): "
+        "128 or 256 divide all of them, 1,024 does not divide 1,536.",
+    ),
+    _Limit(
+        "barriers",
+        "barriers",
+        "Every resident block keeps its named barriers, and the multiprocessor has no more.",
+        "Fewer named barriers a block: reuse them, or synchronise warps instead of blocks.",
+    ),
+)
+
+
+def _limit(k: Facts, name: str) -> Column:
+    return np.asarray(getattr(k, f"occupancy_limit_{name}"))
+
+
+def _fewest(k: Facts) -> Column:
+    return np.asarray(np.fmin.reduce([_limit(k, one.name) for one in _LIMITS]))
+
+
+def _applies(k: Facts) -> Mask:
+    # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
+    return has_headroom(k) & ~(k.tensor_pct >= 50)
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    unused = np.fmin(1 - k.theoretical_occupancy_pct / 100, 1 - k.issue_active)
+    return np.asarray(np.fmin(unused, spare(k, peak)))
+
+
+def _rule(one: _Limit) -> Rule:
+    own = f"occupancy_limit_{one.name}"
+    needed = tuple(f"occupancy_limit_{name}" for name in _ALWAYS_REPORTED)
+    others = tuple(f"occupancy_limit_{limit.name}" for limit in _LIMITS)
+    needs = (
+        "compute_pct",
+        "memory_pct",
+        "theoretical_occupancy_pct",
+        own,
+        *(name for name in needed if name != own),
+    )
+
+    def when(k: Facts) -> Mask:
+        few = k.theoretical_occupancy_pct < 80
+        return np.asarray(few & (_limit(k, one.name) <= _fewest(k)))
+
+    return Rule(
+        id=one.id or f"occ-limited-{one.name}",
+        title=f"Occupancy is limited by {one.words}",
+        scope="kernel",
+        why=(
+            f"{one.why} So fewer warps reside than the multiprocessor could switch between, and "
+            "waiting is covered less."
+        ),
+        condition=(
+            f"theoretical occupancy below 80 %, {one.words} allow the fewest blocks (all that tie "
+            "are named), and nothing is at its wall"
+        ),
+        needs=needs,
+        uses=(
+            "primary_class",
+            *(name for name in others if name not in needs),
+            "tensor_pct",
+            "issue_active",
+            "achieved_occupancy_pct",
+            "threads_per_block",
+            *one.uses,
+        ),
+        applies=_applies,
+        when=when,
+        because=(
+            f"{one.words} allow {{{own}:.0f}} blocks a multiprocessor, the fewest of all limits: "
+            "{theoretical_occupancy_pct} of the warp slots can be used"
+        ),
+        fix=one.fix,
+        refute=(
+            "Force one more resident block: achieved occupancy rises. If the time does not fall, "
+            "occupancy was not the limit."
+        ),
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        thresholds={"theoretical_occupancy_pct": "< 80", own: "the fewest"},
+        references=(
+            "Nsight Compute TheoreticalOccupancy rule: 80 %, smallest block limit",
+            "NVIDIA CUDA C++ Programming Guide: occupancy and hardware resources",
+        ),
+        fires=(_example(one, 79.9, own=2, other=4), _example(one, 50.0, own=3, other=3)),
+        silent=(
+            _example(one, 80.0, own=2, other=4),
+            _example(one, 50.0, own=4, other=2),
+            {**_example(one, 25.0, own=1, other=4), "tensor_pct": 50.0},
+            {**_example(one, 25.0, own=1, other=4), "compute_pct": 80.0},
+        ),
+    )
+
+
+def _example(one: _Limit, occupancy: float, own: int, other: int) -> Mapping[str, Any]:
+    limits = {f"occupancy_limit_{name}": other for name in _ALWAYS_REPORTED}
+    return {
+        "primary_class": "latency-bound",
+        "compute_pct": 30.0,
+        "memory_pct": 40.0,
+        "theoretical_occupancy_pct": occupancy,
+        **limits,
+        f"occupancy_limit_{one.name}": own,
+    }
+
+
+RULES = tuple(_rule(one) for one in _LIMITS)

@@ -1,0 +1,67 @@
+"""The grid is too small for the device."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import STATE, has_headroom, spare
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    empty = np.where(k.blocks < k.sm_count, 1 - k.blocks / k.sm_count, 1 - k.waves)
+    return np.asarray(np.fmin(empty, spare(k, peak)))
+
+
+RULES = (
+    Rule(
+        id="small-grid",
+        title="The grid is too small for the device",
+        scope="kernel",
+        why=(
+            "All blocks fit on the device at once and room is left: multiprocessors (compute "
+            "units) stay empty or hold fewer warps than they could, from the first cycle to the "
+            "last."
+        ),
+        condition="less than one wave of blocks, or fewer blocks than multiprocessors",
+        needs=("waves",),
+        uses=(*STATE, "blocks", "sm_count", "threads_per_block", "waves_per_sm"),
+        applies=has_headroom,
+        when=lambda k: k.waves < 1,
+        because="the grid is {waves:.2f} of the blocks that fit on the device at once",
+        fix=(
+            "Make more blocks: smaller tiles, the reduction dimension split over blocks (split-K, "
+            "stream-K), a larger batch, one launch for several small inputs. Else run independent "
+            "kernels beside it on other streams."
+        ),
+        refute=(
+            "Compare the active cycles of the multiprocessors: if all are equally and fully "
+            "active, the grid is not the limit."
+        ),
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        effort="refactor",
+        # The empty multiprocessors are the cause of all of these.
+        suppresses=(
+            "occ-achieved-gap",
+            "issue-slots-idle",
+            "stall-no-instruction",
+            "imbalance-sm",
+        ),
+        thresholds={"waves": "< 1", "blocks": "< multiprocessors"},
+        references=(
+            "Nsight Compute LaunchConfiguration rule: grid smaller than the multiprocessors",
+            "Nsight Compute SpeedOfLight rule: small grid below one wave",
+        ),
+        fires=(
+            {"waves": 0.99, "blocks": 213.0, "sm_count": 108.0},
+            {"waves": 0.5, "blocks": 54.0, "sm_count": 108.0, "compute_pct": 20.0},
+        ),
+        silent=(
+            {"waves": 1.0, "blocks": 216.0, "sm_count": 108.0},
+            {"waves": 0.9, "compute_pct": 80.0, "memory_pct": 30.0},
+            {"waves": 0.1, "primary_class": "launch-bound"},
+        ),
+    ),
+)

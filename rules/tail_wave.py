@@ -1,0 +1,62 @@
+"""The last wave of blocks is partly empty."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import STATE, has_headroom, spare
+
+
+def _tail(k: Facts) -> Mask:
+    # At least one whole wave, and a tenth or more of the room in all waves left empty.
+    return (k.waves >= 1) & (k.waves <= 0.9 * np.ceil(k.waves))
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    return np.asarray(np.fmin(1 - k.waves / np.ceil(k.waves), spare(k, peak)))
+
+
+RULES = (
+    Rule(
+        id="tail-wave",
+        title="The last wave of blocks is partly empty",
+        scope="kernel",
+        why=(
+            "Blocks run in waves that fill the device. The last wave takes as long as a full one "
+            "but leaves multiprocessors idle. The estimate compares the waves with the next whole "
+            "number, so a nearly full last wave costs little; it assumes blocks of equal length."
+        ),
+        condition="at least one whole wave, and 10 % or more of all waves' room empty",
+        needs=("waves",),
+        uses=(*STATE, "blocks", "sm_count", "registers_per_thread", "cluster_size"),
+        applies=has_headroom,
+        when=_tail,
+        because="{waves:.2f} waves of blocks: the last one is partly empty",
+        fix=(
+            "Choose the tile or grid so that the last wave is nearly full, or let one wave of "
+            "persistent blocks share the work (stream-K, a loop over tiles)."
+        ),
+        refute=(
+            "Launch with as many blocks as fill the last wave: the time must not grow. If it grows "
+            "with the blocks, their lengths differ and there is no tail to remove."
+        ),
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="hardware",
+        thresholds={"waves": "<= 0.9 of the next whole number"},
+        references=(
+            "Nsight Compute LaunchConfiguration rule: tail effect",
+            "NVIDIA, Matrix Multiplication Background User's Guide: wave quantisation",
+        ),
+        # 1 - 1.8/2 = 10 %; 1 - 109/216 = 49.5 %, one block more than a wave of 108.
+        fires=({"waves": 1.8}, {"waves": 109 / 108, "blocks": 109.0, "sm_count": 108.0}),
+        silent=(
+            {"waves": 1.81},
+            {"waves": 2.0},
+            {"waves": 0.5},
+            {"waves": 9.1},
+            {"waves": 1.1, "compute_pct": 85.0, "primary_class": "compute-bound"},
+        ),
+    ),
+)

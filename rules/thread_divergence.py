@@ -1,0 +1,74 @@
+"""Instructions run for too few threads of a warp."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import of_class, tunable
+
+
+def _active(k: Facts) -> Column:
+    return np.asarray(np.fmin(k.threads_per_instruction, k.threads_per_instruction_predicated))
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    return np.asarray((1 - _active(k) / k.warp_size) * k.compute_pct / 100)
+
+
+RULES = (
+    Rule(
+        id="thread-divergence",
+        title="Instructions run for too few threads of a warp",
+        scope="kernel",
+        why=(
+            "Threads of a warp that take different branches, or whose instructions are predicated "
+            "off, still take the issue slot: the warp pays for all paths."
+        ),
+        condition=(
+            "fewer than 24 of 32 threads (three quarters of the warp or wavefront) active, or "
+            "active and not predicated off, in an average instruction"
+        ),
+        needs=("threads_per_instruction", "warp_size"),
+        uses=(
+            "primary_class",
+            "threads_per_instruction_predicated",
+            "branch_efficiency_pct",
+            "compute_pct",
+        ),
+        # At the wall of device memory, idle lanes cost nothing.
+        applies=lambda k: tunable(k) & ~of_class(k, "dram-bound"),
+        when=lambda k: _active(k) < 0.75 * k.warp_size,
+        because=(
+            "{threads_per_instruction:.1f} of {warp_size:.0f} threads take part in an average "
+            "instruction"
+        ),
+        fix=(
+            "Let neighbouring threads do the same: sort or bin the work by its branch, give each "
+            "path its own warps, turn short branches into selects, compact active items first."
+        ),
+        refute="Sort the input by branch: threads per instruction must rise and the time fall.",
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        thresholds={
+            "threads_per_instruction": "< 0.75 of the warp",
+            "threads_per_instruction_predicated": "< 0.75 of the warp",
+        },
+        references=("Nsight Compute ThreadDivergence rule: 24 of 32 threads",),
+        fires=(
+            {"threads_per_instruction": 23.9, "warp_size": 32.0, "compute_pct": 50.0},
+            {
+                "threads_per_instruction": 31.0,
+                "threads_per_instruction_predicated": 20.0,
+                "warp_size": 32.0,
+            },
+            {"threads_per_instruction": 47.9, "warp_size": 64.0},
+        ),
+        silent=(
+            {"threads_per_instruction": 24.0, "warp_size": 32.0},
+            {"threads_per_instruction": 48.0, "warp_size": 64.0},
+            {"threads_per_instruction": 12.0, "warp_size": 32.0, "primary_class": "dram-bound"},
+        ),
+    ),
+)

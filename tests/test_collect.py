@@ -1,0 +1,49 @@
+"""The command that collects what was missing."""
+
+import shlex
+
+import pytest
+
+from traceroof import collect
+from traceroof.groups import VOCABULARY
+
+
+def test_sections_and_kernels_are_listed_once() -> None:
+    command = collect.command(
+        ["sm_throughput_pct", "dram_throughput_pct", "issue_active"],
+        ["void a::f<int>(int)", "void a::f<float>(int)", "g"],
+    )
+    assert command is not None
+    words = shlex.split(command.split(" YOUR_PROGRAM")[0])
+    assert words.count("SpeedOfLight") == 1
+    assert words[words.index("--kernel-name") + 1] == "regex:^(f|g)"
+    assert "SchedulerStats" in words
+
+
+def test_names_with_special_letters_stay_one_pattern() -> None:
+    command = collect.command(["dram_bytes"], ["f[v1,a+b](int)"])
+    assert command is not None
+    assert r"regex:^(f\[v1,a\+b\])" in shlex.split(command.split(" YOUR_PROGRAM")[0])
+
+
+def test_many_kernels_are_not_listed() -> None:
+    command = collect.command(["dram_bytes"], [f"k{i}" for i in range(20)])
+    assert command is not None
+    assert "--kernel-name" not in command
+
+
+def test_what_nothing_collects_has_no_command() -> None:
+    assert collect.command(["category"], ["k"]) is None
+
+
+def test_amd_gets_its_own_tool() -> None:
+    command = collect.command(["dram_throughput_pct"], ["k"], amd=True)
+    assert command is not None
+    assert command.startswith("rocprof-compute profile")
+
+
+@pytest.mark.parametrize("tool", ["ncu", "rocprof_compute"])
+def test_prefixes_name_columns_that_exist(tool: str) -> None:
+    for table in collect._sources()[tool].values():
+        for prefix in table:
+            assert any(name.startswith(prefix) for name in VOCABULARY), prefix
