@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+ASSETS := traceroof/report/assets
 
 .DEFAULT_GOAL := help
 
@@ -21,8 +22,8 @@ $(READY): pyproject.toml
 
 demo: $(READY)  ## ingest a sample trace and read its bottlenecks
 	@rm -rf .traceroof-demo
-	@echo '$$ traceroof ingest sample_traces/nsight_compute/transformer_layer.details.csv'
-	@TRACEROOF_STORE=.traceroof-demo $(BIN)/traceroof ingest sample_traces/nsight_compute/transformer_layer.details.csv
+	@echo '$$ traceroof ingest sample_traces/nsight_compute/transformer_layer.raw.csv'
+	@TRACEROOF_STORE=.traceroof-demo $(BIN)/traceroof ingest sample_traces/nsight_compute/transformer_layer.raw.csv
 	@echo
 	@echo '$$ traceroof diagnose --top 5'
 	@TRACEROOF_STORE=.traceroof-demo $(BIN)/traceroof diagnose --top 5
@@ -55,6 +56,16 @@ docs: $(READY)  ## write the generated pages of docs/
 samples: $(READY)  ## write sample_traces/ anew (they are deterministic)
 	@for script in sample_traces/make_*.py; do $(BIN)/python $$script; done
 
+vendor-plotly: $(READY)  ## fetch the Plotly bundle of the HTML report anew (needs npm)
+	@version=$$($(BIN)/python -c 'from plotly.offline import get_plotlyjs_version as v; print(v())') && \
+	folder=$$(mktemp -d) && cd $$folder && \
+	npm pack --silent plotly.js-basic-dist-min@$$version >/dev/null && tar -xzf plotly.js-basic-dist-min-*.tgz && \
+	cp package/plotly-basic.min.js $(CURDIR)/$(ASSETS)/ && \
+	cp package/LICENSE $(CURDIR)/$(ASSETS)/plotly.LICENSE.txt && \
+	sum=$$(sha256sum package/plotly-basic.min.js | cut -d' ' -f1) && rm -r $$folder && \
+	sed -i -E "s/^- version: .*/- version: $$version/; s/^- SHA-256: .*/- SHA-256: $$sum/" \
+		$(CURDIR)/$(ASSETS)/README.md
+
 format: $(READY)  ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
@@ -68,4 +79,4 @@ bench: $(READY)  ## measure speed and memory
 clean:  ## remove everything that make made
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .traceroof-demo
 
-.PHONY: help setup demo test lint types layers docs-check unit docs samples format fuzz bench clean
+.PHONY: help setup demo test lint types layers docs-check unit docs samples vendor-plotly format fuzz bench clean

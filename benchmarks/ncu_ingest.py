@@ -33,7 +33,7 @@ _METRICS = (
     ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%", 100.0),
     ("smsp__inst_executed.sum", "inst", 1e8),
 )
-_KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>(int, T2)"
+_KERNEL = "void at::native::vectorized_elementwise_kernel<4, at::native::Fill<float>>(int, T2)"
 
 
 def write_table(path: Path, launches: int, metrics: int) -> None:

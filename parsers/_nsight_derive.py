@@ -285,6 +285,8 @@ _IMBALANCE = re.compile(
     r"One or more (?P<unit>SMs|SMSPs|L1 Slices|L2 Slices|DRAM [A-Z]\w+) have a much .*?"
     r"Maximum instance value is (?P<pct>[\d.,]+)% above the average"
 )
+# Real rules have up to 2,000 letters.
+_LONGEST_RULE = 8000
 _UNITS = {"SMs": "sm", "SMSPs": "smsp", "L1 Slices": "l1tex", "L2 Slices": "lts"}
 
 
@@ -301,7 +303,7 @@ class RuleFacts:
         self.used = 0
         self._stalls: dict[str, dict[int, float]] = {}
         for row, text in texts:
-            self._read(row, text)
+            self._read(row, text[:_LONGEST_RULE])
 
     def stalls(self, count: int) -> dict[str, Floats]:
         """Stall shares by reason."""

@@ -84,6 +84,7 @@ class Launches:
     _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
     _row_text: list[str] = field(default_factory=list)
     _verdicts: list[_Verdict] = field(default_factory=list)
+    _knows_metrics: bool = False
 
     def note(self, text: str, count: int = 1, severe: bool = True) -> None:
         """Count something that a reader of the run should know."""
@@ -111,6 +112,7 @@ class Launches:
         self, section: str, body: str, label: str, unit_text: str, statistic: str
     ) -> Slot:
         metric = metric_name(section, body, label, unit_text)
+        self._knows_metrics |= metric is not None
         usable = metric is not None and not statistic and fits(metric, unit_text) is not False
         title = metric or (f"{body}: {label}" if body else label)
         return Slot(section_id(section), title, unit_text, statistic, usable)
@@ -266,6 +268,13 @@ class Launches:
         return vote(marked, spreadsheet=self.spreadsheet)
 
     def _refuse_unmeasured(self, path: str, rows: Rows, measured: Measured) -> None:
+        if rows.text and not self._knows_metrics:
+            names = sorted({slot.metric for slot in self._slots})
+            raise TraceroofError(
+                f"{path} has the layout of Nsight Compute's table, and none of its metrics is one "
+                f"of Nsight Compute's: {', '.join(names[:5])}"[:400],
+                "if labels of an own section hide them: add --print-metric-name name to ncu",
+            )
         if measured.is_number.any() or not rows.text:
             return
         if all(text.strip().lower() in ("n/a", "") for text in rows.text):
@@ -278,6 +287,7 @@ class Launches:
 
     def _note_cells(self, rows: Rows, measured: Measured) -> None:
         """Say what cells held no number, by kind."""
+        unreadable = ""
         for row in np.flatnonzero(~measured.is_number).tolist():
             text = rows.text[row].strip().lower()
             if text == "n/a":
@@ -287,7 +297,8 @@ class Launches:
             elif re.fullmatch(r"\(?!?\)?\s*[-+]?(nan|inf(inity)?)", text):
                 self.note("values that are not finite (nan, inf)", severe=False)
             elif text[0].isdigit() or text[0] in "+-.,":
-                self.note(f"numbers that could not be read, such as {text[:40]!r}")
+                unreadable = unreadable or text[:40]
+                self.note(f"numbers that could not be read, such as {unreadable!r}")
         by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(self._slots)).tolist()
         for slot, count in zip(self._slots, by_slot, strict=True):
             if fits(slot.metric, slot.unit_text) is False and not slot.statistic:

@@ -16,13 +16,21 @@ from traceroof.parsers._nsight_numbers import unit
 
 #: A metric name, and not a label or any other word.
 METRIC_NAME = re.compile(r"[a-z][a-z0-9_]*__[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+# The longest real names have about 120 letters; the pattern is slow on very long words.
+_LONGEST_NAME = 300
 _NAME_IN_LABEL = re.compile(rf"\(({METRIC_NAME.pattern})\)$|^({METRIC_NAME.pattern}) \(")
+
+
+def is_metric_name(text: str) -> bool:
+    """Whether a word is spelt like a metric: ``dram__bytes.sum``."""
+    return len(text) <= _LONGEST_NAME and METRIC_NAME.fullmatch(text) is not None
 
 
 class _Labels(NamedTuple):
     by_body: dict[tuple[str, str, str], str]
     by_section: dict[tuple[str, str], str]
     by_label: dict[str, frozenset[str]]
+    metrics: frozenset[str]
 
 
 @cache
@@ -41,7 +49,15 @@ def _labels() -> _Labels:
         else:
             by_section[section, label] = metric
         by_label.setdefault(label, set()).add(metric)
-    return _Labels(by_body, by_section, {key: frozenset(found) for key, found in by_label.items()})
+    formulas = [way for ways in book().columns.values() for way in ways]
+    metrics = {name for found in by_label.values() for name in found}
+    metrics.update(name for formula in formulas for name in formula.needs)
+    return _Labels(
+        by_body,
+        by_section,
+        {key: frozenset(found) for key, found in by_label.items()},
+        frozenset(metrics - {"duration_s"}),
+    )
 
 
 def known_labels() -> frozenset[str]:
@@ -54,14 +70,20 @@ def section_id(name: str) -> str:
     return book().sections.get(name, name)
 
 
+def is_section(name: str) -> bool:
+    """Whether a section is one of Nsight Compute's own, or the one of ``--metrics``."""
+    return name in book().sections or name == "Command line profiler metrics"
+
+
 def metric_name(section: str, body: str, label: str, unit_text: str) -> str | None:
-    """The metric behind a label; None where the label is not known.
+    """The metric behind what is printed for it; None where that is no metric that we know.
 
     section: identifier or display name. body: label of the chart or table inside the section.
     """
-    if METRIC_NAME.fullmatch(label):
+    # A few metrics are called like words: inst_executed.
+    if is_metric_name(label) or label in _labels().metrics:
         return label
-    if match := _NAME_IN_LABEL.search(label):
+    if len(label) <= _LONGEST_NAME and (match := _NAME_IN_LABEL.search(label)):
         return match[1] or match[2]
     identifier = section_id(section)
     labels = _labels()

@@ -22,6 +22,7 @@ class DecimalSign(Enum):
 
 # What separates thousands beside "," and ".": blanks of all widths (French), apostrophes (Swiss).
 _BLANKS = re.compile("(?<=\\d)[\u00a0\u202f\u2009 '\u2019](?=\\d)")
+_NO_DECIMALS = re.compile(r"\.0+$")
 # So many cells that can be read in one way only are enough.
 _ENOUGH_VOTES = 2000
 _NUMBER_WITH_POINT = re.compile(
@@ -128,8 +129,7 @@ def whole(text: str | None) -> int | None:
     """An identifier or count: ``"7"``, ``"7.0"`` (re-saved), ``"1,024"``; None where it is none."""
     if not text:
         return None
-    text = text.strip()
-    text = text.removesuffix(".0").replace(",", "")
+    text = _NO_DECIMALS.sub("", text.strip()).replace(",", "")
     # 18 digits fit into 64 bits.
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else None
 

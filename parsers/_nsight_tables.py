@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
-from traceroof.parsers._nsight_metrics import METRIC_NAME
+from traceroof.parsers._nsight_metrics import METRIC_NAME, is_metric_name
 from traceroof.recording import Note
 
 #: A longer line is read in pieces: no table row is longer, and a binary file may be one line.
@@ -24,7 +24,7 @@ _MAX_ROW_LINES = 400
 _MAX_ROW_LETTERS = 120_000
 _REPORT_EVERY = 8192
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07]*\x07|[@-Z\\-_])")
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,500}\x07|[@-Z\\-_])")
 
 
 def encoding_of(head: bytes) -> str:
@@ -48,7 +48,8 @@ def encoding_of(head: bytes) -> str:
 
 def head_text(head: bytes) -> str:
     """The first bytes as text, for a look at what they are; a cut letter at the end is lost."""
-    return plain_line(head.decode(encoding_of(head), errors="replace"))
+    text = head.decode(encoding_of(head), errors="replace")
+    return "\n".join(plain_line(line) for line in text.splitlines())
 
 
 def is_binary(head: bytes) -> bool:
@@ -57,12 +58,20 @@ def is_binary(head: bytes) -> bool:
 
 
 def plain_line(line: str) -> str:
-    """A line without terminal colours and without a UTF-8 mark that was read as Latin-1."""
+    """A line without what a terminal, a CI log or an editor put around its text.
+
+    Colours; the time stamps of a CI log; a UTF-8 mark that was read as Latin-1.
+    """
     if "\x1b" in line:
         line = _ESCAPES.sub("", line)
+    if line[4:5] == "-" and line[10:11] == "T" and (stamp := _TIME_STAMP.match(line)):
+        line = line[stamp.end() :]
     if line.startswith(("\ufeff", "ï»¿")):
         line = line.removeprefix("\ufeff").removeprefix("ï»¿")
     return line
+
+
+_TIME_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 
 
 @dataclass
@@ -110,6 +119,8 @@ _ROLES = frozenset(
     }
 )  # fmt: skip
 _WITH_UNIT = re.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
+# What may stand among metric titles: older metrics are single words; pandas adds row numbers.
+_LIKE_A_METRIC = re.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
 _HINT = re.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
 _TABLE_START = re.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
 
@@ -198,21 +209,21 @@ def _kind(cells: tuple[str, ...], at: dict[str, int]) -> Kind | None:
     if "kernel name" in at and metrics and (len(cells) > 2 or "." in metrics[0]):
         return "wide"
     # The raw page with its first columns cut off: metric titles and nothing else.
-    real = [cell for cell in others if cell and not cell.startswith("Unnamed:")]
-    if len(metrics) >= 2 and not real:
+    foreign = [cell for cell in others if not _LIKE_A_METRIC.fullmatch(cell)]
+    if len(metrics) >= 2 and not foreign:
         return "wide"
     return None
 
 
 def is_metric_title(cell: str) -> bool:
     """Whether a column title is a metric's name, alone or with its unit in parentheses."""
-    return bool(METRIC_NAME.fullmatch(cell) or _WITH_UNIT.fullmatch(cell))
+    return is_metric_name(cell) or (len(cell) < 400 and _WITH_UNIT.fullmatch(cell) is not None)
 
 
 @lru_cache(maxsize=8192)
 def title_parts(cell: str) -> tuple[str, str | None]:
     """A column title as (metric, unit); the unit is None where the title does not give one."""
-    match = _WITH_UNIT.fullmatch(cell)
+    match = _WITH_UNIT.fullmatch(cell) if len(cell) < 400 else None
     return (match["metric"], match["unit"]) if match else (cell, None)
 
 
@@ -237,7 +248,9 @@ class Skipped:
             return
         self.signs.update(sign for sign in _SIGNS if sign in text)
         if text.startswith("==ERROR=="):
-            self.errors[text.removeprefix("==ERROR==").strip()[:200]] += 1
+            error = text.removeprefix("==ERROR==").strip()[:200]
+            if error in self.errors or len(self.errors) < _MAX_ERRORS:
+                self.errors[error] += 1
         elif text.startswith("==PROF== Report:"):
             self.report = text.removeprefix("==PROF== Report:").strip()
         elif not text.startswith(("==PROF==", "==WARNING==", "==NOTE==")):
@@ -254,6 +267,9 @@ class Skipped:
         if replaced:
             yield Note("lines with letters of another encoding", replaced, severe=False)
 
+
+# So many different errors are told.
+_MAX_ERRORS = 10
 
 #: What explains a file without a table.
 PERMISSION = "ERR_NVGPUCTRPERM"
@@ -278,10 +294,16 @@ def records(lines: Lines, header: Header, skipped: Skipped) -> Iterator[list[str
             skipped.broken += 1
 
 
+# One of these stands in every header and in hardly any row.
+_MARKS = ("Metric Name", "Kernel Name")
+_SOURCE_MARKS = (*_MARKS, "Warp Stall Sampling")
+
+
 def _rows(lines: Lines, header: Header, skipped: Skipped) -> Iterator[str]:
     """Lines of a table, quoted line breaks joined, without what else was printed among them."""
     quoted = header.quoted
     start = '"' if quoted else ""
+    marks = _SOURCE_MARKS if header.kind == "source" else _MARKS
     for line in lines:
         if not line.startswith(start) or line.startswith("==") or not line:
             if _HINT.search(line) and header_of(line):
@@ -294,16 +316,23 @@ def _rows(lines: Lines, header: Header, skipped: Skipped) -> Iterator[str]:
                 continue
             skipped.line(line[: row.start()])
             line = line[row.start() :]
-        elif ("Metric Name" in line or "Kernel Name" in line) and header_of(line):
+        elif any(mark in line for mark in marks) and header_of(line):
             lines.give_back(line)
             return
         if line.count('"') & 1:
-            line = _joined(line, lines, quoted, skipped)
+            joined = _joined(line, lines, quoted)
+            if joined is None:
+                skipped.broken += 1
+                continue
+            line = joined
         yield line
 
 
-def _joined(line: str, lines: Lines, quoted: bool, skipped: Skipped) -> str:
-    """A row whose quoted cell goes on over the next lines, up to its closing quote."""
+def _joined(line: str, lines: Lines, quoted: bool) -> str | None:
+    """A row whose quoted cell goes on over the next lines, up to its closing quote.
+
+    None where the quote is never closed: the last cell is cut, and half a number is a wrong one.
+    """
     begins = _ROW_START if quoted else _LOOSE_ROW_START
     parts, length = [line], len(line)
     for more in lines:
@@ -317,9 +346,7 @@ def _joined(line: str, lines: Lines, quoted: bool, skipped: Skipped) -> str:
             return "\n".join(parts)
         if len(parts) > _MAX_ROW_LINES or length > _MAX_ROW_LETTERS:
             break
-    # The quote is never closed: keep what the first line has.
-    skipped.broken += 1
-    return line + '"'
+    return None
 
 
 _NVTX_FIELDS_BEHIND = 6

@@ -216,23 +216,43 @@ class _LongTable:
             self._figures = [(at["metric value"], "")]
 
     def read(self, rows: Iterator[Row]) -> None:
-        key_of = _picker(self._identity.positions)
-        title = self.header.cells[self._metric]
-        first_figure = self._figures[0][0]
-        # Cells that every metric row has: the last ones may be cut off.
-        needed = max(self._metric, first_figure, *self._identity.positions, 0) + 1
-        metric, single = self._metric, len(self._figures) == 1
+        """Read all rows."""
+        metric, figure = self._metric, self._figures[0][0]
+        single = len(self._figures) == 1
         add = self.launches.add_metric
-        numbers: dict[Any, int | None] = {}
         slots: dict[tuple[str, ...], int] = {}
-        kind_of = _picker(
-            [at for at in (self._section, self._body, metric, self._unit) if at is not None]
-        )
+        kind_of = _picker(self._kind_positions)
+        for launch, row in self._placed(rows):
+            if not row[metric].strip():
+                self._read_rule(launch, row)
+            elif single:
+                kind = kind_of(row)
+                slot = slots.get(kind)
+                if slot is None:
+                    slot = slots[kind] = self._slot(row, "")
+                add(launch, slot, row[figure])
+            else:
+                for position, statistic in self._figures:
+                    add(launch, self._slot(row, statistic), _cell(row, position))
+
+    @property
+    def _kind_positions(self) -> list[int]:
+        """The columns that say what a row measures."""
+        columns = (self._section, self._body, self._metric, self._unit)
+        return [position for position in columns if position is not None]
+
+    def _placed(self, rows: Iterator[Row]) -> Iterator[tuple[int, Row]]:
+        """The complete rows, each with the number of its launch."""
+        identity = self._identity.positions
+        # Cells that every row has: only those of rules may be missing.
+        needed = max(self._figures[0][0], *identity, *self._kind_positions) + 1
+        key_of = _picker(identity)
+        numbers: dict[Any, int | None] = {}
         last_key: Any = None
         launch: int | None = None
         for row in rows:
             if len(row) < needed:
-                self._read_short(row)
+                self._leave_out(row)
                 continue
             key = key_of(row)
             if key != last_key:
@@ -242,19 +262,9 @@ class _LongTable:
                     numbers[key] = None if found is None else self.launches.add_launch(found)
                 launch = numbers[key]
             if launch is None:
-                if row[metric].strip() != title:
-                    self._read_short(row)
-            elif not row[metric].strip():
-                self._read_rule(launch, row)
-            elif single:
-                kind = kind_of(row)
-                slot = slots.get(kind)
-                if slot is None:
-                    slot = slots[kind] = self._slot(row, "")
-                add(launch, slot, row[first_figure])
+                self._leave_out(row)
             else:
-                for position, statistic in self._figures:
-                    add(launch, self._slot(row, statistic), _cell(row, position))
+                yield launch, row
 
     def _slot(self, row: Row, statistic: str) -> int:
         return self.launches.slot(
@@ -265,7 +275,7 @@ class _LongTable:
             statistic,
         )
 
-    def _read_short(self, row: Row) -> None:
+    def _leave_out(self, row: Row) -> None:
         """A row that is none of the table: cut off, or program output that begins like one."""
         if len(row) >= 5:
             self.skipped.broken += 1
@@ -361,7 +371,7 @@ class _WideTable:
             if not np.isnan(number(cell, DecimalSign.POINT))
             or not np.isnan(number(cell, DecimalSign.COMMA))
         ]
-        return None if numeric or not any(cells) else cells
+        return None if numeric or not (identity.numbered or any(cells)) else cells
 
     def _slots(
         self, metrics: Sequence[tuple[int, str]], units: Sequence[str]

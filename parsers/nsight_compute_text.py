@@ -17,7 +17,7 @@ from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers._nsight_launches import Launch, Launches
-from traceroof.parsers._nsight_metrics import METRIC_NAME, known_labels
+from traceroof.parsers._nsight_metrics import is_metric_name, is_section, known_labels
 from traceroof.parsers._nsight_numbers import unit
 from traceroof.parsers._nsight_tables import (
     Lines,
@@ -50,12 +50,16 @@ _RULE = re.compile(r"(OPT|INF|WRN|ERR)(?:\s+(\S.*))?")
 _SPEEDUP = re.compile(
     r"Est(?:\.|imated)\s+(?:(?P<scope>Local|Global)\s+)?Speedup:\s*(?P<pct>[\d.,]+)\s*%\s*"
 )
-# What stands before the page's own text: quotation marks of a mail, time stamps of a CI log.
-_PREFIX = re.compile(r"(?:>\s?)+|\d{4}-\d\d-\d\dT[\d:.]+Z ?")
-_LIST = re.compile(r"(\S+)\s+\(([^()]*;[^()]*)\)$")
-_NOT_A_NUMBER = re.compile(r"\(!\)\s*(\S+)$")
-_LAUNCH_TAIL = re.compile(r"(?:Context\s*\d|Invocations\s*\d|CC\s*\d+\.\d).{0,40}$")
-#: A launch's name broken over more lines than this is no name.
+# Quotation marks of a mail or a comment.
+_QUOTED = re.compile(r"(?:>\s?)+")
+_LAUNCH_END = re.compile(r"(?:Context|Stream|Device|CC|Invocations)\s*[\d.,]*\d$")
+# A program may print "Some GPU, CC 9.0"; what the profiler prints always has one of these.
+_HAS_CERTAIN_PART = re.compile(r"Stream|Invocations")
+_CONTINUED = re.compile(_TAIL)
+# Lines of a name that a terminal broke are equally long, but for blanks lost at their ends.
+_BLANKS_LOST = 3
+# A name of more letters, or broken over more lines, is none.
+_MAX_LETTERS = 20_000
 _MAX_LOOSE = 200
 
 _UNIT_WORDS = frozenset(
@@ -65,9 +69,10 @@ _UNIT_WORDS = frozenset(
 
 
 def is_page_line(line: str) -> bool:
-    """Whether a line can only come from the text page."""
-    stripped = line.strip()
-    return bool(_SECTION.fullmatch(stripped) or _COLUMNS.match(stripped))
+    """Whether a line can only come from the text page: a known section, or a table's titles."""
+    stripped = _QUOTED.sub("", line, count=1).strip()
+    section = _SECTION.fullmatch(stripped)
+    return bool(_COLUMNS.match(stripped) or (section and is_section(section[1].strip())))
 
 
 class _NsightComputeText:
@@ -84,13 +89,9 @@ class _NsightComputeText:
         lines = head_text(head).splitlines()
         if any(header_of(line) for line in lines):
             return 0
-        pages = [line for line in lines if is_page_line(line)]
-        if not pages:
-            return 0
-        certain = any(_COLUMNS.match(line.strip()) for line in pages) or any(
-            _LAUNCH.fullmatch(line.strip()) for line in lines
-        )
-        return 2 if certain or "GPU Speed Of Light" in "".join(pages) else 1
+        if any(is_page_line(line) for line in lines):
+            return 2
+        return 1 if any(_launch_in(line) for line in lines if _LAUNCH_END.search(line)) else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         with open_inflated(source, options) as stream:
@@ -100,7 +101,7 @@ class _NsightComputeText:
             size = source.stat().st_size
             text = io.TextIOWrapper(stream, encoding=encoding_of(head), errors="replace")
             lines = Lines(text, lambda: progress(stream.consumed, size))
-            page = _Page()
+            page = _Page(_is_quoted(head))
             for line in lines:
                 page.read(line)
             page.end()
@@ -119,6 +120,11 @@ class _NsightComputeText:
 PARSER = _NsightComputeText()
 
 
+def _is_quoted(head: bytes) -> bool:
+    lines = [line for line in head_text(head).splitlines() if line.strip()]
+    return sum(line.startswith(">") for line in lines) * 2 > len(lines)
+
+
 @dataclass
 class _OpenRule:
     level: str
@@ -127,8 +133,12 @@ class _OpenRule:
 
 @dataclass
 class _Page:
-    """Where we are on the page, and what has been read of it."""
+    """Where we are on the page, and what has been read of it.
 
+    quoted: every line stands behind quotation marks.
+    """
+
+    quoted: bool = False
     launches: Launches = field(default_factory=Launches)
     skipped: Skipped = field(default_factory=Skipped)
     _launch: int | None = None
@@ -145,8 +155,8 @@ class _Page:
     def read(self, line: str) -> None:
         """Take the next line."""
         line = line.expandtabs(8)
-        if match := _PREFIX.match(line):
-            line = line[match.end() :]
+        if self.quoted:
+            line = _QUOTED.sub("", line, count=1)
         stripped = line.strip()
         if not stripped:
             self._end_rule()
@@ -165,14 +175,14 @@ class _Page:
         elif stripped.startswith("=="):
             self._end_rule()
             self.skipped.line(stripped)
-        elif self._begins_launch(stripped):
+        elif self._begins_launch(line):
             pass
         elif self._rule is not None:
             self._rule.parts.append(stripped)
         elif self._in_table:
             self._read_row(line)
         elif not self._read_process(stripped) and not self._read_bare_row(line):
-            self._loose.append(stripped)
+            self._loose.append(line)
 
     @property
     def _begun(self) -> bool:
@@ -185,26 +195,51 @@ class _Page:
 
     # --- launches ------------------------------------------------------------------------------
 
-    def _begins_launch(self, stripped: str) -> bool:
+    def _begins_launch(self, line: str) -> bool:
         """Whether this line, with loose lines before it, names a launch; begins it if so."""
-        if not _LAUNCH_TAIL.search(stripped):
+        stripped = line.strip()
+        whole = self._loose[-1] + line if self._loose else line
+        if not _LAUNCH_END.search(whole.rstrip()):
             return False
-        text = stripped
-        taken = 0
-        match = _LAUNCH.fullmatch(text)
-        # A name broken over lines: go back until the parentheses of the name are closed.
+        taken = self._broken_before(line)
+        if not taken and self._read_device_line(stripped):
+            return True
+        if not _HAS_CERTAIN_PART.search(whole):
+            return False
+        text = "".join([*self._loose[len(self._loose) - taken :], line]).strip()
+        match = _launch_in(text)
+        # Broken by hand: go back until the parentheses of the name are closed.
         while (match is None or _is_open(match["name"])) and taken < min(
             len(self._loose), _MAX_LOOSE
         ):
             taken += 1
-            text = self._loose[-taken] + text
-            match = _LAUNCH.fullmatch(text)
+            text = self._loose[-taken].strip() + text
+            match = _launch_in(text)
         if match is None:
-            return self._read_device_line(stripped)
+            self._drop_loose()
+            return False
         self._end_rule()
         if taken:
             del self._loose[-taken:]
         self._drop_loose()
+        self._begin_launch(match)
+        return True
+
+    def _broken_before(self, line: str) -> int:
+        """How many loose lines are the beginning of this one, broken at a terminal's width."""
+        if not self._loose:
+            return 0
+        width = len(self._loose[-1])
+        if width < len(line.rstrip()):
+            return 0
+        taken = 0
+        for loose in reversed(self._loose[-_MAX_LOOSE:]):
+            if abs(len(loose) - width) > _BLANKS_LOST:
+                break
+            taken += 1
+        return taken
+
+    def _begin_launch(self, match: re.Match[str]) -> None:
         parts = {name: value.rstrip(",.") for name, value in _PART.findall(match["tail"])}
         self._launch = self.launches.add_launch(
             Launch(
@@ -222,12 +257,22 @@ class _Page:
         )
         self._section = ""
         self._in_table = False
-        return True
 
     def _read_device_line(self, stripped: str) -> bool:
+        """A summary's line for a device, or the end of a launch's line that was broken before."""
         if match := _DEVICE_LINE.fullmatch(stripped):
             self._device = (match[1], match[2])
-        return match is not None
+            return True
+        if self._launch is None or self._section or not _CONTINUED.fullmatch(stripped):
+            return False
+        parts = {name: value.rstrip(",.") for name, value in _PART.findall(stripped)}
+        before = self.launches.found[self._launch]
+        self.launches.found[self._launch] = before._replace(
+            device=parts.get("Device", before.device),
+            compute_capability=parts.get("CC", before.compute_capability),
+            stream=parts.get("Stream", before.stream),
+        )
+        return True
 
     def _read_process(self, stripped: str) -> bool:
         if match := _PROCESS.fullmatch(stripped):
@@ -268,7 +313,7 @@ class _Page:
     def _read_row(self, line: str) -> None:
         label, unit_text, figures = split_row(line, self._spans, self._figures)
         if not label or not figures:
-            self._loose.append(line.strip())
+            self._loose.append(line)
             return
         self._rows_in_table += 1
         launch = self._current()
@@ -302,6 +347,16 @@ class _Page:
         self._rule = None
 
 
+def _launch_in(text: str) -> re.Match[str] | None:
+    """The parts of a line that names a launch; None for any other line."""
+    if len(text) > _MAX_LETTERS:
+        return None
+    match = _LAUNCH.fullmatch(" ".join(text.split()))
+    if match is None or not any(letter.isalpha() or letter == "_" for letter in match["name"]):
+        return None
+    return match if _HAS_CERTAIN_PART.search(match["tail"]) else None
+
+
 def _is_open(name: str) -> bool:
     return name.count("(") != name.count(")")
 
@@ -318,18 +373,25 @@ def split_row(
         if cells[0] and all(cells[2:]):
             return cells[0], cells[1], cells[2:]
     text = line.strip()
-    values: list[str] = []
-    if figures == 1 and (match := _LIST.search(text) or _NOT_A_NUMBER.search(text)):
-        values = [match[0]]
-        text = text[: match.start()].rstrip()
-    else:
+    values = [listed] if figures == 1 and (listed := _value_with_blanks(text)) else []
+    if not values:
         words = text.split()
         values = words[-figures:] if len(words) > figures else []
-        for value in reversed(values):
-            text = text.removesuffix(value).rstrip()
+    for value in reversed(values):
+        text = text.removesuffix(value).rstrip()
     if not text or not values:
         return "", "", []
     return *_split_unit(text), values
+
+
+def _value_with_blanks(text: str) -> str:
+    """The value at the end of a row that is more than a word: ``(!) nan``, ``12.50 (1; 2)``."""
+    if (start := text.rfind("(!)")) >= 0 and len(text) - start < 20:
+        return text[start:]
+    start = text.rfind(" (")
+    if not text.endswith(")") or start < 0 or ";" not in text[start:]:
+        return ""
+    return text[text.rfind(" ", 0, start) + 1 :]
 
 
 def _fits_spans(line: str, spans: Sequence[tuple[int, int]]) -> bool:
@@ -344,11 +406,11 @@ def _split_unit(text: str) -> tuple[str, str]:
     """Label and unit of a row whose columns are lost. "Waves Per SM" ends in no unit."""
     labels = known_labels()
     label = " ".join(text.split())
-    if label in labels or METRIC_NAME.fullmatch(label):
+    if label in labels or is_metric_name(label):
         return label, ""
     before, _, last = label.rpartition(" ")
     base = unit(last).base
-    if before in labels or METRIC_NAME.fullmatch(before):
+    if before in labels or is_metric_name(before):
         return before, last
     if base in _UNIT_WORDS or "/" in last:
         return before, last

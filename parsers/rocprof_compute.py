@@ -11,25 +11,27 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
 from traceroof.parsers import _amd_kinds
 from traceroof.parsers._amd_counters import Pass
+from traceroof.parsers._amd_folder import looks_like_trace
 from traceroof.parsers._amd_gpus import Gpu, of_sysinfo, with_ceilings
 from traceroof.parsers._amd_kinds import Found, Kind, layout
 from traceroof.parsers._amd_run import (
     Dispatches,
     Part,
     join_passes,
+    middle_duration,
     of_wide,
     part_of,
     pivot,
     recording,
+    row_numbers,
     times_of,
 )
-from traceroof.parsers._amd_text import Integers, TextTable, read_table
+from traceroof.parsers._amd_text import TextTable, length_of, read_table
 from traceroof.recording import Note, Recording
 
 # Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
@@ -63,21 +65,10 @@ class RocprofCompute:
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
         if not head:
-            return 2 if path.is_dir() and _folders(path) else 0
+            return 2 if path.is_dir() and _is_profile(path) else 0
         found = layout(head)
-        if found is None:
-            return 0
-        if found.kind in (
-            Kind.COMPUTE_WIDE,
-            Kind.COMPUTE_LONG,
-            Kind.COMPUTE_SYSTEM,
-            Kind.COMPUTE_ROOFLINE,
-            Kind.COMPUTE_LIST,
-            Kind.SETTINGS,
-            Kind.COUNTER_LIST,
-        ):
-            return 2
-        return 0
+        mine = (Kind.COMPUTE_WIDE, Kind.COMPUTE_LONG)
+        return 2 if found is not None and found.kind in mine else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         if source.is_dir():
@@ -86,6 +77,18 @@ class RocprofCompute:
 
 
 PARSER = RocprofCompute()
+
+
+def _is_profile(path: Path) -> bool:
+    """Whether a folder is a profile folder, or holds nothing else that looks like a trace."""
+    homes = {folder.path for folder in _folders(path)}
+    if not homes or path in homes:
+        return bool(homes)
+    return all(
+        any(home in file.parents for home in homes)
+        for file in _amd_kinds.files_below(path)
+        if looks_like_trace(file)
+    )
 
 
 def _folders(path: Path) -> list[_Folder]:
@@ -175,11 +178,9 @@ def _without_repeats(notes: list[Note]) -> list[Note]:
 
 def _read_file(source: Path, progress: Progress, options: Options) -> Recording:
     found = _amd_kinds.look(source)
-    kind = found.kind if found else None
-    if found is None or kind not in (Kind.COMPUTE_WIDE, Kind.COMPUTE_LONG):
-        words = kind.value if kind else "no table of rocprof-compute"
+    if found is None or found.kind not in (Kind.COMPUTE_WIDE, Kind.COMPUTE_LONG):
         raise TraceroofError(
-            f"{source} holds {words}, not the kernels", f"name its folder: {source.parent}"
+            f"{source} holds no kernels of rocprof-compute", f"name its folder: {source.parent}"
         )
     near = [
         described
@@ -236,7 +237,7 @@ def _named(one: Pass, level: str | None) -> Pass:
 
 def _of_long(source: TextTable) -> Dispatches:
     """The dispatches of a table with one row a counter; every pass has its own duration."""
-    dispatch = _numbers(source)
+    dispatch = row_numbers(source, "dispatchid", "kernelname", "gridsize", "gpuid")
     start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
     names, values = source.text("countername"), source.reals("countervalue")
     if names is None or values is None:
@@ -244,7 +245,7 @@ def _of_long(source: TextTable) -> Dispatches:
     begun = spent = None
     if start is not None and end is not None:
         begun = np.where(start.known, start.values, 0)
-        span = (end.values - start.values).astype(np.float64)
+        span = length_of(start, end).astype(np.float64)
         spent = np.where(start.known & end.known & (span > 0), span, np.nan)
     turned = pivot(
         dispatch, names.combine_chunks(), values, begun, spent, source.path.name, merged=True
@@ -253,27 +254,11 @@ def _of_long(source: TextTable) -> Dispatches:
     base.passes = turned.passes
     base.notes += turned.notes
     base.timeline = False
-    middle = next((one.duration_ns for one in turned.passes if one.merged), None)
+    middle = middle_duration(turned.passes)
     if middle is not None:
         # Each pass ran the dispatch anew: the middle of their durations stands for it.
-        known = ~np.isnan(middle)
-        rounded = np.where(known, np.round(middle), 0).astype(np.int64)
-        base.columns["duration_ns"] = pa.array(rounded, mask=~known)
+        base.columns["duration_ns"] = middle
+        known = len(middle) - middle.null_count
         text = "durations are the median over the passes of a dispatch"
-        base.notes.append(Note(text, int(known.sum()), severe=False))
+        base.notes.append(Note(text, known, severe=False))
     return base
-
-
-def _numbers(source: TextTable) -> Integers:
-    """A number per row, equal for the rows of one dispatch."""
-    import pandas as pd
-
-    parts = [
-        cells.combine_chunks().dictionary_encode().indices.to_numpy()
-        for name in ("dispatchid", "kernelname", "gridsize", "gpuid")
-        if (cells := source.text(name)) is not None
-    ]
-    codes = parts[0].astype(np.int64)
-    for part in parts[1:]:
-        codes = pd.factorize(codes * (int(part.max(initial=0)) + 1) + part)[0].astype(np.int64)
-    return np.asarray(codes, dtype=np.int64)

@@ -31,6 +31,12 @@ def tunable(k: Facts) -> Mask:
     return ~of_class(k, *_LINKS, "launch-bound")
 
 
+def pipe_may_reach(k: Facts, pct: float) -> Mask:
+    """Computing groups in which some pipe may be that busy: compute use is that of the busiest
+    part, so a lower one settles the question for all pipes, collected or not."""
+    return np.asarray(computes(k) & ~(k.compute_pct < pct))
+
+
 def has_headroom(k: Facts) -> Mask:
     """Tunable groups with nothing at its wall: at the wall, a better launch or more warps gain
     nothing, so advice on them would be false."""

@@ -15,7 +15,7 @@ RULES = (
         condition="over 40 % of the L2 misses go to a peer or the host, with L2 use above 50 %",
         needs=("remote_memory_pct", "l2_throughput_pct"),
         uses=("primary_class", "compute_pct", "memory_pct", "dram_pct"),
-        applies=computes,
+        applies=lambda k: computes(k) & ~(k.l2_throughput_pct <= 50),
         when=lambda k: (k.remote_memory_pct > 40) & (k.l2_throughput_pct > 50),
         because=(
             "{remote_memory_pct} of the L2 misses go to a peer or the host, with the second-level "

@@ -41,6 +41,7 @@ RULES = (
         ),
         saves=spare,
         kind="conditional",
+        role="class",
         grade="observed",
         layer="operator",
         # Two busy sides are hardly a fault.

@@ -1,10 +1,10 @@
-"""Double precision limits the kernel."""
+"""Double precision weighs on the kernel."""
 
 import numpy as np
 
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import computes
+from traceroof.rules._kernels import of_class, pipe_may_reach
 
 
 def _limited(k: Facts) -> Mask:
@@ -25,14 +25,15 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="compute-fp64-bound",
-        title="Double precision limits the kernel",
+        title="Double precision weighs on the kernel",
         scope="kernel",
         why=(
             "FP64 runs at half the FP32 rate or more on most data-centre parts and at 1/32 to 1/64 "
             "of it on others, where a few double-precision instructions outweigh everything else."
         ),
         condition=(
-            "FP64 pipe at 60 % or more, or FP64 above 15 % of its FLOP peak with FP32 below 60 %"
+            "FP64 pipe at 60 % or more, or FP64 above 15 % of its FLOP peak with FP32 below 60 %; "
+            "device memory not at its wall"
         ),
         needs=("pipe_fp64_pct",),
         uses=(
@@ -45,7 +46,7 @@ RULES = (
             "peak_fp32_flops_per_s",
             "duration_ns",
         ),
-        applies=computes,
+        applies=lambda k: pipe_may_reach(k, 15) & ~of_class(k, "dram-bound"),
         when=_limited,
         because="the FP64 pipe is busy {pipe_fp64_pct} of the time it can be",
         fix=(
@@ -59,6 +60,7 @@ RULES = (
         ),
         saves=_saves,
         kind="option",
+        role="class",
         grade="observed",
         layer="operator",
         severity="low",
@@ -86,9 +88,10 @@ RULES = (
         ),
         silent=(
             {"pipe_fp64_pct": 59.9, "fp64_ratio": 0.5},
+            {"pipe_fp64_pct": 62.0, "fp64_ratio": 0.5, "primary_class": "dram-bound"},
             {
-                "pipe_fp64_pct": 14.0,
-                "flop_fp64": 1.4e9,
+                "pipe_fp64_pct": 15.0,
+                "flop_fp64": 1.5e9,
                 "flop_fp32": 0.0,
                 "peak_fp64_flops_per_s": 1e13,
                 "peak_fp32_flops_per_s": 2e13,
@@ -97,7 +100,7 @@ RULES = (
             {
                 "pipe_fp64_pct": 16.0,
                 "flop_fp64": 1.6e9,
-                "flop_fp32": 1.3e10,
+                "flop_fp32": 1.2e10,
                 "peak_fp64_flops_per_s": 1e13,
                 "peak_fp32_flops_per_s": 2e13,
                 "duration_ns": 1e6,

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Kind, Rule, Severity
-from traceroof.rules._kernels import computes
+from traceroof.rules._kernels import pipe_may_reach
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,14 @@ def _rule(one: _Pipe) -> Rule:
         condition=f"{column} at 80 % or more{one.and_words}",
         needs=(column, *one.needs),
         uses=("primary_class", "compute_pct", *one.uses),
-        applies=computes,
+        applies=lambda k: pipe_may_reach(k, 60),
         when=when,
         because=f"its pipe is busy {{{column}}} of the time it can be",
         fix=one.fix,
         refute=one.refute,
         saves=one.saves,
         kind=one.kind,
+        role="class",
         grade="observed",
         layer="hardware",
         severity=one.severity,

@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.facts import Facts, Mask
 from traceroof.rule import Rule
-from traceroof.rules._kernels import computes, of_class
+from traceroof.rules._kernels import of_class, pipe_may_reach
 
 
 def _at_wall(k: Facts) -> Mask:
@@ -38,7 +38,7 @@ RULES = (
             "narrower_speedup",
             "waves",
         ),
-        applies=computes,
+        applies=lambda k: pipe_may_reach(k, 60),
         when=_at_wall,
         because="the tensor cores run at {tensor_pct} of their peak",
         fix=(
@@ -55,6 +55,7 @@ RULES = (
             1 - k.tensor_pct / (100 * np.asarray(peak.compute) * k.narrower_speedup)
         ),
         kind="option",
+        role="class",
         grade="observed",
         layer="model",
         severity="info",

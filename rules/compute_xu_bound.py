@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import computes
+from traceroof.rules._kernels import of_class, pipe_may_reach
 
 
 def _limited(k: Facts) -> Mask:
@@ -30,7 +30,7 @@ RULES = (
         ),
         condition=(
             "XU pipe at 60 % or more, or at 40 % or more while over 30 % of a warp's time goes to "
-            "the short scoreboard or the MIO queue"
+            "the short scoreboard or the MIO queue; device memory not at its wall"
         ),
         needs=("pipe_xu_pct",),
         uses=(
@@ -41,7 +41,7 @@ RULES = (
             "tensor_pct",
             "pipe_fma_pct",
         ),
-        applies=computes,
+        applies=lambda k: pipe_may_reach(k, 40) & ~of_class(k, "dram-bound"),
         when=_limited,
         because="the special function unit is busy {pipe_xu_pct} of the time it can be",
         fix=(
@@ -52,6 +52,7 @@ RULES = (
         refute="Replace the special functions by a polynomial in a copy: the time must fall.",
         saves=_saves,
         kind="conditional",
+        role="class",
         grade="observed",
         layer="hardware",
         suppresses=("slow-pipe-limiter",),
@@ -72,6 +73,7 @@ RULES = (
         ),
         silent=(
             {"pipe_xu_pct": 59.9},
+            {"pipe_xu_pct": 65.0, "primary_class": "dram-bound"},
             {"pipe_xu_pct": 39.9, "stall_mio_throttle": 0.5},
             {"pipe_xu_pct": 45.0, "stall_mio_throttle": 0.3, "stall_short_scoreboard": 0.3},
         ),

@@ -51,6 +51,7 @@ RULES = (
         # Nothing to gain at these bytes but the last stretch to the physical peak.
         saves=lambda k, peak: 1 - k.dram_pct / (100 * np.asarray(peak.memory)),
         kind="hard",
+        role="class",
         grade="observed",
         layer="operator",
         severity="info",
@@ -59,7 +60,6 @@ RULES = (
             "occ-limited-*",
             "occ-achieved-gap",
             "issue-slots-idle",
-            "l2-reuse-low",
         ),
         thresholds={"dram_pct": "> 80"},
         references=(

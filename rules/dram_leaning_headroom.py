@@ -54,6 +54,7 @@ RULES = (
         ),
         saves=spare,
         kind="hard",
+        role="class",
         grade="observed",
         layer="hardware",
         thresholds={"dram_pct": "50 to 80", "memory_pct": ">= compute_pct + 10"},
@@ -63,12 +64,14 @@ RULES = (
         ),
         fires=(
             {"dram_pct": 50.0, "memory_pct": 50.0, "compute_pct": 40.0},
-            {"dram_pct": 80.0, "memory_pct": 80.0, "compute_pct": 20.0, "l2_throughput_pct": 40.0},
+            {"dram_pct": 80.0, "memory_pct": 80.0, "compute_pct": 20.0, "l2_throughput_pct": 80.0},
+            {"dram_pct": 60.0, "memory_pct": 61.0, "compute_pct": 20.0},
         ),
         silent=(
             {"dram_pct": 49.9, "memory_pct": 49.9, "compute_pct": 20.0},
             {"dram_pct": 80.1, "memory_pct": 80.1, "compute_pct": 20.0},
             {"dram_pct": 70.0, "memory_pct": 70.0, "compute_pct": 60.1},
+            {"dram_pct": 60.0, "memory_pct": 61.1, "compute_pct": 20.0},
             {"dram_pct": 60.0, "memory_pct": 75.0, "compute_pct": 20.0, "l2_throughput_pct": 75.0},
             {
                 "dram_pct": 78.0,

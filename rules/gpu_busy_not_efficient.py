@@ -23,14 +23,18 @@ RULES = (
             "time. Keeping the GPU fed with launches does not help: the kernels themselves wait."
         ),
         condition=(
-            "time-weighted larger of compute and memory use below 60 %, and the GPU busy for more "
-            "than 90 % of the time where that is known"
+            "GPU busy for more than 90 % of the time, and the time-weighted larger of compute and "
+            "memory use below 60 %"
         ),
         needs=("busiest_pct",),
         uses=("gpu_busy_pct", "judged_pct", "kernel_time_ns", "time_ns"),
-        # A counter tool runs kernels one by one: there is no idle time to hold against them.
-        when=lambda k: (k.busiest_pct < 60) & ~(k.gpu_busy_pct <= 90),
-        because="weighted by time, the busier of compute and memory runs at {busiest_pct} of peak",
+        # A counter tool runs kernels one by one: it knows no busy and idle time.
+        applies=lambda k: ~np.isnan(k.gpu_busy_pct),
+        when=lambda k: (k.busiest_pct < 60) & (k.gpu_busy_pct > 90),
+        because=(
+            "the GPU is busy for {gpu_busy_pct} of the time, but the busier of compute and memory "
+            "runs at {busiest_pct} of peak, weighted by time"
+        ),
         fix=(
             "Work on the kernels, longest first: their own findings say what they wait for. "
             "Scheduling, streams and graphs will not change this."
@@ -38,6 +42,7 @@ RULES = (
         refute="The time-weighted use must rise as the longest kernels are improved.",
         saves=_saves,
         kind="conditional",
+        role="class",
         grade="derived",
         layer="operator",
         trust=lambda k: np.where(np.isnan(k.judged_pct), 1.0, np.clip(k.judged_pct, 1, 100) / 100),
@@ -48,11 +53,12 @@ RULES = (
         ),
         fires=(
             {"busiest_pct": 59.9, "gpu_busy_pct": 90.1, "kernel_time_ns": 95e6, "time_ns": 100e6},
-            {"busiest_pct": 30.0, "judged_pct": 80.0},
+            {"busiest_pct": 30.0, "gpu_busy_pct": 100.0, "judged_pct": 80.0},
         ),
         silent=(
             {"busiest_pct": 60.0, "gpu_busy_pct": 99.0},
             {"busiest_pct": 30.0, "gpu_busy_pct": 90.0},
+            {"busiest_pct": 30.0},
         ),
     ),
 )

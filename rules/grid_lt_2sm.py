@@ -7,9 +7,10 @@ from traceroof.rule import Rule
 from traceroof.rules._kernels import STATE, has_headroom, spare
 
 
-def _alone_at_barriers(k: Facts) -> Mask:
-    one_block = (k.blocks >= k.sm_count) & (k.blocks < 2 * k.sm_count)
-    return one_block & (k.stall_barrier > 0.10)
+def _applies(k: Facts) -> Mask:
+    other_grid = (k.blocks < k.sm_count) | (k.blocks >= 2 * k.sm_count)
+    # Warp-specialised matrix kernels run one block each on purpose: loading warps wait.
+    return np.asarray(has_headroom(k) & ~other_grid & ~(k.tensor_pct >= 50))
 
 
 RULES = (
@@ -27,12 +28,11 @@ RULES = (
         ),
         needs=("blocks", "sm_count", "stall_barrier"),
         uses=(*STATE, "tensor_pct", "threads_per_block"),
-        # Warp-specialised matrix kernels run one block each on purpose: loading warps wait.
-        applies=lambda k: has_headroom(k) & ~(k.tensor_pct >= 50),
-        when=_alone_at_barriers,
+        applies=_applies,
+        when=lambda k: k.stall_barrier > 0.10,
         because=(
-            "{blocks:.0f} blocks for {sm_count:.0f} multiprocessors, and warps spend {stall_barrier:.0%} of "
-            "their time at barriers"
+            "{blocks:.0f} blocks for {sm_count:.0f} multiprocessors, and a share of "
+            "{stall_barrier:.2f} of the warps' time goes to barriers"
         ),
         fix=(
             "Make smaller blocks, at least two for every multiprocessor, or use fewer barriers: "
@@ -53,7 +53,7 @@ RULES = (
             {"blocks": 107.0, "sm_count": 108.0, "stall_barrier": 0.4},
             {"blocks": 216.0, "sm_count": 108.0, "stall_barrier": 0.4},
             {"blocks": 108.0, "sm_count": 108.0, "stall_barrier": 0.10},
-            {"blocks": 132.0, "sm_count": 132.0, "stall_barrier": 0.4, "tensor_pct": 65.0},
+            {"blocks": 132.0, "sm_count": 132.0, "stall_barrier": 0.4, "tensor_pct": 50.0},
         ),
     ),
 )

@@ -20,7 +20,7 @@ RULES = (
         # A matrix instruction does the work of many: few issue slots keep its pipe busy.
         applies=lambda k: has_headroom(k) & ~(k.tensor_pct >= 50),
         when=lambda k: k.issue_active < 0.6,
-        because="schedulers issue in {issue_active:.0%} of their active cycles",
+        because="schedulers issue {issue_active} while active, where they could issue 1",
         fix=(
             "Give the schedulers more to choose from: more resident warps (see the occupancy "
             "findings), or more independent instructions in each warp (unrolling, several "
@@ -29,6 +29,7 @@ RULES = (
         refute="Unroll by two: eligible warps and issued instructions per cycle must rise.",
         saves=lambda k, peak: np.fmin(1 - k.issue_active, spare(k, peak)),
         kind="conditional",
+        role="class",
         grade="observed",
         layer="hardware",
         thresholds={"issue_active": "< 0.6"},
@@ -40,7 +41,7 @@ RULES = (
         silent=(
             {"issue_active": 0.6, "compute_pct": 60.0, "memory_pct": 40.0},
             {"issue_active": 0.3, "compute_pct": 30.0, "memory_pct": 80.0},
-            {"issue_active": 0.2, "compute_pct": 65.0, "memory_pct": 40.0, "tensor_pct": 65.0},
+            {"issue_active": 0.2, "compute_pct": 65.0, "memory_pct": 40.0, "tensor_pct": 50.0},
         ),
     ),
 )

@@ -71,6 +71,7 @@ RULES = (
         ),
         saves=_saves,
         kind="conditional",
+        role="class",
         grade="observed",
         layer="hardware",
         # The data stage is full: how many instructions fill it comes second.
@@ -92,7 +93,7 @@ RULES = (
             # 108 SMs x 1.41 GHz x 1 ms = 152,280,000 cycles; 80 % are 121,824,000.
             {
                 "l1_throughput_pct": 70.0,
-                "shared_wavefronts": 121_900_000.0,
+                "shared_wavefronts": 121_824_000.0,
                 "sm_count": 108.0,
                 "sm_clock_hz": 1.41e9,
                 "duration_ns": 1e6,

@@ -7,6 +7,12 @@ from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import of_class, tunable
 
 
+def _applies(k: Facts) -> Mask:
+    # Memory use below 60 % settles it: L2 is one of its parts.
+    open_question = ~(k.memory_pct < 60)
+    return np.asarray(tunable(k) & ~of_class(k, "dram-bound", "compute-bound") & open_question)
+
+
 def _on_l2(k: Facts) -> Mask:
     l2 = k.l2_throughput_pct
     others = np.fmax(k.dram_pct, k.compute_pct)
@@ -45,7 +51,7 @@ RULES = (
             "l2_hit_pct",
             "l2_bytes",
         ),
-        applies=lambda k: tunable(k) & ~of_class(k, "dram-bound", "compute-bound"),
+        applies=_applies,
         when=_on_l2,
         because="the second-level cache runs at {l2_throughput_pct} of its peak",
         fix=(
@@ -60,6 +66,7 @@ RULES = (
         # At these bytes of device memory and this arithmetic: the next wall takes over.
         saves=_saves,
         kind="conditional",
+        role="class",
         grade="observed",
         layer="hardware",
         thresholds={"l2_throughput_pct": ">= 80, or >= 60 and the most", "dram_pct": "< 60"},
@@ -68,8 +75,9 @@ RULES = (
             "RRZE-HPC/gpu-benches, gpu-l2-cache: measured L2 ceilings",
         ),
         fires=(
-            {"l2_throughput_pct": 80.0, "dram_pct": 59.9, "compute_pct": 79.0},
-            {"l2_throughput_pct": 60.0, "dram_pct": 10.0, "compute_pct": 30.0, "memory_pct": 60.0},
+            {"l2_throughput_pct": 80.0, "dram_pct": 59.9, "memory_pct": 90.0},
+            {"l2_throughput_pct": 60.0, "dram_pct": 10.0, "compute_pct": 30.0, "memory_pct": 61.0},
+            {"l2_throughput_pct": 60.0, "memory_pct": 60.0, "compute_pct": 59.0},
             {"l2_throughput_pct": 94.0},
         ),
         silent=(

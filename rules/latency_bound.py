@@ -27,8 +27,8 @@ RULES = (
         applies=lambda k: of_class(k, "latency-bound", "not-evaluable"),
         when=lambda k: (k.compute_pct < 60) & (k.memory_pct < 60),
         because=(
-            "compute runs at {compute_pct} and memory at {memory_pct} of peak: the kernel mostly "
-            "waits"
+            "compute runs at {compute_pct} and memory at {memory_pct} of peak, neither of them near "
+            "its wall"
         ),
         fix=(
             "The findings on grid, occupancy and stalls of this kernel say what it waits for. In "
@@ -41,6 +41,7 @@ RULES = (
         ),
         saves=spare,
         kind="conditional",
+        role="class",
         grade="observed",
         layer="hardware",
         thresholds={"compute_pct": "< 60", "memory_pct": "< 60"},

@@ -74,6 +74,13 @@ RULES = (
                 "compute_pct": 30.0,
                 "memory_pct": 80.0,
             },
+            {
+                "theoretical_occupancy_pct": 50.0,
+                "achieved_occupancy_pct": 25.0,
+                "compute_pct": 50.0,
+                "memory_pct": 40.0,
+                "tensor_pct": 50.0,
+            },
         ),
     ),
 )

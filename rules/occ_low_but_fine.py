@@ -16,7 +16,7 @@ RULES = (
         condition="achieved occupancy below 30 % while compute or memory use is at 80 % or more",
         needs=("achieved_occupancy_pct", "busiest_pct"),
         uses=("primary_class", "theoretical_occupancy_pct", "compute_pct", "memory_pct"),
-        applies=computes,
+        applies=lambda k: computes(k) & ~(k.busiest_pct < 80),
         when=lambda k: (k.achieved_occupancy_pct < 30) & (k.busiest_pct >= 80),
         because=(
             "{achieved_occupancy_pct} of the warp slots suffice for {busiest_pct} of the peak of "

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import has_headroom, spare
 
@@ -23,6 +23,7 @@ class _Limit:
     fix: str
     id: str = ""
     uses: tuple[str, ...] = ()
+    min_compute_capability: float = 0.0  #: profilers report the limit from here on
 
 
 _LIMITS = (
@@ -62,6 +63,8 @@ _LIMITS = (
         "barriers",
         "Every resident block keeps its named barriers, and the multiprocessor has no more.",
         "Fewer named barriers a block: reuse them, or synchronise warps instead of blocks.",
+        uses=("compute_capability",),
+        min_compute_capability=9.0,
     ),
 )
 
@@ -72,11 +75,6 @@ def _limit(k: Facts, name: str) -> Column:
 
 def _fewest(k: Facts) -> Column:
     return np.asarray(np.fmin.reduce([_limit(k, one.name) for one in _LIMITS]))
-
-
-def _applies(k: Facts) -> Mask:
-    # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
-    return has_headroom(k) & ~(k.tensor_pct >= 50)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -96,6 +94,15 @@ def _rule(one: _Limit) -> Rule:
         *(name for name in needed if name != own),
     )
 
+    def applies(k: Facts) -> Mask:
+        # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
+        mask = has_headroom(k) & ~(k.tensor_pct >= 50)
+        if one.min_compute_capability:
+            mask &= ~unknown(_limit(k, one.name)) | (
+                k.compute_capability >= one.min_compute_capability
+            )
+        return np.asarray(mask)
+
     def when(k: Facts) -> Mask:
         few = k.theoretical_occupancy_pct < 80
         return np.asarray(few & (_limit(k, one.name) <= _fewest(k)))
@@ -109,7 +116,7 @@ def _rule(one: _Limit) -> Rule:
             "waiting is covered less."
         ),
         condition=(
-            f"theoretical occupancy below 80 %, {one.words} allow the fewest blocks (all that tie "
+            f"theoretical occupancy below 80 %, the fewest blocks fit by {one.words} (all that tie "
             "are named), and nothing is at its wall"
         ),
         needs=needs,
@@ -122,11 +129,11 @@ def _rule(one: _Limit) -> Rule:
             "threads_per_block",
             *one.uses,
         ),
-        applies=_applies,
+        applies=applies,
         when=when,
         because=(
-            f"{one.words} allow {{{own}:.0f}} blocks a multiprocessor, the fewest of all limits: "
-            "{theoretical_occupancy_pct} of the warp slots can be used"
+            f"blocks on a multiprocessor by {one.words}: {{{own}:.0f}}, the fewest of all limits; "
+            "they fill {theoretical_occupancy_pct} of its warp slots"
         ),
         fix=one.fix,
         refute=(

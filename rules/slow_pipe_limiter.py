@@ -4,12 +4,13 @@ import numpy as np
 
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import computes
+from traceroof.rules._kernels import pipe_may_reach
 
 
 def _applies(k: Facts) -> Mask:
     # One tensor instruction keeps its pipe busy for many cycles: that is what it is for.
-    return np.asarray(computes(k) & (k.top_pipe != "tensor") & ~(k.tensor_pct >= 50))
+    may = pipe_may_reach(k, 60)
+    return np.asarray(may & (k.top_pipe != "tensor") & ~(k.tensor_pct >= 50))
 
 
 def _full_pipe(k: Facts) -> Column:

@@ -27,7 +27,7 @@ RULES = (
         uses=(*STATE, "blocks", "sm_count", "threads_per_block", "waves_per_sm"),
         applies=has_headroom,
         when=lambda k: k.waves < 1,
-        because="the grid is {waves:.2f} of the blocks that fit on the device at once",
+        because="{waves} waves of blocks, where one fills the device",
         fix=(
             "Make more blocks: smaller tiles, the reduction dimension split over blocks (split-K, "
             "stream-K), a larger batch, one launch for several small inputs. Else run independent "

@@ -31,7 +31,7 @@ RULES = (
         uses=(*STATE, "blocks", "sm_count", "registers_per_thread", "cluster_size"),
         applies=has_headroom,
         when=_tail,
-        because="{waves:.2f} waves of blocks: the last one is partly empty",
+        because="{waves} waves of blocks: the last one is partly empty",
         fix=(
             "Choose the tile or grid so that the last wave is nearly full, or let one wave of "
             "persistent blocks share the work (stream-K, a loop over tiles)."

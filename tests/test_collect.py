@@ -26,10 +26,19 @@ def test_names_with_special_letters_stay_one_pattern() -> None:
     assert r"regex:^(f\[v1,a\+b\])" in shlex.split(command.split(" YOUR_PROGRAM")[0])
 
 
-def test_many_kernels_are_not_listed() -> None:
+def test_of_many_kernels_the_first_are_listed() -> None:
     command = collect.command(["dram_bytes"], [f"k{i}" for i in range(20)])
     assert command is not None
-    assert "--kernel-name" not in command
+    assert "regex:^(k0|k1|k2|k3|k4|k5|k6|k7)" in command
+
+
+def test_many_sections_are_the_full_set() -> None:
+    columns = ["sm_throughput_pct", "stall_wait", "issue_active", "waves_per_sm", "l2_hit_pct",
+               "pipe_fma_pct", "imbalance_sm_pct"]  # fmt: skip
+    command = collect.command(columns, ["k"])
+    assert command is not None
+    assert "--set full" in command
+    assert "--section" not in command
 
 
 def test_what_nothing_collects_has_no_command() -> None:

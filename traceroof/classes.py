@@ -60,13 +60,17 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
 
     measured = see.dram_basis == "elapsed"
     dram_wall = np.where(measured, dram > WALL_PCT, dram >= AT_ROOF * 100 * attainable.memory)
-    rate = see.compute_basis == "peak FLOP rate"
+    rate = (see.compute_basis == "peak FLOP rate") | (see.compute_basis == "model, nominal peak")
     compute_wall = np.where(
         rate, compute >= AT_ROOF * 100 * attainable.compute, compute >= WALL_PCT
     )
     both = dram_wall & compute_wall
     tie = both & (np.abs(dram - compute) <= TIE_POINTS)
-    cache_wall = (np.fmax(l2, l1) >= WALL_PCT) & ~(dram >= BUSY_PCT)
+    # L1 is measured over its active cycles alone: a kernel that hardly runs can fill it while
+    # the memory system idles, so memory as a whole must be busy too.
+    l2_wall = l2 >= WALL_PCT
+    l1_wall = (l1 >= WALL_PCT) & ~(memory < BUSY_PCT)
+    cache_wall = (l2_wall | l1_wall) & ~(dram >= BUSY_PCT)
     leaning = np.maximum(compute, memory) >= BUSY_PCT
     decidable = ~np.isnan(compute) & ~np.isnan(memory)
     short = (see.median_ns < LAUNCH_NS) & (see.rank_by_time > 1)
@@ -81,7 +85,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
         tie,
         dram_wall & ~(both & (compute > dram)),
         compute_wall,
-        cache_wall & ~(l1 > l2),
+        cache_wall & l2_wall & ~(l1_wall & (l1 > l2)),
         cache_wall,
         leaning & (np.abs(compute - memory) < APART_POINTS),
         leaning & (memory > compute),

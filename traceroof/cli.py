@@ -159,6 +159,37 @@ def diagnose(
 
 
 @app.command()
+def report(
+    what: RunOrPaths = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
+    ] = "report.html",
+    assets: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write every chart as SVG and PNG (needs kaleido)."),
+    ] = None,
+    device: DeviceName = None,
+    store: StoreFolder = None,
+    strict: Strict = False,
+    jobs: Jobs = 1,
+) -> None:
+    """Write the bottleneck report: one HTML page that works anywhere, offline."""
+    from traceroof import report
+    from traceroof.diagnosis import diagnose as diagnose_run
+    from traceroof.report import html
+
+    diagnosis = diagnose_run(_run(what or [], store, device, strict, jobs), device=device)
+    written = report.write(html.render(diagnosis), output)
+    if written:
+        typer.echo(f"wrote {written}", err=True)
+    if assets is not None:
+        from traceroof.report.pictures import write_pictures
+
+        for picture in write_pictures(diagnosis, assets):
+            typer.echo(f"wrote {picture}", err=True)
+
+
+@app.command()
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A stored run, or a profiler file.")],
     output: Annotated[

@@ -10,8 +10,11 @@ from typing import Any
 
 from traceroof import names
 
-#: More kernels than this are not listed one by one: the command then covers all of them.
+#: At most so many functions are listed: the first ones, so give the kernels most time first.
 MOST_KERNELS = 8
+
+#: From so many sections on the full set is shorter to type, and hardly slower to collect.
+_MANY_SECTIONS = 6
 
 
 @cache
@@ -36,10 +39,14 @@ def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
     if not sections and not metrics:
         return None
     parts = ["ncu", "--csv", "--page", "raw"]
-    for section in sections:
-        parts += ["--section", section]
-    if metrics:
-        parts += ["--metrics", ",".join(metrics)]
+    if len(sections) >= _MANY_SECTIONS:
+        # The full set has these sections, and the raw page prints their metrics.
+        parts += ["--set", "full"]
+    else:
+        for section in sections:
+            parts += ["--section", section]
+        if metrics:
+            parts += ["--metrics", ",".join(metrics)]
     functions = _functions(kernels)
     if functions:
         pattern = "|".join(re.escape(function).replace("\\ ", " ") for function in functions)
@@ -60,10 +67,10 @@ def _rocprof_compute(columns: Sequence[str], kernels: Sequence[str]) -> str | No
 
 
 def _functions(kernels: Sequence[str]) -> list[str]:
-    """Function names without template arguments; none where they are too many to list."""
+    """Function names without template arguments, the first MOST_KERNELS."""
     found = dict.fromkeys(names.function(name).split("<")[0] for name in kernels)
     found.pop("", None)
-    return list(found) if len(found) <= MOST_KERNELS else []
+    return list(found)[:MOST_KERNELS]
 
 
 def _look_up(table: Mapping[str, str | list[str]], columns: Sequence[str]) -> list[str]:

@@ -75,3 +75,8 @@ def unknown(column: Column) -> Mask:
     if column.dtype == object:
         return np.array([is_unknown_value(value) for value in column], dtype=bool)
     return np.asarray(np.isnan(column))
+
+
+def whole(value: float | None) -> int | None:
+    """A figure as a whole number; None where it is unknown."""
+    return None if value is None or np.isnan(value) else round(float(value))

@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import names
+from traceroof import markers, names, traits
 from traceroof.devices import Device
 from traceroof.facts import Facts
+from traceroof.roofline import T_FLOOR_NS
 from traceroof.table import COLUMNS, PIPES, Column
 
 Reals = npt.NDArray[np.float64]
@@ -57,10 +58,43 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("flop_peak_per_s", _REAL, "FLOP/s", "peak of that precision: the report's, else the device's", ""),
         ("flop_pct", _REAL, "%", "operations over time and peak, of the precision nearest its peak", ""),
         ("intensity", _REAL, "FLOP/byte", "operations per DRAM byte, measured", ""),
+        ("model", _TEXT, "", "model that counted the operator's work", ""),
+        ("model_shape", _TEXT, "", "sizes that the model used", ""),
+        ("model_dtype", _TEXT, "", "element type of the modelled arithmetic", ""),
+        ("model_unit", _TEXT, "", "unit that the modelled arithmetic may use: tensor or vector", ""),
+        ("model_flops", _REAL, "FLOP", "operations of one launch by the operator's shapes", ""),
+        ("model_bytes", _REAL, "byte", "least DRAM traffic of one launch by the operator's shapes", ""),
+        ("model_intensity", _REAL, "FLOP/byte", "modelled operations per modelled byte", ""),
+        ("model_ridge", _REAL, "FLOP/byte", "nominal peak of model_dtype over nominal bandwidth", ""),
+        ("model_flop_pct", _REAL, "%", "modelled operations over time and nominal peak", "nominal peak"),
+        ("model_dram_pct", _REAL, "%", "modelled bytes over time and nominal bandwidth", "nominal peak"),
+        ("t_min_ns", _REAL, "ns", "least time of one launch at nominal peaks, 2 µs at least", ""),
+        ("roof_pct", _REAL, "%", "least time at nominal peaks over the time taken", "nominal peak"),
+        ("traffic_ratio", _REAL, "", "measured DRAM bytes over modelled bytes", ""),
         ("compute_capability", _REAL, "", "NVIDIA compute capability", ""),
         ("tf32_speedup", _REAL, "", "device peak of TF32 over FP32", ""),
         ("fp64_ratio", _REAL, "", "device peak of FP64 over FP32", ""),
         ("narrower_speedup", _REAL, "", "device peak of the next narrower tensor type over tensor_dtype's", ""),
+        ("tensor_speedup", _REAL, "", "device peak of operand_dtype on tensor cores over FP32", ""),
+        ("operand_dtype", _TEXT, "", "narrowest operand type: the framework's, else of tensor operations, the name, most operations", ""),
+        ("declared_dtype", _TEXT, "", "widest type that the framework declares for the operands, else in the name", ""),
+        ("pipe_tensor_use_pct", _REAL, "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores", ""),
+        ("issue_active_estimate", _REAL, "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot exceed", ""),
+        ("global_sectors_excess_pct", _REAL, "%", "sectors that global accesses move beyond what they need", "sectors needed"),
+        ("global_sectors_wasted_pct", _REAL, "%", "moved bytes that no thread asked for: by sectors, else of loads", "bytes moved"),
+        ("local_requests", _REAL, "request", "spill_requests, else local loads and stores", ""),
+        ("atomic_requests_pct", _REAL, "%", "atomic and reduction requests, a sector each at least", "L2 sectors"),
+        ("shared_conflict_pct", _REAL, "%", "shared-memory wavefronts caused by bank conflicts", "wavefronts"),
+        ("shared_wavefronts_per_request", _REAL, "wavefront/request", "shared-memory wavefronts a request", ""),
+        ("name_tensor_core", _REAL, "", "1 where the kernel name marks tensor cores, 0 vector units", ""),
+        ("name_no_matrix", _REAL, "", "1 where the name marks matrix-vector, depthwise or helper work", ""),
+        ("name_split_k", _REAL, "", "1 where the name marks split-K or stream-K", ""),
+        ("name_warp_specialised", _REAL, "", "1 where the name marks producer and consumer warps", ""),
+        ("name_dtype", _TEXT, "", "narrowest element type that the kernel name mentions", ""),
+        ("name_fp64", _REAL, "", "1 where the kernel name mentions FP64", ""),
+        ("name_alignment", _REAL, "element", "operand alignment that the kernel name states", ""),
+        ("name_route", _TEXT, "", "generic implementation that the kernel name marks", ""),
+        ("route", _TEXT, "", "generic implementation that name or operator marks, empty where none", ""),
     )
 )  # fmt: skip
 
@@ -96,16 +130,20 @@ class Groups:
 
 
 def group(
-    kernels: pa.Table, categories: Sequence[str], devices: Mapping[int, Device] | None = None
+    kernels: pa.Table,
+    categories: Sequence[str],
+    devices: Mapping[int, Device] | None = None,
+    model: Mapping[str, npt.NDArray[Any]] | None = None,
 ) -> Groups:
     """Group the kernel rows of a kernel table.
 
     categories: the category of every row. devices: device ordinal -> device-table row, for the
-    peaks that the report does not give; the key -1 stands for rows without an ordinal.
+    peaks that the report does not give; the key -1 stands for rows without an ordinal. model: the
+    modelled work of every row (``workload.model_columns``).
     """
     is_kernel = np.asarray(kernels["kind"].to_numpy(zero_copy_only=False) == "kernel", dtype=bool)
     rows = np.flatnonzero(is_kernel)
-    part = kernels.take(pa.array(rows))
+    part = kernels if is_kernel.all() else kernels.take(pa.array(rows))
     category = np.asarray(categories, dtype=object)[rows]
     codes, first = _codes(part, category)
     count = len(first)
@@ -122,6 +160,11 @@ def group(
     first = first[order]
 
     columns = _averages(part, codes, count, launches, weight)
+    columns.update(_modelled(model or {}, rows, codes, count, launches))
+    columns.update(_modelled(model or {}, rows, codes, count, launches))
+    columns.update(_modelled(model or {}, rows, codes, count, launches))
+    columns.update(_modelled(model or {}, rows, codes, count, launches))
+    columns.update(_modelled(model or {}, rows, codes, count, launches))
     columns["category"] = category[first]
     columns["launches"] = np.bincount(codes, weights=launches, minlength=count)
     has_time = np.bincount(codes, weights=timed, minlength=count) > 0
@@ -134,6 +177,7 @@ def group(
     columns["mad_ns"] = _median(codes, deviation, launches, count)
 
     full_names = tuple(str(name) for name in part["kernel_name"].take(pa.array(first)).to_pylist())
+    columns.update(markers.columns(full_names))
     _derive(columns, count, _device_of_group(columns, count, devices or {}))
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     of_row[rows] = codes
@@ -194,23 +238,44 @@ def _averages(
     return columns
 
 
+def _modelled(
+    model: Mapping[str, npt.NDArray[Any]],
+    rows: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int64],
+    count: int,
+    launches: Reals,
+) -> dict[str, npt.NDArray[Any]]:
+    """Per group: the modelled work of a launch, text as first seen."""
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name, values in model.items():
+        part = values[rows]
+        if part.dtype == object:
+            columns[name] = _first_known(pa.chunked_array([pa.array(part, _TEXT)]), codes, count)
+        else:
+            columns[name] = _weighted_mean(part, codes, count, launches, launches)
+    return columns
+
+
 def _first_known(
     values: pa.ChunkedArray, codes: npt.NDArray[np.int64], count: int
 ) -> npt.NDArray[Any]:
     known = np.flatnonzero(np.asarray(values.is_valid()))
-    groups, position = np.unique(codes[known], return_index=True)
+    # Of several values for one index numpy keeps the last: backwards, the first.
+    position = np.full(count, -1, dtype=np.int64)
+    position[codes[known[::-1]]] = known[::-1]
+    some = position >= 0
     result = np.full(count, None, dtype=object)
-    result[groups] = values.take(pa.array(known[position])).to_numpy(zero_copy_only=False)
+    result[some] = values.take(pa.array(position[some])).to_numpy(zero_copy_only=False)
     return result
 
 
 def _same(values: Reals, codes: npt.NDArray[np.int64], count: int) -> Reals:
     """The one value that a group's launches share (grid, device); unknown where they differ."""
-    known = np.flatnonzero(~np.isnan(values))
-    groups, position = np.unique(codes[known], return_index=True)
+    known = ~np.isnan(values)
+    values, codes = values[known], codes[known]
     result = np.full(count, np.nan)
-    result[groups] = values[known[position]]
-    result[codes[known][values[known] != result[codes[known]]]] = np.nan
+    result[codes] = values
+    result[codes[values != result[codes]]] = np.nan
     return result
 
 
@@ -311,7 +376,9 @@ def _derive(
         columns["intensity"] = np.where(
             columns["dram_bytes"] > 0, columns["flops"] / columns["dram_bytes"], np.nan
         )
+        _derive_model(columns, count, seconds, get, of_device)
         _derive_utilisation(columns, count, get)
+    traits.derive(columns, count, of_device)
 
 
 def _waves(blocks: Reals, sm_count: Reals, get: Any) -> Reals:
@@ -371,6 +438,43 @@ def _derive_flops(
     columns["flop_peak_per_s"] = np.where(some, peaks[most, np.arange(count)], np.nan)
 
 
+# A modelled rate above the peak by more than rounding shows that the bytes came from a cache, or
+# the operations were fewer: then the model says nothing about the wall.
+_MODEL_LIMIT_PCT = 105.0
+
+
+def _derive_model(
+    columns: dict[str, npt.NDArray[Any]], count: int, seconds: Reals, get: Any, of_device: Any
+) -> None:
+    """Hold the modelled work against the nominal peaks of the device."""
+    if "model_flops" not in columns:
+        return
+    flops, least_bytes = get("model_flops"), get("model_bytes")
+    dtype = columns["model_dtype"]
+    peak = np.full(count, np.nan)
+    for name in {value for value in dtype if value}:
+        here = dtype == name
+        vector = columns["model_unit"] == "vector"
+        peak[here & ~vector] = of_device(f"peak_{name}")[here & ~vector]
+        # Plain arithmetic of narrow types runs in the FP32 units at no less than their rate.
+        wide = "fp64" if name == "fp64" else "fp32"
+        peak[here & vector] = of_device(f"peak_{wide}")[here & vector]
+    tf32 = (dtype == "fp32") & (get("name_tensor_core") == 1)
+    peak[tf32] = _first_finite(of_device("peak_tf32"), peak)[tf32]
+    bandwidth = of_device("dram_peak")
+
+    columns["model_intensity"] = flops / least_bytes
+    columns["model_ridge"] = peak / bandwidth
+    columns["model_flop_pct"] = flops / seconds / peak * 100
+    columns["model_dram_pct"] = least_bytes / seconds / bandwidth * 100
+    by_roof = np.fmax(flops / peak, least_bytes / bandwidth) * 1e9
+    # Both roofs, or the bytes of work without arithmetic: one alone could be the lower one.
+    complete = ~np.isnan(least_bytes / bandwidth) & (~np.isnan(flops / peak) | (flops == 0))
+    columns["t_min_ns"] = np.where(complete, np.maximum(by_roof, T_FLOOR_NS), np.nan)
+    columns["roof_pct"] = columns["t_min_ns"] / (seconds * 1e9) * 100
+    columns["traffic_ratio"] = columns["dram_bytes"] / least_bytes
+
+
 def _tensor_row(dtype: Any) -> str | None:
     """Key of the device table for the element type of tensor operations: fp8_e4m3 is fp8."""
     if not isinstance(dtype, str):
@@ -391,21 +495,29 @@ def _derive_utilisation(columns: dict[str, npt.NDArray[Any]], count: int, get: A
     columns["top_pipe"] = top
 
     rate = columns["dram_bytes_per_s"] / columns["dram_peak_bytes_per_s"] * 100
-    columns["dram_pct"] = _first_finite(get("dram_throughput_pct"), rate)
+    model_flop, model_dram = get("model_flop_pct"), get("model_dram_pct")
+    plausible = ~(np.fmax(model_flop, model_dram) > _MODEL_LIMIT_PCT) & ~np.isnan(get("t_min_ns"))
+    model_flop = np.where(plausible, np.nan_to_num(model_flop), np.nan)
+    model_dram = np.where(plausible, model_dram, np.nan)
+    columns["dram_pct"] = _first_finite(get("dram_throughput_pct"), rate, model_dram)
     columns["dram_basis"] = _basis(
         count,
         ("elapsed", get("dram_throughput_pct")),
         ("report peak", np.where(np.isnan(get("peak_dram_bytes_per_s")), np.nan, rate)),
         ("nominal peak", rate),
+        ("model, nominal peak", model_dram),
     )
     flop_rate = columns["flop_pct"]
     busiest_pipe = np.fmax(get("sm_busy_pct"), columns["top_pipe_pct"])
-    columns["compute_pct"] = _first_finite(get("sm_throughput_pct"), busiest_pipe, flop_rate)
+    columns["compute_pct"] = _first_finite(
+        get("sm_throughput_pct"), busiest_pipe, flop_rate, model_flop
+    )
     columns["compute_basis"] = _basis(
         count,
         ("elapsed", get("sm_throughput_pct")),
         ("pipe", busiest_pipe),
         ("peak FLOP rate", flop_rate),
+        ("model, nominal peak", model_flop),
     )
     levels = np.fmax(columns["dram_pct"], get("l2_throughput_pct"))
     columns["memory_pct"] = _first_finite(get("memory_throughput_pct"), levels)

@@ -261,8 +261,8 @@ def _convolution(call: Call) -> Result:
         )  # fmt: skip
     else:
         cost = models.convolution(
-            batch, channels, filters, inputs, outputs, kernel, size=x.size, weight_size=w.size,
-            groups=groups,
+            batch, channels, filters, models.inputs_touched(inputs, outputs, kernel), outputs,
+            kernel, size=x.size, weight_size=w.size, groups=groups,
         )  # fmt: skip
     cost = _with_epilogue(call, cost, prod(result), x.size)
     dims = _convolution_dims(batch, channels, filters, inputs, outputs, kernel, groups)
@@ -355,9 +355,19 @@ def _convolution_backward(call: Call) -> Result:
     if not count:
         raise Unfit
     size = grad.size
-    # Each gradient reads two of (dY, W or X) and writes the third: the same three tensors.
-    inputs = prod(x_shape) if x_shape else nan
-    moved = count * size * (grad.elements + prod(w_shape) + inputs)
+    # Each gradient reads two of (dY, W or X) and writes the third: the same three tensors. The
+    # input's is written whole; the weight's reads only what the forward read.
+    written, read = nan, nan
+    if x_shape:
+        written = read = prod(x_shape)
+        if not transposed:
+            touched = models.inputs_touched(x_shape[2:], grad.shape[2:], w_shape[2:])
+            read = prod(x_shape[:2]) * prod(touched)
+    moved = size * (
+        count * (grad.elements + prod(w_shape))
+        + (written if wanted[0] else 0)
+        + (read if wanted[1] else 0)
+    )
     dims = {
         "N": grad.shape[0],
         "C": x_shape[1] if x_shape else w_shape[1],
@@ -382,7 +392,15 @@ class _Heads:
     pairs: float
 
     @property
+    def numbers(self) -> tuple[int, int, int, int, int, int, int]:
+        """The sizes in the order of ``models.attention``."""
+        return (
+            self.batch, self.heads, self.kv_heads, self.queries, self.keys, self.qk_dim, self.v_dim,
+        )  # fmt: skip
+
+    @property
     def dims(self) -> Mapping[str, int]:
+        """The sizes by name, for the card."""
         return {
             "B": self.batch,
             "H": self.heads,
@@ -454,25 +472,20 @@ def _attention(call: Call) -> Result:
     sizes = _heads(call)
     q, k = call["q"], call["k"]
     cost = models.attention(
-        sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys, sizes.qk_dim,
-        sizes.v_dim, size=q.size, kv_size=k.size, out_size=max(q.size, 2.0),
+        *sizes.numbers,
+        size=q.size,
+        kv_size=k.size,
+        out_size=max(q.size, 2.0),  # FP8 attention writes 16 bit
+        pairs=sizes.pairs,
         lse=call.training,
-    )  # fmt: skip
-    # An FP8 attention writes 16-bit outputs; a recorded out tensor would say otherwise.
-    flops = cost.flops / (sizes.queries * sizes.keys) * sizes.pairs if cost.flops else 0.0
-    cost = cost._replace(flops=flops)
+    )
     return _made("attention", cost, sizes.dims, dtype=q.dtype, unit="tensor"), None
 
 
 def _attention_backward(call: Call) -> Result:
     sizes = _heads(call)
     q = call["q"]
-    cost = models.attention_backward(
-        sizes.batch, sizes.heads, sizes.kv_heads, sizes.queries, sizes.keys, sizes.qk_dim,
-        sizes.v_dim, size=q.size,
-    )  # fmt: skip
-    flops = cost.flops / (sizes.queries * sizes.keys) * sizes.pairs if cost.flops else 0.0
-    cost = cost._replace(flops=flops)
+    cost = models.attention_backward(*sizes.numbers, size=q.size, pairs=sizes.pairs)
     return _made("attention backward", cost, sizes.dims, dtype=q.dtype, unit="tensor"), None
 
 

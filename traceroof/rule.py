@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.ceilings import NOMINAL, UNCALIBRATED, Attainable
+from traceroof.facts import Column, Facts, Mask, unknown
 
 __all__ = [
     "GRADES",
@@ -36,6 +36,7 @@ Severity = Literal["high", "medium", "low", "info"]
 Kind = Literal["hard", "conditional", "option"]
 Grade = Literal["observed", "derived", "inferred"]
 Layer = Literal["model", "framework", "operator", "hardware"]
+Role = Literal["class", "cause"]
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 
@@ -67,6 +68,7 @@ class Rule:
     grade: where the evidence comes from; see GRADES.
     severity: fixed severity; None derives it from the time saved.
     trust: factor on the confidence from the quality of the inputs, 0-1.
+    role: "class" says which wall a kernel hit, "cause" says why; people read the cause first.
     suppresses: rule ids (``stall-*`` patterns) that say nothing more on the same subject.
     thresholds: column -> threshold as printed beside the evidence.
     layer, effort, risk: what the fix touches.
@@ -95,6 +97,7 @@ class Rule:
     saves: Callable[[Facts, Attainable], Column] | None = None
     severity: Severity | None = None
     trust: Callable[[Facts], Column] | None = None
+    role: Role = "cause"
     suppresses: tuple[str, ...] = ()
     thresholds: Mapping[str, str] | None = None
     effort: Literal["config", "one-line", "refactor", "kernel"] = "kernel"

@@ -94,6 +94,7 @@ def _columns() -> tuple[Column, ...]:
         ("module_path", "", "enclosing modules or annotations, outermost first, joined by ' > '"),
         ("input_shapes", "", "operator input shapes as JSON"),
         ("input_dtypes", "", "operator input element types as JSON"),
+        ("input_values", "", "operator inputs that are no tensors as JSON, '' for each tensor"),
         ("phase", "", "forward, backward or optimizer where it is known"),
         ("step", "", "training or decoding step that contains the launch"),
         ("collective", "", "collective operation of a communication kernel"),
@@ -215,6 +216,7 @@ def _columns() -> tuple[Column, ...]:
         ("registers_per_thread", "register/thread", "registers of a thread (VGPRs on AMD)"),
         ("accumulation_registers_per_thread", "register/thread", "AMD accumulation VGPRs"),
         ("scalar_registers_per_wave", "register/wave", "AMD scalar registers"),
+        ("shared_memory_bytes", "byte/block", "shared memory (LDS), fixed and asked for together"),
         ("shared_memory_static_bytes", "byte/block", "shared memory (LDS) fixed at compile time"),
         ("shared_memory_dynamic_bytes", "byte/block", "shared memory asked for at launch"),
         ("shared_memory_driver_bytes", "byte/block", "shared memory the driver takes"),
@@ -223,6 +225,7 @@ def _columns() -> tuple[Column, ...]:
         ("sm_count", "SM", "multiprocessors (compute units) of the device or partition"),
         ("waves_per_sm", "", "blocks divided by the blocks that fit on the device at once"),
         ("theoretical_occupancy_pct", "%", "warps that the launch lets reside", "warp slots"),
+        ("estimated_occupancy_pct", "%", "theoretical, less where the grid is small", "warp slots"),
         ("achieved_occupancy_pct", "%", "warps that resided on average", "active"),
         ("occupancy_limit_blocks", "block/SM", "resident blocks allowed by block slots"),
         ("occupancy_limit_registers", "block/SM", "resident blocks allowed by registers"),
@@ -353,16 +356,18 @@ def kernel_table(columns: Mapping[str, Any]) -> pa.Table:
         "launch_count": pa.repeat(pa.scalar(1, pa.int64()), length),
         "source": pa.repeat(pa.scalar(0, pa.int64()), length),
     }
+    # One array of nulls per type serves all absent columns: at millions of rows they are most of
+    # the table.
+    nulls = {type_: pa.nulls(length, type_) for type_ in {entry.type for entry in COLUMNS}}
+    given = defaults | {name: values for name, values in columns.items() if values is not None}
     arrays = [
-        _array(entry, columns.get(entry.name, defaults.get(entry.name)), length)
+        _array(entry, given[entry.name], length) if entry.name in given else nulls[entry.type]
         for entry in COLUMNS
     ]
     return pa.Table.from_arrays(arrays, schema=KERNELS)
 
 
 def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArray:
-    if values is None:
-        return pa.nulls(length, entry.type)
     if len(values) != length:
         raise TraceroofError(
             f"column {entry.name} has {len(values)} values where kernel_name has {length}"
@@ -386,17 +391,20 @@ def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArra
 
 def total_time_ns(table: pa.Table, kind: str | None = "kernel") -> int:
     """Sum of launch_count x duration_ns over rows of ``kind`` (None: all), unknown left out. ns."""
-    if kind is not None:
-        table = table.filter(pc.equal(table["kind"], kind))
+    table = _of_kind(table, kind, ["launch_count", "duration_ns"])
     total = pc.sum(pc.multiply(table["launch_count"], table["duration_ns"])).as_py()
     return int(total or 0)
 
 
 def launches(table: pa.Table, kind: str | None = "kernel") -> int:
     """Sum of launch_count over rows of ``kind`` (None: all kinds)."""
-    if kind is not None:
-        table = table.filter(pc.equal(table["kind"], kind))
-    return int(pc.sum(table["launch_count"]).as_py() or 0)
+    return int(pc.sum(_of_kind(table, kind, ["launch_count"])["launch_count"]).as_py() or 0)
+
+
+def _of_kind(table: pa.Table, kind: str | None, columns: Sequence[str]) -> pa.Table:
+    """These columns of the rows of a kind (None: all); filtering every column would copy all."""
+    part = table.select(columns)
+    return part if kind is None else part.filter(pc.equal(table["kind"], kind))
 
 
 def known_columns(table: pa.Table) -> tuple[str, ...]:

@@ -72,4 +72,5 @@ class Sentence(Formatter):
         name, number = value
         if number is None or not format_spec or isinstance(number, str):
             return quantity(number, self._units.get(name, ""))
-        return format(number, format_spec)
+        # "69 %" as everywhere, where Python would write "69%".
+        return format(number, format_spec).replace("%", " %")

@@ -6,9 +6,9 @@ from string import Formatter
 import numpy as np
 import pytest
 
-from traceroof.diagnosis import vocabulary
 from traceroof.plugins import rules
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, judge
+from traceroof.subjects import vocabulary
 
 RULES = rules()
 EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

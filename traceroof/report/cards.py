@@ -10,11 +10,11 @@ from rich.padding import Padding
 
 from traceroof import devices as device_table
 from traceroof.devices import Device
-from traceroof.diagnosis import vocabulary
 from traceroof.errors import TraceroofError
 from traceroof.plugins import parsers, rules
 from traceroof.report.console import grid, terminal_width, to_text
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, judge
+from traceroof.subjects import vocabulary
 from traceroof.units import quantity
 
 

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from traceroof.diagnosis import Diagnosis, Finding
+from traceroof.diagnosis import Diagnosis
+from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report import summary
 from traceroof.units import percent, quantity

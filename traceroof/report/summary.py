@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from traceroof import collect
 from traceroof.classes import CLASSES
-from traceroof.diagnosis import HIDDEN_SHARE, Diagnosis, Finding, KernelGroup
+from traceroof.diagnosis import Diagnosis, KernelGroup
+from traceroof.findings import HIDDEN_SHARE, Finding
 from traceroof.units import one_line, percent, quantity
 
 _TOOL_TIMES = {
@@ -65,6 +66,41 @@ def savings(finding: Finding, kernel_time_ns: int) -> str:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """Everything that fired on one subject: what is worth trying there, and why.
+
+    findings: causes before the class, each by what it saves; the first gives the advice.
+    """
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def lead(self) -> Finding:
+        """The finding whose fix is the one to try."""
+        return self.findings[0]
+
+    @property
+    def largest(self) -> Finding:
+        """The finding with the largest bound: bounds of one subject do not add up."""
+        return max(self.findings, key=lambda one: one.time_saved_bound_ns or -1)
+
+
+def advice(diagnosis: Diagnosis) -> list[Advice]:
+    """The fired findings by subject, the subject with most to save (and most surely) first."""
+    by_subject: dict[tuple[str, int | None, str], list[Finding]] = {}
+    for finding in diagnosis.fired():
+        key = (finding.scope, finding.subject_index, finding.subject)
+        by_subject.setdefault(key, []).append(finding)
+    found = []
+    for findings in by_subject.values():
+        # Stable: within a role they stay ranked as the diagnosis ranked them.
+        findings.sort(key=lambda one: (one.severity == "info", one.role == "class"))
+        found.append(Advice(tuple(findings)))
+    found.sort(key=lambda one: -max(finding.weight for finding in one.findings))
+    return found
+
+
+@dataclass(frozen=True)
 class NotJudged:
     """Something that could not be judged, why, and the command that would change that."""
 
@@ -96,16 +132,12 @@ def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
     return NotJudged(
         f"{len(rules)} rule{plural} for some kernels ({named})",
         missing,
-        collect.command(missing, kernels, amd=_is_amd(diagnosis)),
+        collect.command(missing, kernels, amd=diagnosis.is_amd),
     )
 
 
 # More names than this say less than their number.
 _RULES_NAMED = 3
-
-
-def _is_amd(diagnosis: Diagnosis) -> bool:
-    return any(one.known and one.known.vendor != "nvidia" for one in diagnosis.devices)
 
 
 def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
@@ -118,7 +150,7 @@ def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJud
     return NotJudged(
         f"the class of {len(unclassed):,} kernel{plural} ({share} of kernel time)",
         missing,
-        collect.command(missing, names, amd=_is_amd(diagnosis)),
+        collect.command(missing, names, amd=diagnosis.is_amd),
     )
 
 

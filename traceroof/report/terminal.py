@@ -1,5 +1,6 @@
 """A diagnosis for a terminal: one screen, legible at 80 columns."""
 
+import re
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -7,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceroof.diagnosis import Diagnosis, Finding, KernelGroup
+from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.names import short_names
 from traceroof.report import summary
 from traceroof.report.console import to_text
@@ -26,19 +27,17 @@ def render(
     top: how many kernels and findings are shown; None shows all.
     """
     shown = diagnosis.kernels[:top]
-    findings = diagnosis.fired()[:top]
-    named = {one.kernel for one in shown} | {
-        one.subject for one in findings if one.scope == "kernel"
-    }
+    named = {one.kernel for one in shown}
+    named |= {one.lead.subject for one in summary.advice(diagnosis)[:top]}
     names = short_names(sorted(named), max(width - 52, 24))
-    long_names = short_names(sorted(named), width - 6)
+    long_names = short_names(sorted(named), width - 30)
 
     def draw(console: Console) -> None:
         console.print(Text(summary.about(diagnosis), style="bold"))
         console.print(summary.total(diagnosis))
         _categories(console, diagnosis)
         _kernels(console, diagnosis, shown, names)
-        _findings(console, diagnosis, findings, long_names)
+        _advice(console, diagnosis, top, long_names)
         _vendor(console, shown, names)
         _not_judged(console, diagnosis)
         _notes(console, diagnosis)
@@ -107,36 +106,46 @@ def _kernels(
     console.print(table)
 
 
-def _findings(
-    console: Console,
-    diagnosis: Diagnosis,
-    findings: tuple[Finding, ...],
-    names: Mapping[str, str],
+def _advice(
+    console: Console, diagnosis: Diagnosis, top: int | None, names: Mapping[str, str]
 ) -> None:
-    fired = len(diagnosis.fired())
-    shown = f" ({len(findings)} of {fired})" if fired > len(findings) else ""
+    found = summary.advice(diagnosis)
+    listed = found[:top]
+    shown = f" ({len(listed)} of {len(found)})" if len(found) > len(listed) else ""
     _heading(console, f"Worth trying, most time saved first{shown}")
-    if not findings:
+    if not found:
         console.print("  nothing: no rule fired on what this file shows")
-    for number, finding in enumerate(findings, start=1):
+    for number, one in enumerate(listed, start=1):
+        where = one.lead.subject
+        if one.lead.scope == "kernel" and one.lead.subject_index is not None:
+            kernel = diagnosis.kernels[one.lead.subject_index]
+            where = f"#{one.lead.subject_index + 1} {names[where]} ({kernel.primary_class})"
+        severity = one.largest.severity
         head = Text(f"{number:2} ")
-        head.append(f"{finding.severity} ", style=_STYLES[finding.severity])
-        head.append(finding.title, style="bold")
-        head.append(f" [{finding.rule}]", style="dim")
+        head.append(f"{severity} ", style=_STYLES[severity])
+        head.append(where, style="bold")
         console.print(head)
-        where = finding.subject
-        if finding.scope == "kernel" and finding.subject_index is not None:
-            where = f"#{finding.subject_index + 1} {names[finding.subject]}"
-        _indented(console, where, style="cyan")
-        gain = summary.savings(finding, diagnosis.totals.kernel_time_ns)
+        gain = summary.savings(one.largest, diagnosis.totals.kernel_time_ns)
         if gain:
-            _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {finding.confidence:.2f}")
-        _indented(console, f"Because {finding.because}.")
-        _indented(console, f"Try: {_cut(finding.fix, _FIX_LENGTH)}")
+            _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {one.largest.confidence}")
+        for finding in one.findings[:_REASONS]:
+            _indented(console, f"{finding.rule}: {finding.because}")
+        _indented(console, f"Try: {_advice_text(one.lead.fix)}")
 
 
-# A finding keeps to five or six lines; the whole advice is on the rule's card.
-_FIX_LENGTH = 150
+# Reasons shown for one kernel, and how much of the advice; the rest is on the rule's card.
+_REASONS = 3
+_FIX_LENGTH = 170
+
+
+def _advice_text(fix: str) -> str:
+    """Whole sentences while they fit, else the beginning of the first."""
+    kept = ""
+    for sentence in re.split(r"(?<=[.!?]) ", fix):
+        if len(kept) + len(sentence) > _FIX_LENGTH:
+            break
+        kept += f" {sentence}"
+    return kept.strip() or _cut(fix, _FIX_LENGTH)
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
@@ -175,7 +184,7 @@ def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
         more = len(entry.missing) - _MISSING
         missing += f" and {more} more" if more > 0 else ""
         _indented(console, f"{entry.what}: missing {missing}")
-    command = next((entry.command for entry in reversed(entries) if entry.command), None)
+    command = next((entry.command for entry in entries if entry.command), None)
     if command:
         # One line, however long: the terminal wraps it, and it can be copied.
         console.print(Text(f"   collect it: {command}", style="green"), soft_wrap=True)

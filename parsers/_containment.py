@@ -1,0 +1,135 @@
+"""Which of many intervals contains another one: call trees from plain times, by array.
+
+Intervals need not be nested properly: clocks that count whole microseconds cut both starts and
+lengths, so a call can seem to outlast the operator that made it.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Whole = npt.NDArray[np.int64]
+Lane = npt.NDArray[np.signedinteger[Any]]
+
+# A pass over everything per lane pays while there are few.
+_MOST_LANES = 64
+
+
+@dataclass(frozen=True)
+class Containers:
+    """Intervals to look things up in, by lane (thread) and start.
+
+    order: position of each in the arrays they were made from. ``lane``, ``start``, ``end`` are in
+    this order; ``outer`` is the nearest one before it, in its lane, that ends no earlier, or -1.
+    ``lanes`` are the numbers of the lanes and ``first`` where each begins.
+    """
+
+    order: Whole
+    start: Whole
+    end: Whole
+    outer: Whole
+    lanes: Lane
+    first: Whole
+
+    def innermost(
+        self, lane: Lane, start: Whole, end: Whole, slack: int = 0, before: Whole | None = None
+    ) -> Whole:
+        """For each query the latest-starting interval of its lane that contains it whole, as a
+        position in this object's arrays; -1 where there is none.
+
+        slack: how much later than the interval's end a query may end, as long as it starts
+        before that end.
+        before: look only at intervals at or before these positions (instead of by start).
+        """
+        found = self._last_started(lane, start) if before is None else before.copy()
+        open_queries = np.flatnonzero(found >= 0)
+        while len(open_queries):
+            at = found[open_queries]
+            ends, query_end = self.end[at], end[open_queries]
+            inside = (ends >= query_end) | (
+                (ends + slack >= query_end) & (ends > start[open_queries])
+            )
+            # What does not contain the query ends too early, and so does everything between it
+            # and the next one before it that ends later.
+            missed = open_queries[~inside]
+            found[missed] = self.outer[at[~inside]]
+            open_queries = missed[found[missed] >= 0]
+        return found
+
+    def parents(self, slack: int = 0) -> Whole:
+        """For each interval the one that contains it; -1 for outermost ones."""
+        here = np.arange(len(self.start), dtype=np.int64)
+        before = here - 1
+        before[self.first] = -1
+        lane = np.empty(0, dtype=np.int64)
+        return self.innermost(lane, self.start, self.end, slack, before)
+
+    def _last_started(self, lane: Lane, start: Whole) -> Whole:
+        """The last interval of the query's lane that starts no later than it; -1 for none."""
+        found = np.full(len(start), -1, dtype=np.int64)
+        number = np.searchsorted(self.lanes, lane)
+        number[number == len(self.lanes)] = 0
+        ends = np.append(self.first[1:], len(self.start))
+        order = np.argsort(number, kind="stable")
+        bounds = np.searchsorted(number[order], np.arange(len(self.lanes) + 1))
+        for one, (low, high) in enumerate(zip(self.first, ends, strict=True)):
+            queries = order[bounds[one] : bounds[one + 1]]
+            queries = queries[lane[queries] == self.lanes[one]]
+            at = np.searchsorted(self.start[low:high], start[queries], side="right") - 1
+            found[queries] = np.where(at >= 0, at + low, -1)
+        return found
+
+
+def containers(lane: Lane, start: Whole, end: Whole) -> Containers:
+    """Make intervals ready to be looked up in. All arrays have the same length."""
+    # Of two that start together the longer one comes first, so that it can contain the other.
+    order = np.lexsort((-end, start, lane)).astype(np.int64)
+    lane, start, end = lane[order], start[order], end[order]
+    new_lane = np.concatenate((np.ones(min(len(lane), 1), dtype=bool), lane[1:] != lane[:-1]))
+    first = np.flatnonzero(new_lane).astype(np.int64)
+    return Containers(order, start, end, _outer(end, first), lane[first], first)
+
+
+def outermost(lane: Lane, start: Whole, end: Whole, slack: int = 0) -> Whole:
+    """Positions of the intervals that no other of their lane contains (``slack`` as above)."""
+    order = np.lexsort((-end, start, lane)).astype(np.int64)
+    lane, start, end = lane[order], start[order], end[order]
+    bounds = [*np.flatnonzero(np.diff(lane, prepend=lane[:1] - 1)).tolist(), len(lane)]
+    found = []
+    for low, high in pairwise(bounds):
+        reach = np.maximum.accumulate(end[low:high])[:-1]
+        later = end[low + 1 : high]
+        alone = (later > reach) & ((later > reach + slack) | (start[low + 1 : high] >= reach))
+        found.append(order[low:high][np.concatenate(([True], alone))])
+    return np.sort(np.concatenate(found)) if found else order
+
+
+def holding(lane: Lane, start: Whole, end: Whole, points: tuple[Lane, Whole]) -> Whole:
+    """Positions of the intervals in which one of the points (lanes, times) of their lane lies."""
+    lanes = np.unique(points[0])
+    if len(lanes) > _MOST_LANES:
+        return np.arange(len(lane))
+    found = [np.empty(0, dtype=np.int64)]
+    for one in lanes:
+        mine = np.flatnonzero(lane == one)
+        times = np.sort(points[1][points[0] == one])
+        first = np.searchsorted(times, start[mine], side="left")
+        last = np.searchsorted(times, end[mine], side="right")
+        found.append(mine[last > first])
+    return np.sort(np.concatenate(found))
+
+
+def _outer(end: Whole, first: Whole) -> Whole:
+    """The nearest earlier interval of the lane that ends no earlier, by pointer jumping: whoever
+    is shorter than me is shorter than nobody that I need to look at before its own outer one."""
+    outer = np.arange(len(end), dtype=np.int64) - 1
+    outer[first] = -1
+    active = np.flatnonzero(outer >= 0)
+    while len(active):
+        active = active[end[outer[active]] < end[active]]
+        outer[active] = outer[outer[active]]
+        active = active[outer[active] >= 0]
+    return outer

@@ -1,0 +1,194 @@
+"""Summaries that AMD's and Hygon's tools write: one row a kernel, without single launches.
+
+``Name,Calls,TotalDurationNs,AverageNs,Percentage`` comes from rocprof v1 (``results.stats.csv``),
+rocprofv3 (``*_kernel_stats.csv``, with minimum, maximum and deviation) and hipprof (with a last
+row "Total"). The same layout also sums up host calls and copies; which it is, the names tell.
+"""
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceroof import table
+from traceroof.errors import TraceroofError
+from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_folder import Family, survey
+from traceroof.parsers._amd_kinds import Kind, cells_of, layout
+from traceroof.parsers._amd_run import Part, cleaned_names, copy_kind, recording
+from traceroof.parsers._amd_text import Integers, Mask, TextTable, read_table
+from traceroof.recording import RAW_METRICS, Note, Recording
+
+# Names that are no kernels: runtime calls, sums over whole domains, copies and fills.
+_CALL = r"(?:hip[A-Z]|__hip|hsa_|nccl[A-Z]|rccl[A-Z]|roctx|rocdec|rocjpeg)\w*|MEMORY_ALLOC\w*"
+_DOMAIN = (
+    r"(?:HIP|HSA|RCCL|MARKER|ROCDECODE|ROCJPEG)\w*_API\w*|KERNEL_DISPATCH|MEMORY_COPY|SCRATCH\w*"
+)
+_COPY = r"Copy\w+|async-copy|MEMORY_COPY_\w+"
+_FILL = r"FillBuffer|MEMORY_FILL\w*"
+
+
+class AmdKernelStats:
+    """Reader of summary tables."""
+
+    name = "amd-kernel-stats"
+    title = "rocprof, rocprofv3 or hipprof summary (Name, Calls, TotalDurationNs, …)"
+    gives = "one row a kernel: launches and mean duration"
+    collect = "rocprofv3 --kernel-trace --stats -f csv -- COMMAND"
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        if not head:
+            survey_found = survey(path) if path.is_dir() else None
+            return 2 if survey_found and survey_found.family is Family.SUMMARIES else 0
+        found = layout(head)
+        if found is None or found.kind is not Kind.STATISTICS:
+            return 0
+        # Sums of host calls are recognised only to be refused with a reason.
+        return 2 if _names_kernels(head, found.skip) else 1
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        if not source.is_dir():
+            parts = read_statistics(source, progress, options, strict=True)
+            return recording(PARSER.name, "timeline", parts, [])
+        found = survey(source)
+        tables = found.of(Kind.STATISTICS) if found is not None else ()
+        parts = [
+            part
+            for one in tables
+            for part in read_statistics(one.path, progress, options, strict=False)
+        ]
+        if not parts:
+            raise TraceroofError(f"{source} holds no summary of kernels")
+        return recording(PARSER.name, "timeline", parts, [])
+
+
+PARSER = AmdKernelStats()
+
+
+def _names_kernels(head: bytes, skip: int) -> bool:
+    """Whether any row at the start of a file is no host call."""
+    lines = head.decode("utf-8", "replace").splitlines()[skip:]
+    names = [cells[0].strip() for line in lines if (cells := cells_of(line))]
+    host = re.compile(f"(?:{_CALL}|{_DOMAIN}|Total|)$")
+    return not names or any(not host.match(name) for name in names)
+
+
+def read_statistics(source: Path, progress: Progress, options: Options, strict: bool) -> list[Part]:
+    """The kernels and copies of a summary; none for a summary of host calls, unless ``strict``.
+
+    Raises TraceroofError where ``strict`` and the summary holds neither kernels nor copies.
+    """
+    rows = read_table(source, options, progress)
+    names, calls = rows.text("name"), rows.integers("calls")
+    if names is None or calls is None or not rows.num_rows:
+        raise TraceroofError(f"{source} is a summary without rows")
+    keep, notes = _kernels(rows, names.combine_chunks(), calls)
+    if not keep.any():
+        if not strict:
+            return []
+        raise TraceroofError(
+            f"{source} sums up calls of the host runtime and holds no kernel",
+            "give the summary of the kernels (results.stats.csv, *_kernel_stats.csv) or the trace",
+        )
+    return [_part(rows.take(keep), [*rows.notes, *notes])]
+
+
+def _kernels(rows: TextTable, names: pa.Array, calls: pa.Array) -> tuple[Mask, list[Note]]:
+    """Which rows are kernels, copies or fills."""
+    notes: list[Note] = []
+    spent = rows.integers("totaldurationns")
+    host = _is(names, _CALL) | _is(names, _DOMAIN)
+    bad = ~np.asarray(pc.greater(calls, 0).fill_null(False))
+    total = np.array([str(name).strip().lower() == "total" for name in names.to_pylist()])
+    # hipprof ends with a sum. A kernel may be called so too: the sum shows it.
+    if total.any() and spent is not None:
+        rest = pc.sum(spent.filter(pa.array(~total))).as_py() or 0
+        last = pc.sum(spent.filter(pa.array(total))).as_py() or 0
+        total &= abs(last - rest) <= len(names)
+        if total.any():
+            notes.append(Note("the row of totals was left out", severe=False))
+    else:
+        total[:] = False
+    mixed = host & ~bad
+    if mixed.any() and not mixed.all():
+        notes.append(Note("rows of host calls were left out", int(mixed.sum()), severe=False))
+    lost = bad & ~host & ~total
+    if lost.any():
+        notes.append(Note("rows without a number of calls were skipped", int(lost.sum())))
+    return ~(host | bad | total), notes
+
+
+def _is(names: pa.Array, pattern: str) -> Mask:
+    return np.asarray(pc.match_substring_regex(names, f"^(?:{pattern})$").fill_null(False))
+
+
+def _part(rows: TextTable, notes: list[Note]) -> Part:
+    names = rows.text("name")
+    calls = rows.integers("calls")
+    assert names is not None  # looked at before
+    assert calls is not None
+    flat = names.combine_chunks()
+    kinds = np.where(_is(flat, _COPY), "memcpy", np.where(_is(flat, _FILL), "memset", "kernel"))
+    mean, known = _means(rows, np.asarray(calls.fill_null(1), dtype=np.int64))
+    if not known.all():
+        notes = [*notes, Note("kernels whose time is unknown", int((~known).sum()))]
+    columns: dict[str, Any] = {
+        "kind": pa.array(kinds.tolist(), pa.string()),
+        "kernel_name": cleaned_names(flat),
+        "launch_count": calls,
+        "duration_ns": pa.array(mean, mask=~known),
+        "copy_kind": pa.array(
+            [
+                copy_kind(name) if kind == "memcpy" else None
+                for name, kind in zip(flat.to_pylist(), kinds, strict=True)
+            ],
+            pa.string(),
+        ),
+    }
+    return Part(rows.path, table.kernel_table(columns), _spread(rows), notes)
+
+
+def _means(rows: TextTable, calls: Integers) -> tuple[Integers, Mask]:
+    """Mean duration in whole ns: total over calls, which loses less than the printed average."""
+    spent = rows.integers("totaldurationns")
+    if spent is not None and spent.null_count < len(spent):
+        total = np.asarray(spent.fill_null(0), dtype=np.int64)
+        known = np.asarray(spent.is_valid()) & (total > 0)
+        return (total + calls // 2) // calls, known
+    average = rows.reals("averagens")
+    if average is None:
+        return np.zeros(len(calls), dtype=np.int64), np.zeros(len(calls), dtype=bool)
+    known = average > 0
+    return np.where(known, np.round(average), 0).astype(np.int64), known
+
+
+def _spread(rows: TextTable) -> pa.Table:
+    """What the kernel table has no column for: shortest, longest and deviation."""
+    parts: list[pa.Table] = []
+    for column, metric in (
+        ("minns", "shortest launch"),
+        ("maxns", "longest launch"),
+        ("stddev", "standard deviation of a launch"),
+    ):
+        values = rows.reals(column)
+        if values is None:
+            continue
+        known = np.flatnonzero(~np.isnan(values))
+        size = len(known)
+        parts.append(
+            pa.Table.from_arrays(
+                [
+                    pa.array(known, pa.int64()),
+                    pa.repeat(pa.scalar("summary"), size),
+                    pa.repeat(pa.scalar(metric), size),
+                    pa.repeat(pa.scalar("ns"), size),
+                    pa.array(values[known], pa.float64()),
+                    pa.nulls(size, pa.string()),
+                ],
+                schema=RAW_METRICS,
+            )
+        )
+    return pa.concat_tables(parts) if parts else RAW_METRICS.empty_table()

@@ -1,0 +1,60 @@
+"""Files that AMD's tools leave beside a trace: recognised, and refused with what to give instead.
+
+A list of devices, host calls, samples, settings: each looks like profiler output and holds no
+kernel of its own. Saying which it is helps more than "unknown format".
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from traceroof.errors import TraceroofError
+from traceroof.parser import Options, Progress
+from traceroof.parsers import _amd_kinds
+from traceroof.parsers._amd_kinds import Kind, layout
+from traceroof.recording import Recording
+
+_TRACE = "give the kernel trace (*_kernel_trace.csv) or the folder {folder}"
+_PROFILE = "give pmc_perf.csv or the profile folder {folder}"
+
+# Kind -> what to give instead.
+_HINTS = {
+    Kind.V3_AGENTS: _TRACE,
+    Kind.V3_API: _TRACE,
+    Kind.V3_ALLOCATIONS: _TRACE,
+    Kind.V3_SCRATCH: _TRACE,
+    Kind.V3_SAMPLES: f"samples need the kernels that they were taken in: {_TRACE}",
+    Kind.COMPUTE_SYSTEM: _PROFILE,
+    Kind.COMPUTE_ROOFLINE: _PROFILE,
+    Kind.COMPUTE_LIST: _PROFILE,
+    Kind.SETTINGS: _PROFILE,
+    Kind.LOG: _PROFILE,
+    Kind.COUNTER_LIST: _PROFILE,
+    Kind.ROCMINFO: "give results.csv, results.db or results.json of the same run",
+    Kind.HAND_MADE: "give what the profiler itself wrote, for example results.csv of rocprof",
+}
+
+
+class AmdNoKernels:
+    """Refuses AMD files without kernels, by name."""
+
+    name = "amd-no-kernels"
+    title = "AMD files without kernels (agent_info, API traces, PC samples, sysinfo, settings)"
+    gives = "nothing: says which file to give instead"
+    collect = "rocprofv3 --kernel-trace -f csv -- COMMAND"
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        found = layout(head) if head else None
+        if found is None or found.kind not in _HINTS:
+            return 0
+        # Only a hand-made table looks like another profiler's output.
+        return 2 if found.kind is Kind.HAND_MADE else 1
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        found = _amd_kinds.look(source)
+        if found is None or found.kind not in _HINTS:
+            raise TraceroofError(f"{source} holds no kernel")
+        hint = _HINTS[found.kind].format(folder=source.parent)
+        raise TraceroofError(f"{source} holds {found.kind.value} and no kernels", hint)
+
+
+PARSER = AmdNoKernels()

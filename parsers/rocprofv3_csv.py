@@ -1,0 +1,476 @@
+"""rocprofv3 tables (``*_kernel_trace.csv``, ``*_counter_collection.csv``, …) and output folders.
+
+A process leaves one file a kind, tied together by the start of their names; every group of
+counters is another run of the program, in a folder of its own (``pmc_1``, ``pass_1``) or beside
+the first. A folder may also hold databases (the default from ROCm 7 on) and JSON of the same
+processes: each process is read once, from the table if there is one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceroof import table
+from traceroof.errors import TraceroofError
+from traceroof.parser import Options, Progress
+from traceroof.parsers import _amd_kinds, rocpd, rocprofv3_json
+from traceroof.parsers._amd_folder import Family, survey
+from traceroof.parsers._amd_gpus import Gpu, of_agent_table, only
+from traceroof.parsers._amd_kinds import Found, Kind, layout
+from traceroof.parsers._amd_run import (
+    Calls,
+    Dispatches,
+    Part,
+    Process,
+    by_launch,
+    cleaned_names,
+    copy_kind,
+    joined_calls,
+    launched_by,
+    middle_duration,
+    of_processes,
+    of_wide,
+    pivot,
+    row_numbers,
+    shape_columns,
+    spent,
+    stacked,
+    time_columns,
+    times_of,
+)
+from traceroof.parsers._amd_samples import Samples, stall_columns
+from traceroof.parsers._amd_text import Integers, TextTable, length_of, read_table
+from traceroof.parsers.amd_kernel_stats import read_statistics
+from traceroof.recording import Note, Recording
+
+_KINDS = frozenset(
+    {
+        Kind.V3_KERNELS,
+        Kind.V3_COUNTERS,
+        Kind.V3_COPIES,
+        Kind.V3_API,
+        Kind.V3_AGENTS,
+        Kind.V3_SAMPLES,
+        Kind.V3_ALLOCATIONS,
+        Kind.V3_SCRATCH,
+    }
+)
+_ROWS = frozenset({Kind.V3_KERNELS, Kind.V3_COUNTERS, Kind.V3_COPIES})
+
+# What the tool puts behind the name of a process (a number, or what -o said).
+_SUFFIX = re.compile(
+    r"_?(?:kernel_trace|counter_collection|agent_info|memory_copy_trace|memory_allocation_trace"
+    r"|scratch_memory_trace|(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt)\w*_trace"
+    r"|(?:kernel|domain|hip|hsa|marker|memory_copy|memory_allocation|rccl|scratch_memory)\w*_stats"
+    r"|pc_sampling_\w+|results)\.(?:csv|json|db)(?:\.gz)?$",
+    re.IGNORECASE,
+)
+_AGENT = re.compile(r"(?:(.*)\s)?(\d{1,6})$")
+
+
+class Rocprofv3Csv:
+    """Reader of rocprofv3 tables and folders."""
+
+    name = "rocprofv3-csv"
+    title = "rocprofv3 tables (kernel_trace, counter_collection, …) and output folders"
+    gives = "launches on the timeline; HBM, cache, compute and waits where counters are there"
+    collect = "rocprofv3 --kernel-trace --stats -f csv -d FOLDER -- COMMAND"
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        if not head:
+            found = survey(path) if path.is_dir() else None
+            return 2 if found is not None and found.family is Family.V3 else 0
+        table_found = layout(head)
+        return 2 if table_found is not None and table_found.kind in _ROWS else 0
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        if source.is_dir():
+            return _read_folder(source, progress, options)
+        found = _amd_kinds.look(source)
+        if found is None or found.kind not in _ROWS:
+            raise TraceroofError(f"{source} holds no kernels of rocprofv3")
+        agents = _agents_beside(source)
+        group = _Group(source.parent, _prefix(source), [found, *([agents] if agents else [])])
+        process = _read_group(group, progress, options)
+        return _checked(of_processes(PARSER.name, [process]), source)
+
+
+PARSER = Rocprofv3Csv()
+
+
+def _checked(found: Recording, source: Path) -> Recording:
+    if not found.kernels.num_rows:
+        raise TraceroofError(
+            f"{source} lists no kernel and no copy",
+            "did the program launch one while it was profiled?",
+        )
+    return found
+
+
+def _prefix(path: Path) -> str:
+    return _SUFFIX.sub("", path.name)
+
+
+def _agents_beside(source: Path) -> Found | None:
+    """The device list of the same process."""
+    prefix = _prefix(source)
+    for name in (f"{prefix}_agent_info.csv", "agent_info.csv"):
+        path = source.parent / name
+        found = _amd_kinds.look(path) if path.is_file() else None
+        if found is not None and found.kind is Kind.V3_AGENTS:
+            return found
+    return None
+
+
+# --------------------------------------------------------------------------------------------
+# Folders
+
+
+@dataclass
+class _Group:
+    """The files of one process."""
+
+    folder: Path
+    prefix: str
+    tables: list[Found] = field(default_factory=list)
+    databases: list[Path] = field(default_factory=list)
+    documents: list[Path] = field(default_factory=list)
+
+    def of(self, *kinds: Kind) -> list[Found]:
+        return [found for found in self.tables if found.kind in kinds]
+
+
+def _read_folder(folder: Path, progress: Progress, options: Options) -> Recording:
+    found = survey(folder)
+    if found is None or found.family is not Family.V3:
+        raise TraceroofError(f"{folder} is not the output folder of one rocprofv3 run")
+    groups: dict[tuple[Path, str], _Group] = {}
+    for path in [*(one.path for one in found.tables), *found.databases, *found.documents]:
+        key = (path.parent, _prefix(path))
+        groups.setdefault(key, _Group(*key))
+    for one in found.tables:
+        groups[one.path.parent, _prefix(one.path)].tables.append(one)
+    for path in found.databases:
+        groups[path.parent, _prefix(path)].databases.append(path)
+    for path in found.documents:
+        groups[path.parent, _prefix(path)].documents.append(path)
+    processes: list[Process] = []
+    for group in groups.values():
+        processes += _processes(group, progress, options)
+    if not any(one.has_rows for one in processes):
+        processes += [
+            Process(summary.path, parts=read_statistics(summary.path, progress, options, False))
+            for group in groups.values()
+            for summary in group.of(Kind.STATISTICS)
+        ]
+    return _checked(of_processes(PARSER.name, processes), folder)
+
+
+def _processes(group: _Group, progress: Progress, options: Options) -> list[Process]:
+    """One process, from its tables, else its database, else its JSON."""
+    if group.of(*_ROWS):
+        return [_read_group(group, progress, options)]
+    for path in group.databases:
+        return rocpd.processes_of(path, progress, options)
+    for path in group.documents:
+        return rocprofv3_json.processes_of(path, progress, options)
+    return []
+
+
+# --------------------------------------------------------------------------------------------
+# One process
+
+
+def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
+    tables: dict[Kind, list[TextTable]] = {}
+    for found in group.tables:
+        if found.kind in _KINDS:
+            read = read_table(found.path, options, progress)
+            tables.setdefault(found.kind, []).append(read)
+    nodes: dict[int, Gpu] = {}
+    for source in tables.get(Kind.V3_AGENTS, []):
+        nodes |= of_agent_table(source)
+    gpus = list(nodes.values())
+    numbered = _Agents(nodes)
+    process = _process_number(group.prefix, tables)
+    calls = [(source.path, _calls(source, process)) for source in tables.get(Kind.V3_API, [])]
+    dispatches = _dispatches(tables, numbered, process)
+    named = [(source, _where(host, ranges=True)) for source, host in calls]
+    called = [(source, _where(host, ranges=False)) for source, host in calls]
+    if dispatches is not None:
+        if called:
+            launched_by(dispatches.columns, joined_calls([host for _, host in called]))
+        _put_samples(tables.get(Kind.V3_SAMPLES, []), dispatches)
+    copies = [_copies(source, numbered, process) for source in tables.get(Kind.V3_COPIES, [])]
+    path = dispatches.path if dispatches is not None else group.of(*_ROWS)[0].path
+    explaining = [
+        Part(source.path, notes=source.notes)
+        for kind, sources in tables.items()
+        if kind not in _ROWS
+        for source in sources
+    ]
+    return Process(
+        path,
+        dispatches,
+        [pair for pair in called if len(pair[1])],
+        [pair for pair in named if len(pair[1])],
+        gpus,
+        [*copies, *explaining],
+    )
+
+
+def _process_number(prefix: str, tables: Mapping[Kind, list[TextTable]]) -> int | None:
+    """The process: a column of the counters or calls, else the name of the files."""
+    for kind in (Kind.V3_COUNTERS, Kind.V3_API):
+        for source in tables.get(kind, []):
+            numbers = source.integers("processid")
+            distinct = [] if numbers is None else pc.unique(numbers.drop_null()).to_pylist()
+            if len(distinct) == 1:
+                return int(distinct[0])
+    return int(prefix) if prefix.isdigit() and len(prefix) < 10 else None
+
+
+class _Agents:
+    """From what a table calls a device to its ordinal: "Agent 4", 4, "GPU 0"."""
+
+    def __init__(self, nodes: Mapping[int, Gpu]) -> None:
+        self._nodes = nodes
+        self.gpus: dict[int | None, Gpu] = {gpu.index: gpu for gpu in nodes.values()}
+        same = only(list(nodes.values()))
+        if same is not None:
+            self.gpus[None] = same
+
+    def ordinals(self, cells: pa.ChunkedArray | None, count: int) -> pa.Array:
+        """Ordinals among the GPUs; node numbers where there is no list of agents."""
+        if cells is None:
+            return pa.nulls(count, pa.int64())
+        encoded = cells.combine_chunks().dictionary_encode()
+        known = pa.array(
+            [self._ordinal(str(text)) for text in encoded.dictionary.to_pylist()], pa.int64()
+        )
+        return known.take(encoded.indices)
+
+    def _ordinal(self, text: str) -> int | None:
+        match = _AGENT.match(text.strip())
+        if match is None:
+            return None
+        number = int(match.group(2))
+        if (match.group(1) or "").upper().endswith("GPU"):
+            return number
+        gpu = self._nodes.get(number)
+        return gpu.index if gpu is not None else number
+
+
+def _dispatches(
+    tables: Mapping[Kind, list[TextTable]], agents: _Agents, process: int | None
+) -> Dispatches | None:
+    """The dispatches of a process: its trace, its counters, or both joined by dispatch number."""
+    traced = [_of_trace(source, agents, process) for source in tables.get(Kind.V3_KERNELS, [])]
+    counted = [_of_counters(source, agents) for source in tables.get(Kind.V3_COUNTERS, [])]
+    found = [one for one in (*traced, *counted) if len(one)]
+    if not found:
+        return None
+    base = stacked([one for one in traced if len(one)] or [found[0]])
+    for one in counted:
+        if one is not found[0] or traced:
+            base = _joined(base, one)
+    base.gpus = agents.gpus
+    return by_launch(base)
+
+
+def _joined(base: Dispatches, counted: Dispatches) -> Dispatches:
+    """Add counters to the dispatches of the same process; its own clock, its own numbers."""
+    if not len(counted):
+        return base
+    both = stacked([_bare(base), _bare(counted)])
+    keys = _dispatch_numbers(both)
+    mine, theirs = keys[: len(base)], keys[len(base) :]
+    order = np.argsort(theirs, kind="stable")
+    place = np.minimum(np.searchsorted(theirs[order], mine), len(theirs) - 1)
+    hit = theirs[order][place] == mine
+    rows = np.where(hit, order[place], -1)
+    base.passes = [*base.passes, *(one.take(rows) for one in counted.passes)]
+    base.notes = [*base.notes, *counted.notes]
+    # Counting serialises the dispatches: such times are none of a timeline.
+    base.timeline = False
+    alone = np.setdiff1d(np.arange(len(counted)), rows)
+    if len(alone):
+        rest = counted.take(alone.astype(np.int64))
+        rest.notes = [
+            Note("dispatches with counters are missing from the trace", len(alone), False)
+        ]
+        base = stacked([base, rest])
+        base.timeline = False
+    return base
+
+
+def _bare(one: Dispatches) -> Dispatches:
+    kept = ("kernel_name", "launch_id", "process_id")
+    columns = {name: values for name, values in one.columns.items() if name in kept}
+    return Dispatches(one.path, columns, work_items=one.work_items, group_items=one.group_items)
+
+
+def _dispatch_numbers(both: Dispatches) -> Integers:
+    """Equal for equal dispatch number and kernel; repeats are told apart by their order."""
+    import pandas as pd
+
+    names = both.columns["kernel_name"].to_numpy(zero_copy_only=False)
+    ids = both.columns.get("launch_id")
+    numbers = np.zeros(len(both)) if ids is None else np.asarray(ids.to_numpy(zero_copy_only=False))
+    frame = pd.DataFrame({"name": names, "id": numbers})
+    return (
+        frame.groupby(["name", "id"], sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
+    )
+
+
+def _of_trace(source: TextTable, agents: _Agents, process: int | None) -> Dispatches:
+    count = source.num_rows
+    names = source.text("kernelname")
+    if names is None:
+        raise TraceroofError(f"{source.path} has no column with kernel names")
+    columns: dict[str, Any] = {
+        "kernel_name": cleaned_names(names),
+        "launch_id": source.integers("dispatchid"),
+        "device": agents.ordinals(source.text("agentid"), count),
+        "stream": source.integers("streamid", "queueid"),
+        "correlation_id": source.integers("correlationid"),
+        "shared_memory_static_bytes": source.reals("ldsblocksize", "groupsegmentsize"),
+        "scratch_bytes_per_thread": source.reals("scratchsize", "privatesegmentsize"),
+        "registers_per_thread": source.reals("vgprcount"),
+        "accumulation_registers_per_thread": source.reals("accumvgprcount"),
+        "scalar_registers_per_wave": source.reals("sgprcount"),
+        "process_id": _process_column(source, process, count),
+    }
+    shape, work, group = shape_columns(
+        [source.integers(f"gridsize{axis}") for axis in "xyz"],
+        [source.integers(f"workgroupsize{axis}") for axis in "xyz"],
+    )
+    timed, notes = time_columns(
+        times_of(source, "starttimestamp"),
+        times_of(source, "endtimestamp"),
+        times_of(source, "durationns", "duration"),
+        count,
+    )
+    columns = {name: values for name, values in columns.items() if values is not None}
+    unknown = np.full(count, -1, dtype=np.int64)
+    return Dispatches(
+        source.path,
+        columns | shape | timed,
+        timeline=True,
+        notes=[*source.notes, *notes],
+        work_items=work if len(work) else unknown,
+        group_items=group if len(group) else unknown,
+    )
+
+
+def _process_column(source: TextTable, process: int | None, count: int) -> pa.Array | None:
+    """The process of each row; where only a run's id tells them apart, numbered by it."""
+    if source.has("processid"):
+        return source.integers("processid")
+    if process is not None:
+        return pa.repeat(pa.scalar(process, pa.int64()), count)
+    guid = source.text("guid")
+    if guid is None:
+        return None
+    return guid.combine_chunks().dictionary_encode().indices.cast(pa.int64())
+
+
+def _of_counters(source: TextTable, agents: _Agents) -> Dispatches:
+    names, values = source.text("countername"), source.reals("countervalue")
+    if names is None or values is None:
+        raise TraceroofError(f"{source.path} has no counter names or values")
+    start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
+    begun = took = None
+    if start is not None and end is not None:
+        begun = np.where(start.known, start.values, 0)
+        span = length_of(start, end).astype(np.float64)
+        took = np.where(start.known & end.known & (span > 0), span, np.nan)
+    dispatch = row_numbers(source, "dispatchid", "processid", "guid", "kernelname", "agentid")
+    turned = pivot(dispatch, names.combine_chunks(), values, begun, took, source.path.name)
+    first = source.take(turned.first)
+    found = of_wide(first, source.path.name)
+    found.columns["device"] = agents.ordinals(first.text("agentid"), len(found))
+    found.passes = turned.passes
+    found.notes += turned.notes
+    found.timeline = False
+    middle = middle_duration(turned.passes)
+    if middle is not None:
+        found.columns["duration_ns"] = middle
+    return found
+
+
+def _copies(source: TextTable, agents: _Agents, process: int | None) -> Part:
+    count = source.num_rows
+    timed, notes = time_columns(
+        times_of(source, "starttimestamp"), times_of(source, "endtimestamp"), None, count
+    )
+    direction = source.text("direction")
+    names = (
+        pa.nulls(count, pa.string()) if direction is None else direction.combine_chunks()
+    ).fill_null("memory copy")
+    kinds = [copy_kind(name) for name in names.to_pylist()]
+    there = agents.ordinals(source.text("destinationagentid"), count)
+    here = agents.ordinals(source.text("sourceagentid"), count)
+    columns: dict[str, Any] = {
+        "kind": ["memcpy"] * count,
+        "kernel_name": names,
+        "copy_kind": pa.array(kinds, pa.string()),
+        # The GPU of a copy from it is where it comes from.
+        "device": pc.if_else(pa.array([kind == "DtoH" for kind in kinds], pa.bool_()), here, there),
+        "stream": source.integers("streamid"),
+        "correlation_id": source.integers("correlationid"),
+        "process_id": _process_column(source, process, count),
+    }
+    columns = {name: values for name, values in columns.items() if values is not None}
+    kernels = table.kernel_table(columns | timed)
+    return Part(source.path, kernels, notes=[*source.notes, *notes])
+
+
+def _calls(source: TextTable, process: int | None) -> Calls:
+    count = source.num_rows
+
+    def text(name: str) -> pa.Array:
+        cells = source.text(name)
+        return pa.nulls(count, pa.string()) if cells is None else cells.combine_chunks()
+
+    def whole(name: str) -> pa.Array:
+        cells = source.integers(name)
+        return pa.nulls(count, pa.int64()) if cells is None else cells
+
+    processes = whole("processid")
+    if processes.null_count == count and process is not None:
+        processes = pa.repeat(pa.scalar(process, pa.int64()), count)
+    start, end = whole("starttimestamp"), whole("endtimestamp")
+    return Calls(
+        process_id=processes,
+        thread_id=whole("threadid"),
+        category=text("domain"),
+        name=text("function"),
+        start_ns=start,
+        duration_ns=spent(start, end),
+        correlation_id=whole("correlationid"),
+    )
+
+
+def _where(host: Calls, ranges: bool) -> Calls:
+    """The ranges that the program named (ROCTx), or the calls that it made."""
+    marked = np.asarray(pc.match_substring(host.category, "MARKER").fill_null(False), dtype=bool)
+    return host.where(marked if ranges else ~marked)
+
+
+def _put_samples(sources: list[TextTable], dispatches: Dispatches) -> None:
+    """Stall shares from program-counter samples, for the dispatches that were hit."""
+    ids = dispatches.columns.get("launch_id")
+    for source in sources:
+        found = Samples.of(source)
+        if ids is None or found is None:
+            continue
+        columns, notes = stall_columns(found, np.asarray(ids.fill_null(-1), dtype=np.int64))
+        dispatches.columns |= columns
+        dispatches.notes = [*dispatches.notes, *notes]

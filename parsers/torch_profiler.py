@@ -1,0 +1,176 @@
+"""torch.profiler (Kineto) Chrome traces, of any size.
+
+Reading streams (``_torch_stream``): pieces of the file are decoded into typed events
+(``_torch_events``), folded into columns (``_torch_columns``) and dropped. At the end GPU
+activities are linked to the calls, operators, modules and steps behind them (``_torch_link``).
+"""
+
+import gc
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from traceroof.errors import TraceroofError
+from traceroof.inflate import open_inflated
+from traceroof.parser import Options, Progress
+from traceroof.parsers._torch_columns import TORCH_CATEGORIES, Fold
+from traceroof.parsers._torch_events import Decoder
+from traceroof.parsers._torch_link import Host, link
+from traceroof.parsers._torch_recording import METADATA, build
+from traceroof.parsers._torch_stream import PIECE_BYTES, NotJson, Reader
+from traceroof.recording import Note, Recording, source_of
+
+FORMAT: Final = "torch-profiler"
+
+_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+# What only Kineto writes.
+_SIGNATURE = re.compile(
+    rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|python_function|user_annotation'
+    rb"|gpu_memcpy|gpu_memset|gpu_user_annotation|cuda_sync|cpu_instant_event|fwdbwd|ac2g"
+    rb'|Operator|Runtime|Memcpy|Memset|async_cpu_to_gpu)"'
+    rb'|"(?:External id|external id|Record function id|computeMajor|est\. achieved occupancy %)"'
+    rb'|"traceName"\s*:|"schemaVersion"\s*:\s*1\s*,\s*"(?:deviceProperties|distributedInfo)"'
+)
+# Chrome traces of others, and what they are.
+_OTHERS: Final = (
+    (re.compile(rb'"BeginNs"|"otherData"'), "a trace of rocprof (version 1)"),
+    (re.compile(rb'"rocprofiler-sdk-tool"'), "JSON of rocprofv3"),
+    (re.compile(rb'/device:(?:TPU|GPU)|XLA Ops|"highres-ticks"|hlo_(?:op|module)'),
+     "a trace of XLA (JAX, TensorFlow)"),
+    (re.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
+     "a trace converted from Nsight Systems"),
+    (re.compile(rb'"(?:op_event|api_op)"|"cat"\s*:\s*"api_op"'), "a trace of rpd"),
+    (re.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'), "a trace of a browser"),
+)  # fmt: skip
+_CHROME = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"')
+
+_PROFILE = (
+    "profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and let the GPU work "
+    "run inside the recorded steps"
+)
+
+
+class _TorchProfiler:
+    """The parser of Kineto traces."""
+
+    name = FORMAT
+    title = "torch.profiler (Kineto): Chrome trace JSON, plain or gzip, NVIDIA and AMD"
+    gives = "one row per kernel, copy and fill: times, launch, operator, shapes, module, step, rank"
+    collect = (
+        "with torch.profiler.profile(record_shapes=True) as prof: step(); "
+        'prof.export_chrome_trace("trace.json.gz")'
+    )
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        if not _START.match(head):
+            return 0
+        if _SIGNATURE.search(head):
+            return 2
+        # A long head of metadata may come first; other tools' traces are refused with a name.
+        return 1 if _CHROME.search(head) and not _OTHERS[0][0].search(head) else 0
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        fold, reader, notes = _fold(source, progress, options)
+        _refuse_without_work(source, fold)
+        host = Host(fold)
+        links = link(fold, host)
+        built = build(fold, host, links, reader.metadata, source)
+        notes = (*notes, *(Note(text, count) for text, count in reader.counts.items()))
+        return Recording(
+            format=FORMAT,
+            time_basis="timeline",
+            kernels=built.kernels,
+            sources=(source_of(str(source), FORMAT, built.kernels, (*notes, *built.notes)),),
+            devices=built.devices,
+            host_calls=built.host_calls,
+            spans=built.spans,
+        )
+
+
+def _fold(
+    source: Path, progress: Progress, options: Options, piece_bytes: int = PIECE_BYTES
+) -> tuple[Fold, Reader, tuple[Note, ...]]:
+    """Read a file to its end."""
+    size = source.stat().st_size if source.is_file() else 0
+    fold = Fold()
+    with open_inflated(source, options) as stream, _without_collector():
+        head = stream.peek(1 << 12)
+        reader = Reader(stream, Decoder(), METADATA, piece_bytes)
+        try:
+            for events in reader.whole():
+                fold.fold(events)
+                progress(min(stream.consumed, size), size)
+        except NotJson:
+            raise TraceroofError(
+                f"{source} is not JSON, so it is no torch.profiler trace"
+            ) from None
+        notes = stream.notes
+    _refuse_others(source, fold, head)
+    return fold, reader, notes
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Keep Python from looking for garbage among millions of short-lived objects without cycles."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _refuse_others(source: Path, fold: Fold, head: bytes) -> None:
+    """Raise TraceroofError for a Chrome trace that is not torch.profiler's."""
+    if any(category in TORCH_CATEGORIES for category in fold.categories):
+        return
+    for pattern, what in _OTHERS:
+        if pattern.search(head):
+            raise TraceroofError(
+                f"{source} is {what}, not a torch.profiler trace",
+                "`traceroof formats` lists what is read of that tool",
+            )
+    found: Counter[Any] = fold.categories
+    shown = ", ".join(str(category) for category, _ in found.most_common(4) if category)
+    raise TraceroofError(
+        f"{source} is a Chrome trace, but not one of torch.profiler: "
+        + (f"its events are called {shown}" if shown else "it holds no events of its kinds"),
+        "`traceroof formats` lists what is read and how to collect it",
+    )
+
+
+def _refuse_without_work(source: Path, fold: Fold) -> None:
+    """Raise TraceroofError saying why a trace has no GPU work, as far as it shows."""
+    if fold.gpu.rows:
+        return
+    names = list(fold.names)
+    calls = [str(names[code]) for code in set(fold.calls.peek("name").tolist())]
+    if "cuda_profiler_range" in fold.categories:
+        why = "it holds ranges of CUPTI counters, and kernels are not recorded along with them"
+        how = "profile once more without experimental_config counters"
+    elif any("aunch" in name for name in calls):
+        why = (
+            f"{fold.calls.rows:,} calls to the GPU were recorded, but none of the work they "
+            "launched: CUPTI or roctracer gave the profiler no records"
+        )
+        how = (
+            "let a warm-up step pass before the recorded ones, synchronise before the profiler "
+            "stops, and see that no other profiler holds the GPU"
+        )
+    elif fold.calls.rows:
+        why = "no kernel was launched while it recorded"
+        how = _PROFILE
+    else:
+        why = (
+            f"only the CPU was recorded ({fold.operators.rows:,} operators): the GPU was not "
+            "among the activities, or CUPTI was not available"
+        )
+        how = _PROFILE
+    raise TraceroofError(f"{source} holds no GPU work: {why}", how)
+
+
+PARSER = _TorchProfiler()

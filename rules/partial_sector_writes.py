@@ -1,0 +1,74 @@
+"""Stores fill only parts of sectors."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import tunable
+
+_SECTOR_BYTES = 32
+
+
+def _applies(k: Facts) -> Mask:
+    # Whole sectors settle it, whatever the traffic.
+    return np.asarray(tunable(k) & ~(k.store_bytes_per_sector >= 24))
+
+
+def _partial(k: Facts) -> Mask:
+    return np.asarray((k.store_bytes_per_sector < 24) & (k.dram_write_bytes > 0.2 * k.dram_bytes))
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    writes = k.dram_write_bytes / k.dram_bytes
+    waste = (1 - k.store_bytes_per_sector / _SECTOR_BYTES) * writes
+    return np.asarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asarray(peak.compute))))
+
+
+RULES = (
+    Rule(
+        id="partial-sector-writes",
+        title="Stores fill only parts of sectors",
+        scope="kernel",
+        why=(
+            "A store that covers part of a 32-byte sector costs as much as one that covers it, and "
+            "where L2 cannot merge the parts in time device memory must read the sector first."
+        ),
+        condition=(
+            "fewer than 24 of the 32 bytes of a stored sector written, with writes above 20 % of "
+            "device-memory traffic"
+        ),
+        needs=("store_bytes_per_sector", "dram_write_bytes", "dram_bytes"),
+        uses=("primary_class", "compute_pct", "store_sectors_per_request", "dram_pct"),
+        applies=_applies,
+        when=_partial,
+        because=(
+            "stores write {store_bytes_per_sector:.1f} of the 32 bytes of each sector, and "
+            "{dram_write_bytes} of {dram_bytes} of device-memory traffic are writes"
+        ),
+        fix=(
+            "Write whole sectors: neighbouring threads to neighbouring addresses, staged through "
+            "shared memory where the layout forbids it; pack narrow results before storing."
+        ),
+        refute=(
+            "Compare the bytes written to device memory with the size of the output: if they "
+            "agree, L2 merged the parts and nothing is lost there."
+        ),
+        saves=_saves,
+        # The fix moves fewer bytes, so those of today are no floor.
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        thresholds={"store_bytes_per_sector": "< 24", "dram_write_bytes": "> 20 % of traffic"},
+        references=("Nsight Compute MemoryCacheAccessPattern rule: bytes used of each sector",),
+        fires=(
+            {"store_bytes_per_sector": 23.9, "dram_write_bytes": 21e6, "dram_bytes": 100e6},
+            {"store_bytes_per_sector": 4.0, "dram_write_bytes": 50e6, "dram_bytes": 100e6},
+        ),
+        silent=(
+            {"store_bytes_per_sector": 24.0, "dram_write_bytes": 50e6, "dram_bytes": 100e6},
+            # A reduction writes one word a block: scattered, and next to nothing.
+            {"store_bytes_per_sector": 4.0, "dram_write_bytes": 20e6, "dram_bytes": 100e6},
+            {"store_bytes_per_sector": 4.0, "dram_write_bytes": 0.0, "dram_bytes": 0.0},
+        ),
+    ),
+)

@@ -1,0 +1,108 @@
+"""Registers spill to local memory."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import tunable
+
+# A local access of a warp moves one word of each of its 32 threads, 128 bytes, at least.
+_REQUEST_BYTES = 128
+_REGISTERS_PER_SM = 65_536
+_MOST_REGISTERS = 255
+_REGISTER_STEP = 8
+
+
+def _at_cap(k: Facts) -> Mask:
+    """Whether a thread has all registers that the instruction set or its block's size allow."""
+    fit = np.floor(_REGISTERS_PER_SM / k.threads_per_block / _REGISTER_STEP) * _REGISTER_STEP
+    return np.asarray(k.registers_per_thread >= np.fmin(fit, _MOST_REGISTERS))
+
+
+def _l1_share(k: Facts) -> Column:
+    return np.asarray(
+        np.where(k.l1_bytes > 0, k.local_requests * _REQUEST_BYTES / k.l1_bytes, np.nan)
+    )
+
+
+def _spills(k: Facts) -> Mask:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((k.local_requests > 0) & ((_l1_share(k) >= 0.05) | _at_cap(k)))
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # Without the L1 traffic: the share of the issued instructions.
+    by_bytes = _l1_share(k) * k.memory_pct / 100
+    by_instructions = k.local_requests / k.instructions
+    share = np.where(np.isnan(by_bytes), by_instructions, by_bytes)
+    return np.asarray(np.where(np.isnan(share), np.nan, np.fmin(share, 1 - k.issue_active)))
+
+
+RULES = (
+    Rule(
+        id="register-spill",
+        title="Registers spill to local memory",
+        scope="kernel",
+        why=(
+            "What does not fit in a thread's registers, and arrays indexed at run time, live in "
+            "local memory: each access takes a slot in the L1 queue and, on a miss, travels to L2 "
+            "and device memory like any other."
+        ),
+        condition=(
+            "local-memory requests by spilling (or, where those are not counted, all local loads "
+            "and stores) that are 5 % or more of the L1 traffic, or that occur in a thread with "
+            "as many registers as its block size allows (255 at most)"
+        ),
+        needs=("local_requests",),
+        uses=(
+            "primary_class",
+            "spill_requests",
+            "registers_per_thread",
+            "threads_per_block",
+            "l1_bytes",
+            "memory_pct",
+            "instructions",
+            "issue_active",
+        ),
+        applies=tunable,
+        when=_spills,
+        because=(
+            "{local_requests:,.0f} local-memory requests a launch, with {registers_per_thread:.0f} "
+            "registers a thread"
+        ),
+        fix=(
+            "Relax __launch_bounds__ or the register cap, smaller tiles, fewer values alive at "
+            "once, less unrolling; index local arrays by constants so that they stay in registers. "
+            "This is the opposite of capping registers for more occupancy: measure both."
+        ),
+        refute=(
+            "Compile with -Xptxas -v: it must report spill stores or a stack frame. Build without "
+            "the cap: local requests fall to zero; if the time stays, L1 absorbed them."
+        ),
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        suppresses=("stall-lg-throttle", "occ-limited-registers"),
+        thresholds={
+            "local_requests": "> 0",
+            "l1_bytes": "local requests >= 5 %",
+            "registers_per_thread": "at the cap",
+        },
+        references=(
+            "Nsight Compute: local memory spilling requests; CPIStall text on LG throttle",
+            "NVIDIA CUDA C++ Programming Guide: 255 registers a thread, 65,536 a multiprocessor",
+        ),
+        # 1,000 x 128 B = 5 % of 2.56 MB; 65,536 / 1,024 = 64 registers.
+        fires=(
+            {"local_requests": 1000.0, "l1_bytes": 2.56e6, "memory_pct": 50.0},
+            {"local_requests": 1.0, "registers_per_thread": 255.0, "threads_per_block": 128.0},
+            {"local_requests": 1.0, "registers_per_thread": 64.0, "threads_per_block": 1024.0},
+        ),
+        silent=(
+            {"local_requests": 999.0, "l1_bytes": 2.56e6, "registers_per_thread": 254.0},
+            {"local_requests": 0.0, "registers_per_thread": 255.0},
+            {"local_requests": 1.0, "registers_per_thread": 63.0, "threads_per_block": 1024.0},
+        ),
+    ),
+)

@@ -1,0 +1,78 @@
+"""Shared-memory accesses collide in banks."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import tunable
+
+
+def _collides(k: Facts) -> Mask:
+    # Conflicts add wavefronts to an access. With hardly more than one wavefront a request, what
+    # the counter saw is other traffic in the same data path.
+    single = k.shared_wavefronts_per_request < 1.1
+    return np.asarray((k.shared_conflict_pct >= 10) & ~single)
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # How busy the shared-memory path is, or the first-level cache as a whole.
+    busy = np.where(
+        np.isnan(k.shared_memory_busy_pct), k.l1_throughput_pct, k.shared_memory_busy_pct
+    )
+    return np.asarray(k.shared_conflict_pct / 100 * busy / 100)
+
+
+RULES = (
+    Rule(
+        id="smem-bank-conflict",
+        title="Shared-memory accesses collide in banks",
+        scope="kernel",
+        why=(
+            "Shared memory has 32 banks of 4 bytes. Threads of a warp that want different words of "
+            "one bank are served one after another, and the data path is taken that much longer."
+        ),
+        condition="10 % or more of the shared-memory wavefronts are due to bank conflicts",
+        needs=("shared_conflict_pct",),
+        uses=(
+            "primary_class",
+            "shared_wavefronts_per_request",
+            "shared_memory_busy_pct",
+            "l1_throughput_pct",
+            "stall_short_scoreboard",
+            "stall_mio_throttle",
+        ),
+        applies=tunable,
+        when=_collides,
+        because="{shared_conflict_pct} of the shared-memory wavefronts are due to bank conflicts",
+        fix=(
+            "Pad rows (32 + 1 words) or swizzle the column with the row, ldmatrix or the swizzle "
+            "modes of TMA for matrix tiles, neighbouring threads to neighbouring words. 8- and "
+            "16-byte accesses take 2 and 4 wavefronts by right."
+        ),
+        refute=(
+            "Compare the wavefronts with the ideal ones on the source page: if they agree, the "
+            "conflicts are with other traffic, such as asynchronous copies. If padding removes "
+            "them and the time stays, they were covered."
+        ),
+        saves=_saves,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        thresholds={"shared_conflict_pct": ">= 10"},
+        references=(
+            "Nsight Compute SharedMemoryConflicts rule: 10 % of wavefronts",
+            "NVIDIA CUDA C++ Programming Guide: shared memory banks",
+        ),
+        fires=(
+            {"shared_conflict_pct": 10.0, "l1_throughput_pct": 50.0},
+            {"shared_conflict_pct": 50.0, "shared_wavefronts_per_request": 2.0},
+            # 31 of 32 wavefronts of a column access.
+            {"shared_conflict_pct": 96.9, "shared_wavefronts_per_request": 32.0},
+        ),
+        silent=(
+            {"shared_conflict_pct": 9.9, "l1_throughput_pct": 90.0},
+            {"shared_conflict_pct": 0.0, "shared_wavefronts_per_request": 4.0},
+            {"shared_conflict_pct": 15.0, "shared_wavefronts_per_request": 1.05},
+        ),
+    ),
+)

@@ -1,0 +1,119 @@
+"""Global accesses move bytes that no thread asked for."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import of_class, tunable
+
+
+def _wasteful(k: Facts) -> Mask:
+    # Sector counts see loads and stores and know each access's width; without them a quarter of
+    # every loaded sector unused, or twice the sectors that the widest access needs.
+    excess = k.global_sectors_excess_pct
+    return np.asarray(np.where(np.isnan(excess), k.global_sectors_wasted_pct >= 25, excess >= 25))
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    waste = k.global_sectors_wasted_pct / 100
+    # The same arithmetic remains, however well its operands arrive.
+    elsewhere = np.fmin(waste, 1 - k.compute_pct / (100 * np.asarray(peak.compute)))
+    # At the wall of device memory only the wasted sectors that miss both caches cost time.
+    missed = _known(1 - k.l1_hit_pct / 100) * _known(1 - k.l2_hit_pct / 100)
+    at_wall = waste * missed * k.dram_pct / 100
+    return np.asarray(np.where(of_class(k, "dram-bound"), at_wall, elsewhere))
+
+
+def _known(share: Column) -> Column:
+    return np.where(np.isnan(share), 1.0, share)
+
+
+RULES = (
+    Rule(
+        id="uncoalesced-global",
+        title="Global accesses move bytes that no thread asked for",
+        scope="kernel",
+        why=(
+            "Memory moves sectors of 32 bytes. When the threads of a warp touch scattered or "
+            "strided addresses, each sector brings a few useful bytes, and every level from L1 to "
+            "device memory carries the rest for nothing."
+        ),
+        condition=(
+            "25 % or more sectors than the accesses need, judged at their own width (8- and "
+            "16-byte accesses need 8 and 16 sectors a request by right); without sector counts, "
+            "24 or fewer of the 32 bytes of a loaded sector used, or 32 sectors a request"
+        ),
+        needs=("global_sectors_wasted_pct",),
+        uses=(
+            "primary_class",
+            "global_sectors_excess_pct",
+            "load_bytes_per_sector",
+            "store_bytes_per_sector",
+            "load_sectors_per_request",
+            "store_sectors_per_request",
+            "dram_pct",
+            "compute_pct",
+            "l1_hit_pct",
+            "l2_hit_pct",
+        ),
+        applies=tunable,
+        when=_wasteful,
+        because=(
+            "{global_sectors_wasted_pct} of the bytes that global accesses move were asked for by "
+            "no thread"
+        ),
+        fix=(
+            "Let neighbouring threads touch neighbouring addresses: swap loops or index order, "
+            "structures of arrays instead of arrays of structures, a transpose through shared "
+            "memory, rows padded to 128 bytes, 8- or 16-byte accesses where a thread reads "
+            "neighbours anyway."
+        ),
+        refute=(
+            "The source page lists the instructions with excess sectors: if the caches serve them "
+            "(high L1 hit rate) and the time stays after the change, the waste was harmless."
+        ),
+        saves=_saves,
+        # The fix moves fewer bytes, so those of today are no floor.
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        suppresses=("misaligned-128",),
+        thresholds={
+            "global_sectors_excess_pct": ">= 25",
+            "load_bytes_per_sector": "<= 24",
+            "load_sectors_per_request": ">= 32",
+        },
+        references=(
+            "Nsight Compute UncoalescedGlobalAccess and MemoryCacheAccessPattern rules",
+            "NVIDIA CUDA C++ Best Practices Guide: coalesced access to global memory",
+        ),
+        # 125 sectors where 100 are needed: 20 % of the bytes wasted. 24 of 32 used: 25 % wasted.
+        fires=(
+            {"global_sectors_wasted_pct": 20.0, "global_sectors_excess_pct": 25.0},
+            {"global_sectors_wasted_pct": 25.0, "load_bytes_per_sector": 24.0},
+            {
+                "global_sectors_wasted_pct": 75.0,
+                "global_sectors_excess_pct": 300.0,
+                "primary_class": "dram-bound",
+                "dram_pct": 90.0,
+                "l2_hit_pct": 50.0,
+            },
+        ),
+        silent=(
+            {"global_sectors_wasted_pct": 19.9, "global_sectors_excess_pct": 24.9},
+            {"global_sectors_wasted_pct": 24.4, "load_bytes_per_sector": 24.2},
+            # 16 sectors a request are what 16-byte loads need.
+            {
+                "global_sectors_wasted_pct": 0.0,
+                "global_sectors_excess_pct": 0.0,
+                "load_sectors_per_request": 16.0,
+            },
+            # All threads read one word: 4 of 32 bytes used, yet no sector too many.
+            {
+                "global_sectors_wasted_pct": 0.0,
+                "global_sectors_excess_pct": 0.0,
+                "load_bytes_per_sector": 4.0,
+            },
+        ),
+    ),
+)

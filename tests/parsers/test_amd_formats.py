@@ -1,0 +1,723 @@
+"""Every layout of AMD's and Hygon's tools in small files, and what a folder of them is."""
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.parsers.amd_fixtures import (
+    V3_AGENTS,
+    V3_COUNTER_HEADER,
+    V3_TRACE_HEADER,
+    claims,
+    kernels,
+    notes,
+    raw,
+    read,
+    table,
+    v3_counter,
+    v3_launch,
+    write,
+)
+from traceroof.errors import TraceroofError
+from traceroof.parser import Options, silent
+from traceroof.parsers import rocprof_v1_csv
+from traceroof.table import launches, total_time_ns
+
+# --------------------------------------------------------------------------------------------
+# rocprof v1
+
+V1_OLD = (
+    "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,fbar,sig,obj"
+)
+V1_NEW = (
+    "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,"
+    "sgpr,wave_size,sig,obj"
+)
+
+
+def test_v1_old_header_with_counters(tmp_path: Path) -> None:
+    text = (
+        f"{V1_OLD},SQ_WAVES,FetchSize,DispatchNs,BeginNs,EndNs,CompleteNs\n"
+        '0,"f(int, int) [clone .kd]",1,0,0,5,5,1000,256,512,16,24,32,4160,0x0,0x7f,16,2.5,1,100,350,9\n'
+    )
+    recording = read(write(tmp_path / "results.csv", text))
+    row = kernels(recording).iloc[0]
+    assert recording.time_basis == "counter-tool"
+    assert row["kernel_name"] == "f(int, int)"
+    # 1,000 work-items in workgroups of 256: four workgroups.
+    assert (row["grid_x"], row["grid_y"], row["block_x"]) == (4, 1, 256)
+    assert (row["duration_ns"], row["start_ns"]) == (250, 100)
+    assert (row["registers_per_thread"], row["scalar_registers_per_wave"]) == (24, 32)
+    assert (row["shared_memory_static_bytes"], row["scratch_bytes_per_thread"]) == (512, 16)
+    assert row["dram_read_bytes"] == 2_560
+    assert raw(recording, "SQ_WAVES") == [16]
+    # fbar, sig and obj are no counters.
+    assert set(recording.raw_metrics["metric"].to_pylist()) == {"SQ_WAVES", "FetchSize"}
+
+
+def test_v1_counters_without_timestamps(tmp_path: Path) -> None:
+    text = f'{V1_NEW},SQ_WAVES\n0,"f.kd",1,0,0,5,5,64,64,0,0,8,0,16,64,0x0,0x7f,1\n'
+    recording = read(write(tmp_path / "results.csv", text))
+    assert recording.time_basis == "counter-tool"
+    assert kernels(recording)["duration_ns"].isna().all()
+    assert kernels(recording)["kernel_name"].tolist() == ["f"]
+
+
+def test_v1_quoted_trace_behind_noise(tmp_path: Path) -> None:
+    header = ",".join(
+        f'"{name}"' for name in [*V1_NEW.split(","), "BeginNs", "EndNs", "DurationNs"]
+    )
+    text = (
+        "RPL: on '240101'\nRPL: profiling './a.out'\n"
+        f'{header}\n0,"f",2,0,0,5,5,64,64,0,0,8,4,16,64,"0x0","0x7f",10,30,20\n'
+    )
+    recording = read(write(tmp_path / "results.csv", text))
+    assert recording.time_basis == "timeline"
+    assert total_time_ns(recording.kernels) == 20
+
+
+def test_v1_folder_joins_passes_by_occurrence(tmp_path: Path) -> None:
+    def run(counter: str, values: list[int], start: int) -> str:
+        rows = "".join(
+            f'{n},"f",1,0,0,5,5,64,64,0,0,8,0,16,64,0x0,0x7f,{one},{start + n},{start + n + 10}\n'
+            for n, one in enumerate(values)
+        )
+        return f"{V1_NEW},{counter},BeginNs,EndNs\n{rows}"
+
+    write(tmp_path / "a.csv", run("TCC_HIT_sum", [30, 60], 100))
+    write(tmp_path / "b.csv", run("TCC_MISS_sum", [10, 20], 900))
+    write(
+        tmp_path / "b.sysinfo.txt",
+        "ROCk module is loaded\nAgent 1\n  Name:  gfx90a\n  Chip ID:  29711(0x740f)\n  Compute Unit:  104\n  Node: 1\n",
+    )
+    recording = read(tmp_path)
+    assert recording.format == "rocprof-v1-csv"
+    assert launches(recording.kernels) == 2
+    assert raw(recording, "TCC_HIT_sum") == [30, 60]
+    assert raw(recording, "TCC_MISS_sum") == [10, 20]
+    # Hits and misses were counted in two runs: their ratio is nobody's.
+    assert kernels(recording)["l2_hit_pct"].isna().all()
+    assert recording.devices[0].gfx_target == "gfx90a"
+
+
+def test_v1_headerless_rows_with_counters_are_refused(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "r.csv", '0,"f [clone .kd]",1,0,0,5,5,64,64,0,0,8,0,16,64,0x0,0x7f,1,2\n'
+    )
+    assert claims(path) == {}
+    with pytest.raises(TraceroofError, match="no table"):
+        rocprof_v1_csv.PARSER.read(path, silent, Options())
+
+
+# --------------------------------------------------------------------------------------------
+# rocprofv2
+
+V2 = (
+    "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,"
+    "Scratch_Per_Workitem,Arch_VGPR,Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,"
+    "End_Timestamp,Correlation_ID"
+)
+
+
+def test_v2_one_row_a_die_is_added_up(tmp_path: Path) -> None:
+    rows = "".join(
+        f'{dispatch},1,1,9,9,512,256,0,0,8,0,16,64,"f(int) (.kd)",100,200,0,{die},{hits},{100 + die}\n'
+        for dispatch, hits in ((1, 10.0), (2, 20.0))
+        for die in range(4)
+    )
+    text = f"{V2},XCC_Index,TCC_HIT_sum,TCP_PENDING_max\n\n{rows}"
+    recording = read(write(tmp_path / "results_9.csv", text))
+    frame = kernels(recording)
+    assert frame["kernel_name"].tolist() == ["f(int)", "f(int)"]
+    assert raw(recording, "TCC_HIT_sum") == [40, 80]
+    assert raw(recording, "TCP_PENDING_max") == [103, 103]
+    assert total_time_ns(recording.kernels) == 200
+
+
+def test_v2_operation_trace_ends_with_stop(tmp_path: Path) -> None:
+    text = "Domain,Operation,Kernel_Name,Start_Timestamp,Stop_Timestamp,Correlation_ID\nHCC_OPS,DISPATCH,f,10,25,3\n"
+    recording = read(write(tmp_path / "hcc_ops_trace_1.csv", text))
+    assert recording.format == "rocprofv2-csv"
+    assert total_time_ns(recording.kernels) == 15
+    assert recording.time_basis == "timeline"
+
+
+def test_v2_oldest_header(tmp_path: Path) -> None:
+    text = (
+        "Dispatch_ID,GPU_ID,Queue_ID,Queue_Index,PID,TID,GRD,WGR,LDS,SCR,Arch_VGPR,ACCUM_VGPR,SGPR,"
+        "Wave_Size,SIG,OBJ,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID,SQ_WAVES\n"
+        '0,64700,1,0,9,9,512,256,64,0,8,4,16,64,0x0,0x7f,"f",0,7,0,8.000000\n'
+    )
+    row = kernels(read(write(tmp_path / "results.csv", text))).iloc[0]
+    assert (row["device"], row["grid_x"], row["block_x"]) == (64700, 2, 256)
+    assert (row["duration_ns"], row["accumulation_registers_per_thread"]) == (7, 4)
+
+
+# --------------------------------------------------------------------------------------------
+# rocprofv3
+
+
+def v3_counters(*rows: tuple[object, ...]) -> str:
+    return table([V3_COUNTER_HEADER, *rows])
+
+
+def v3_trace(*rows: tuple[object, ...]) -> str:
+    return table([V3_TRACE_HEADER, *rows])
+
+
+@pytest.mark.parametrize(
+    ("agent", "device"), [("Agent 2", 0), (2, 0), ("GPU 0", 0), ("GPU 3", 3), ("Agent 9", 9)]
+)
+def test_v3_agents_become_gpu_ordinals(agent: object, device: int, tmp_path: Path) -> None:
+    write(tmp_path / "7_agent_info.csv", V3_AGENTS)
+    path = write(tmp_path / "7_kernel_trace.csv", v3_trace(v3_launch(1, agent=agent)))
+    recording = read(path)
+    row = kernels(recording).iloc[0]
+    assert (row["device"], row["process_id"]) == (device, 7)
+    # All GPUs of the machine are of one kind, so even a number that is not listed is known.
+    assert row["sm_count"] == 304
+    assert recording.devices[0].pci_device_id == 29857
+
+
+def test_v3_oldest_kernel_trace(tmp_path: Path) -> None:
+    text = (
+        "Kind,Agent_Id,Queue_Id,Kernel_Id,Kernel_Name,Correlation_Id,Start_Timestamp,"
+        "End_Timestamp,Private_Segment_Size,Group_Segment_Size,Workgroup_Size_X,Workgroup_Size_Y,"
+        "Workgroup_Size_Z,Grid_Size_X,Grid_Size_Y,Grid_Size_Z\n"
+        '"KERNEL_DISPATCH",1,139690710949888,13,"f(int, int)",5,10,40,16,512,64,2,1,1024,1024,1\n'
+    )
+    row = kernels(read(write(tmp_path / "1_kernel_trace.csv", text))).iloc[0]
+    assert (row["grid_x"], row["grid_y"], row["grid_z"]) == (16, 512, 1)
+    assert (row["stream"], row["duration_ns"]) == (139690710949888, 30)
+    assert (row["shared_memory_static_bytes"], row["scratch_bytes_per_thread"]) == (512, 16)
+
+
+def test_v3_trace_with_a_stated_duration_and_guid(tmp_path: Path) -> None:
+    header = ("Guid", *V3_TRACE_HEADER, "Duration_NS")
+    rows = [(guid, *v3_launch(1), 10_000) for guid in ("aa-1", "bb-2")]
+    frame = kernels(read(write(tmp_path / "out_kernel_trace.csv", table([header, *rows]))))
+    # Two processes may have the same dispatch number.
+    assert len(frame) == 2
+    assert frame["process_id"].nunique() == 2
+
+
+def test_v3_trace_and_counters_of_one_process_join_by_dispatch(tmp_path: Path) -> None:
+    write(tmp_path / "h/7_agent_info.csv", V3_AGENTS)
+    write(tmp_path / "h/7_kernel_trace.csv", v3_trace(v3_launch(2, start=50, end=90), v3_launch(1)))
+    write(
+        tmp_path / "h/7_counter_collection.csv",
+        v3_counters(
+            v3_counter(1, "TCC_HIT_sum", 30), v3_counter(1, "TCC_MISS_sum", 10),
+            v3_counter(2, "TCC_HIT_sum", 1), v3_counter(2, "TCC_MISS_sum", 3),
+            v3_counter(3, "TCC_HIT_sum", 5), v3_counter(3, "TCC_MISS_sum", 5),
+        ),
+    )  # fmt: skip
+    recording = read(tmp_path)
+    frame = kernels(recording)
+    assert frame["launch_id"].tolist() == [1, 2, 3]
+    assert frame["l2_hit_pct"].tolist() == [75, 25, 50]
+    # Counters were collected while these times were taken.
+    assert recording.time_basis == "counter-tool"
+    assert frame["duration_ns"].tolist() == [10_000, 40, 10_000]
+    assert any("missing from the trace" in note for note in notes(recording))
+
+
+def test_v3_passes_in_folders_join_by_occurrence(tmp_path: Path) -> None:
+    write(tmp_path / "h/7_agent_info.csv", V3_AGENTS)
+    write(
+        tmp_path / "h/7_kernel_trace.csv",
+        v3_trace(
+            v3_launch(1, name="f"), v3_launch(2, name="g"), v3_launch(3, name="f"),
+            v3_launch(4, name="f", grid=2048),
+        ),
+    )  # fmt: skip
+    # Another run numbers otherwise, and launches one kernel more.
+    write(
+        tmp_path / "pmc_1/h/8_counter_collection.csv",
+        v3_counters(
+            *(
+                v3_counter(number, "FETCH_SIZE", size, name=name, process=8, grid=grid)
+                for number, name, size, grid in (
+                    (11, "f", 1, 1024), (12, "f", 2, 1024), (13, "f", 9, 2048), (14, "g", 3, 1024),
+                    (15, "extra", 4, 1024),
+                )
+            )
+        ),
+    )  # fmt: skip
+    write(
+        tmp_path / "pmc_2/h/9_counter_collection.csv",
+        v3_counters(
+            *(v3_counter(n, "WRITE_SIZE", 7, name=k, process=9) for n, k in ((1, "f"), (2, "g")))
+        ),
+    )
+    recording = read(tmp_path)
+    frame = kernels(recording)
+    assert recording.time_basis == "timeline"
+    assert frame["kernel_name"].tolist() == ["f", "g", "f", "f"]
+    assert (frame["dram_read_bytes"] / 1024).tolist() == [1, 3, 2, 9]
+    written = (frame["dram_write_bytes"] / 1024).tolist()
+    assert written[:2] == [7, 7]
+    assert np.isnan(written[2:]).all()
+    left = next(note for note in recording.notes if "no partner" in note.text)
+    assert left.count == 1
+
+
+def test_v3_two_processes_with_the_same_counters_are_no_passes(tmp_path: Path) -> None:
+    for process in (7, 8):
+        write(
+            tmp_path / f"h/{process}_counter_collection.csv",
+            v3_counters(v3_counter(1, "FETCH_SIZE", process, process=process)),
+        )
+    recording = read(tmp_path)
+    frame = kernels(recording)
+    assert frame["process_id"].tolist() == [7, 8]
+    assert frame["dram_read_bytes"].tolist() == [7_168, 8_192]
+
+
+def test_v3_replayed_dispatches_count_once(tmp_path: Path) -> None:
+    rows = [
+        v3_counter(1, "FETCH_SIZE", 4, start=1_000, end=11_000),
+        v3_counter(1, "GRBM_GUI_ACTIVE", 800, start=1_000, end=11_000),
+        v3_counter(1, "WRITE_SIZE", 2, start=20_000, end=32_000),
+        v3_counter(1, "GRBM_GUI_ACTIVE", 900, start=20_000, end=32_000),
+    ]
+    recording = read(write(tmp_path / "7_counter_collection.csv", v3_counters(*rows)))
+    frame = kernels(recording)
+    assert len(frame) == 1
+    assert frame["dram_read_bytes"].tolist() == [4_096]
+    assert frame["dram_write_bytes"].tolist() == [2_048]
+    # 10 and 12 microseconds: the middle stands for the dispatch.
+    assert frame["duration_ns"].tolist() == [11_000]
+    assert sorted(raw(recording, "GRBM_GUI_ACTIVE")) == [800, 900]
+    assert any("ran several times" in note for note in notes(recording))
+
+
+def test_v3_a_counter_absent_on_a_dispatch_is_missing(tmp_path: Path) -> None:
+    # Iteration multiplexing: every launch of a kernel carries another counter.
+    rows = [v3_counter(1, "FETCH_SIZE", 4), v3_counter(2, "WRITE_SIZE", 6)]
+    frame = kernels(read(write(tmp_path / "7_counter_collection.csv", v3_counters(*rows))))
+    assert frame["dram_read_bytes"].tolist()[0] == 4_096
+    assert np.isnan(frame["dram_read_bytes"].tolist()[1])
+    assert np.isnan(frame["dram_write_bytes"].tolist()[0])
+    assert frame["dram_bytes"].isna().all()
+
+
+def test_v3_dispatch_numbers_that_say_nothing_are_no_replays(tmp_path: Path) -> None:
+    rows = [v3_counter(0, "FETCH_SIZE", 1, start=n * 100, end=n * 100 + 50) for n in range(400)]
+    recording = read(write(tmp_path / "7_counter_collection.csv", v3_counters(*rows)))
+    assert launches(recording.kernels) == 400
+    assert any("taken as different dispatches" in note for note in notes(recording))
+
+
+def test_v3_host_calls_ranges_and_copies(tmp_path: Path) -> None:
+    api = "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n"
+    write(tmp_path / "7_kernel_trace.csv", v3_trace(v3_launch(1, correlation=5)))
+    write(
+        tmp_path / "7_hip_api_trace.csv",
+        f"{api}HIP_RUNTIME_API,hipGetLastError,7,8,5,900,905\nHIP_RUNTIME_API,hipLaunchKernel,7,8,5,700,750\n",
+    )
+    write(tmp_path / "7_marker_api_trace.csv", f"{api}MARKER_CORE_API,step 1,7,8,1,600,20000\n")
+    write(
+        tmp_path / "7_memory_copy_trace.csv",
+        "Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,"
+        'End_Timestamp\nMEMORY_COPY,MEMORY_COPY_DEVICE_TO_HOST,4,"Agent 2","Agent 0",6,30000,30400\n',
+    )
+    write(
+        tmp_path / "7_kernel_stats.csv",
+        "Name,Calls,TotalDurationNs,AverageNs,Percentage\nk,99,1,1,1\n",
+    )
+    recording = read(tmp_path)
+    assert launches(recording.kernels) == 1
+    row = kernels(recording).iloc[0]
+    # The call that launches, not the first one with the number.
+    assert (row["host_launch_ns"], row["host_launch_duration_ns"]) == (700, 50)
+    assert recording.host_calls.num_rows == 2
+    assert recording.spans.to_pylist()[0]["name"] == "step 1"
+    assert recording.spans.to_pylist()[0]["duration_ns"] == 19_400
+    copy = recording.kernels.to_pandas().query("kind == 'memcpy'").iloc[0]
+    assert (copy["copy_kind"], copy["duration_ns"], copy["device"]) == ("DtoH", 400, 2)
+
+
+def test_v3_statistics_count_where_there_is_no_trace(tmp_path: Path) -> None:
+    write(tmp_path / "7_agent_info.csv", V3_AGENTS)
+    write(
+        tmp_path / "7_kernel_stats.csv",
+        "Name,Calls,TotalDurationNs,AverageNs,Percentage\nk,4,400,100,1\n",
+    )
+    write(
+        tmp_path / "7_hip_api_stats.csv",
+        "Name,Calls,TotalDurationNs,AverageNs,Percentage\nhipMalloc,4,4,1,1\n",
+    )
+    recording = read(tmp_path)
+    assert recording.format == "amd-kernel-stats"
+    assert (launches(recording.kernels), total_time_ns(recording.kernels)) == (4, 400)
+
+
+SAMPLES = "Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction,Instruction_Comment,Correlation_Id,Wave_Issued_Instruction,Instruction_Type,Stall_Reason,Wave_Count\n"
+REASON = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
+
+
+def sample(dispatch: int, instruction: str, issued: int, reason: str) -> str:
+    mask = 18446744073709551615
+    return f'1,{mask},{dispatch},"{instruction}","",1,{issued},"T","{REASON}{reason}",4\n'
+
+
+def test_v3_samples_become_stall_shares(tmp_path: Path) -> None:
+    write(tmp_path / "7_kernel_trace.csv", v3_trace(v3_launch(1), v3_launch(2)))
+    rows = [
+        *[sample(1, "s_waitcnt vmcnt(0)", 0, "WAITCNT")] * 4,
+        *[sample(1, "s_waitcnt lgkmcnt(0)", 0, "WAITCNT")] * 2,
+        sample(1, "s_barrier", 0, "BARRIER_WAIT"),
+        sample(1, "v_add", 0, "ALU_DEPENDENCY"),
+        # An issued instruction has no reason, whatever the column says.
+        *[sample(1, "v_mul", 1, "OTHER_WAIT")] * 2,
+        sample(9, "v_mul", 0, "OTHER_WAIT"),
+    ]
+    write(tmp_path / "7_pc_sampling_stochastic.csv", SAMPLES + "".join(rows))
+    recording = read(tmp_path)
+    first, second = (row for _, row in kernels(recording).iterrows())
+    assert first["stall_long_scoreboard"] == pytest.approx(0.4)
+    assert first["stall_short_scoreboard"] == pytest.approx(0.2)
+    assert first["stall_barrier"] == first["stall_wait"] == pytest.approx(0.1)
+    assert first["stalls_from"] == "pc-samples"
+    assert recording.kernels["stall_misc"].null_count == 2
+    assert second["stalls_from"] is None or second["stalls_from"] != second["stalls_from"]
+    assert any("samples of dispatches" in note for note in notes(recording))
+
+
+def v3_json(**records: Any) -> str:
+    tool = {
+        "metadata": {"pid": 908, "command": ["python", "--token=SECRET"]},
+        "agents": [
+            {"id": {"handle": 1}, "type": 1, "name": "AMD EPYC", "logical_node_type_id": 0},
+            {
+                "id": {"handle": 5}, "type": 2, "name": "gfx942", "product_name": "AMD Instinct MI300X",
+                "logical_node_type_id": 0, "cu_count": 304, "num_xcc": 8, "device_id": 29857,
+                "gfx_target_version": 90402, "max_engine_clk_fcompute": 2100, "num_shader_banks": 32,
+            },
+        ],
+        "counters": [{"id": {"handle": 70}, "name": "TCC_HIT_sum"}, {"id": {"handle": 71}, "name": "TCC_MISS_sum"}],
+        "strings": {"buffer_records": [{"kind": "NONE", "operations": []}, {"kind": "MEMORY_COPY", "operations": ["NONE", "HOST_TO_DEVICE"]}]},
+        # The list is not in the order of the numbers.
+        "kernel_symbols": [
+            {"kernel_id": 9, "formatted_kernel_name": "g(int)", "arch_vgpr_count": 8},
+            {"kernel_id": 3, "kernel_name": "_Z1fi.kd", "formatted_kernel_name": "f(int)", "arch_vgpr_count": 128, "accum_vgpr_count": 384, "sgpr_count": 112},
+        ],
+        "callback_records": {"counter_collection": records.pop("counted", [])},
+        "buffer_records": records,
+    }  # fmt: skip
+    return json.dumps({"rocprofiler-sdk-tool": [tool]})
+
+
+def v3_record(dispatch: int, start: int, end: int, kernel: int = 3) -> dict[str, Any]:
+    return {
+        "start_timestamp": start, "end_timestamp": end, "correlation_id": {"internal": dispatch},
+        "stream_id": {"handle": 2},
+        "dispatch_info": {
+            "agent_id": {"handle": 5}, "queue_id": {"handle": 1}, "kernel_id": kernel,
+            "dispatch_id": dispatch, "group_segment_size": 65536, "private_segment_size": 0,
+            "workgroup_size": {"x": 256, "y": 1, "z": 1}, "grid_size": {"x": 512, "y": 4, "z": 1},
+        },
+    }  # fmt: skip
+
+
+def test_v3_json_trace_and_copies(tmp_path: Path) -> None:
+    copy = {
+        "kind": 1, "operation": 1, "correlation_id": {"internal": 4}, "start_timestamp": 5,
+        "end_timestamp": 25, "dst_agent_id": {"handle": 5}, "src_agent_id": {"handle": 1}, "bytes": 4096,
+    }  # fmt: skip
+    text = v3_json(
+        kernel_dispatch=[v3_record(2, 50, 80, 9), v3_record(1, 10, 30)], memory_copy=[copy]
+    )
+    recording = read(write(tmp_path / "908_results.json", text))
+    frame = kernels(recording)
+    assert recording.time_basis == "timeline"
+    assert frame["kernel_name"].tolist() == ["f(int)", "g(int)"]
+    assert frame["duration_ns"].tolist() == [20, 30]
+    assert frame["grid_x"].tolist() == [2, 2]
+    assert frame["accumulation_registers_per_thread"].tolist()[0] == 384
+    moved = recording.kernels.to_pandas().query("kind == 'memcpy'").iloc[0]
+    assert (moved["copy_kind"], moved["copy_bytes"], moved["duration_ns"]) == ("HtoD", 4096, 20)
+
+
+def test_v3_json_counters_sum_their_instances(tmp_path: Path) -> None:
+    counted = [
+        {
+            "dispatch_data": v3_record(1, 10, 30),
+            "records": [
+                {"counter_id": {"handle": handle}, "value": one}
+                for handle, one in ((70, 10.0), (70, 20.0), (71, 10.0))
+            ],
+        }
+    ]
+    recording = read(write(tmp_path / "908_results.json", v3_json(counted=counted)))
+    frame = kernels(recording)
+    assert recording.time_basis == "counter-tool"
+    assert raw(recording, "TCC_HIT_sum") == [30]
+    assert frame["l2_hit_pct"].tolist() == [75]
+    assert frame["duration_ns"].tolist() == [20]
+
+
+def test_v3_folder_of_json_reads_each_process_once(tmp_path: Path) -> None:
+    text = v3_json(kernel_dispatch=[v3_record(1, 10, 30)])
+    write(tmp_path / "h/7_results.json", text)
+    write(tmp_path / "h/7_kernel_trace.csv", v3_trace(v3_launch(1)))
+    write(tmp_path / "h/8_results.json", text)
+    recording = read(tmp_path)
+    # Process 7 from its table, process 8 from its document.
+    assert sorted(kernels(recording)["kernel_name"]) == ["f(int)", "k(float*)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"rocprofiler-sdk-tool":[', '{"rocprofiler-sdk-tool": 5}', '{"rocprofiler-sdk-tool":[{}]}'],
+)
+def test_v3_json_that_is_cut_or_empty_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(TraceroofError):
+        read(write(tmp_path / "1_results.json", text))
+
+
+def test_a_folder_of_several_tools_is_no_run(tmp_path: Path) -> None:
+    write(tmp_path / "7_kernel_trace.csv", v3_trace(v3_launch(1)))
+    write(tmp_path / "ncu.csv", '"ID","Kernel Name","Metric Name","Metric Value"\n')
+    assert claims(tmp_path) == {}
+    (tmp_path / "ncu.csv").unlink()
+    assert claims(tmp_path) == {"rocprofv3-csv": 2}
+
+
+# --------------------------------------------------------------------------------------------
+# Summaries
+
+
+def test_the_total_row_of_hipprof_is_dropped(tmp_path: Path) -> None:
+    text = (
+        "Name,Calls,TotalDurationNs,AverageNs,Percentage\n"
+        "f,2,300,150,75\ng,1,100,100,25\nTotal,3,400,133,100\n"
+    )
+    recording = read(write(tmp_path / "x.hipkernel.csv", text))
+    assert kernels(recording)["kernel_name"].tolist() == ["f", "g"]
+    assert (launches(recording.kernels), total_time_ns(recording.kernels)) == (3, 400)
+    assert notes(recording) == ["the row of totals was left out"]
+
+
+def test_a_kernel_may_be_called_total(tmp_path: Path) -> None:
+    text = "Name,Calls,TotalDurationNs,AverageNs,Percentage\nf,2,300,150,75\ntotal,1,100,100,25\n"
+    assert launches(read(write(tmp_path / "k.csv", text)).kernels) == 3
+
+
+def test_summaries_with_copies_fills_and_calls(tmp_path: Path) -> None:
+    text = (
+        "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev\n"
+        '"f(int, int)",4,10,2.500000,10,1,4,1.5\nMEMORY_COPY_HOST_TO_DEVICE,1,5,5,5,5,5,0.00000000e+00\n'
+        "FillBuffer,1,7,7,7,7,7,0\nhipMalloc,9,9,1,9,1,1,0\n"
+    )
+    recording = read(write(tmp_path / "k_stats.csv", text))
+    frame = recording.kernels.to_pandas()
+    assert frame["kind"].tolist() == ["kernel", "memcpy", "memset"]
+    # The mean of four launches of 10 ns together, to the nearest nanosecond (half upwards).
+    assert frame["duration_ns"].tolist() == [3, 5, 7]
+    assert raw(recording, "longest launch") == [4, 5, 7]
+    assert "rows of host calls were left out" in notes(recording)
+
+
+# --------------------------------------------------------------------------------------------
+# rocprof-compute
+
+SYSTEM = {
+    "workload_name": "w", "ip_blocks": "SQ|TCC", "gpu_model": "MI300X_A1", "gpu_arch": "gfx942",
+    "gpu_chip_id": 29857, "cu_per_gpu": 304, "se_per_gpu": 32, "max_waves_per_cu": 32,
+    "max_sclk": 2100, "max_mclk": 1300, "total_l2_chan": 128, "lds_banks_per_cu": 32, "num_xcd": 8,
+    "num_hbm_channels": 128, "compute_partition": "SPX", "memory_partition": "NPS1",
+}  # fmt: skip
+WIDE = (
+    "Dispatch_ID,GPU_ID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+    "Accum_VGPR,SGPR,Wave_Size,Kernel_Name"
+)
+
+
+def profile(folder: Path, counters: str, values: str, **system: object) -> Path:
+    known = SYSTEM | system
+    write(folder / "sysinfo.csv", table([list(known), list(known.values())]))
+    row = '0,0,1024,256,0,0,8,0,16,64,"f(int, int)"'
+    write(
+        folder / "pmc_perf.csv",
+        f"{WIDE},{counters},Start_Timestamp,End_Timestamp\n{row},{values},1000,2000\n",
+    )
+    return folder
+
+
+def test_accumulated_levels_of_a_merged_table_mean_nothing(tmp_path: Path) -> None:
+    folder = profile(
+        tmp_path,
+        "GRBM_GUI_ACTIVE,SQ_ACCUM_PREV_HIRES,SQ_ACCUM_PREV_HIRES_7,Kernel_ID_1,SQC_DCACHE_REQ_READ_16",
+        "80,5,6,3,9",
+    )
+    recording = read(folder)
+    assert kernels(recording)["achieved_occupancy_pct"].isna().all()
+    assert set(recording.raw_metrics["metric"].to_pylist()) == {
+        "GRBM_GUI_ACTIVE",
+        "SQC_DCACHE_REQ_READ_16",
+    }
+
+
+def test_the_level_pass_gives_the_occupancy(tmp_path: Path) -> None:
+    folder = profile(tmp_path, "GRBM_GUI_ACTIVE", "160")
+    write(
+        folder / "SQ_LEVEL_WAVES.csv",
+        f'{V2},GRBM_GUI_ACTIVE,SQ_ACCUM_PREV_HIRES\n5,2,1,9,9,1024,256,0,0,8,0,16,64,"f(int, int) (.kd)",7,9,0,80,48640\n',
+    )
+    recording = read(folder)
+    # 48,640 over 10 cycles a die x 304 compute units x 32 slots: half. Its own cycles count.
+    assert kernels(recording)["achieved_occupancy_pct"].tolist() == [pytest.approx(50)]
+    assert raw(recording, "SQ_LEVEL_WAVES_ACCUM") == [48_640]
+    assert sorted(raw(recording, "GRBM_GUI_ACTIVE")) == [80, 160]
+
+
+@pytest.mark.parametrize(
+    ("system", "peak"),
+    [
+        # 1,300 MHz x 32 bytes x 128 channels; a quarter of it in NPS4.
+        ({}, 5_324.8e9),
+        ({"memory_partition": "NPS4"}, 5_324.8e9 / 4),
+        ({"hbm_bw": 1638.4}, 1_638.4e9),
+        ({"max_mclk": ""}, None),
+    ],
+)
+def test_bandwidth_from_sysinfo(
+    system: dict[str, object], peak: float | None, tmp_path: Path
+) -> None:
+    found = kernels(read(profile(tmp_path, "FETCH_SIZE", "1", **system))).iloc[0]
+    if peak is None:
+        assert np.isnan(found["peak_dram_bytes_per_s"])
+    else:
+        assert found["peak_dram_bytes_per_s"] == pytest.approx(peak)
+
+
+def test_ceilings_outside_their_window_are_not_believed(tmp_path: Path) -> None:
+    folder = profile(tmp_path, "FETCH_SIZE", "1")
+    # Theory: 5,324.8 GB/s, 163.4 FP32, 81.7 FP64 TFLOP/s. 0 is "not supported".
+    write(
+        folder / "roofline.csv",
+        "device,HBMBw,L2Bw,FP32Flops,FP64Flops,MFMAF8Flops\n0,4250,1,30000,80000,0\n",
+    )
+    recording = read(folder)
+    row = kernels(recording).iloc[0]
+    assert row["calibrated_dram_bytes_per_s"] == 4_250e9
+    assert np.isnan(row["calibrated_fp32_flops_per_s"])
+    assert row["calibrated_fp64_flops_per_s"] == 80e12
+    assert len([note for note in notes(recording) if "not used" in note]) == 1
+    assert row["peaks_from"] == "sysinfo.csv and roofline.csv"
+
+
+def test_a_partition_keeps_its_size(tmp_path: Path) -> None:
+    # CPX: one die of eight. SPX with a wrong count is the whole card.
+    part = read(
+        profile(
+            tmp_path / "a", "FETCH_SIZE", "1", cu_per_gpu=38, num_xcd=1, compute_partition="CPX"
+        )
+    )
+    assert part.devices[0].sm_count == 38
+    whole = read(profile(tmp_path / "b", "FETCH_SIZE", "1", cu_per_gpu=152, num_xcd=4))
+    assert whole.devices[0].sm_count == 304
+    assert any("152 compute units" in note for note in notes(whole))
+
+
+def test_parts_without_a_merged_table(tmp_path: Path) -> None:
+    folder = profile(tmp_path, "FETCH_SIZE", "1")
+    (folder / "pmc_perf.csv").unlink()
+    row = '0,0,1,9,9,1024,256,0,0,8,0,16,64,"f",1000,3000,1'
+    write(folder / "pmc_perf_0.csv", f"{V2},TCC_HIT_sum,TCC_MISS_sum\n{row},30,10\n")
+    write(folder / "pmc_perf_1.csv", f"{V2},SQ_WAVES\n{row},16\n")
+    recording = read(folder)
+    assert recording.format == "rocprof-compute"
+    assert kernels(recording)["l2_hit_pct"].tolist() == [75]
+    assert raw(recording, "SQ_WAVES") == [16]
+
+
+def test_one_profile_below_a_name_and_several(tmp_path: Path) -> None:
+    profile(tmp_path / "w/MI300X", "FETCH_SIZE", "1")
+    assert launches(read(tmp_path / "w").kernels) == 1
+    profile(tmp_path / "w/MI300A", "FETCH_SIZE", "1")
+    with pytest.raises(TraceroofError, match="2 profile folders"):
+        read(tmp_path / "w")
+
+
+def test_crlf_and_lost_digits(tmp_path: Path) -> None:
+    folder = profile(tmp_path, "TCC_HIT_sum,TCC_MISS_sum,FETCH_SIZE", "30,10,1024")
+    path = folder / "pmc_perf.csv"
+    text = path.read_text().replace(",1000,2000", ",8.1097E+14,8.1097E+14").replace("\n", "\r\n")
+    write(path, text)
+    recording = read(folder)
+    row = kernels(recording).iloc[0]
+    assert np.isnan(row["duration_ns"])
+    assert np.isnan(row["start_ns"])
+    assert row["l2_hit_pct"] == 75
+    assert row["dram_read_bytes"] == 1 << 20
+    note = next(one for one in recording.notes if "lost their last digits" in one.text)
+    assert note.severe
+
+
+# --------------------------------------------------------------------------------------------
+# Hygon
+
+HIPPROF = (
+    "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,arch_vgpr,accum_vgpr,sgpr,"
+    "wave_size,sig"
+)
+
+
+def hipprof_rows(counter: str, value: int) -> str:
+    instances = ",".join(f"{counter}[{n}]" for n in range(4))
+    small = "32B" if "RD" in counter else "64B"
+    others = ",".join(f"{counter}_{small}[{n}]" for n in range(4))
+    values = ",".join([str(value)] * 4)
+    zeros = ",".join(["0"] * 4) if "RD" in counter else values
+    return (
+        f"{HIPPROF},{instances},{others},DispatchNs,BeginNs,EndNs,CompleteNs\n"
+        f"0,_Z6k_readPf,0,0,0,9,9,1024,512,0,0,16,0,32,64,0x0,{values},{zeros},1,100,1100,5\n"
+    )
+
+
+def test_hipprof_presets_are_passes(tmp_path: Path) -> None:
+    write(tmp_path / "pmc_results_1.csv", hipprof_rows("TCC_EA_RDREQ", 10))
+    write(tmp_path / "pmc_results_2.csv", hipprof_rows("TCC_EA_WRREQ", 20))
+    recording = read(tmp_path)
+    row = kernels(recording).iloc[0]
+    assert recording.format == "hipprof"
+    assert launches(recording.kernels) == 1
+    assert row["dram_read_bytes"] == 4 * 10 * 64
+    assert row["dram_write_bytes"] == 4 * 20 * 64
+    assert (row["grid_x"], row["block_x"], row["duration_ns"]) == (2, 512, 1_000)
+
+
+def test_hipprof_database(tmp_path: Path) -> None:
+    path = tmp_path / "hip-prof-9.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE STR_TABLE (STR_ID INTEGER, STR_NAME TEXT)")
+        connection.execute("INSERT INTO STR_TABLE VALUES (1, 'f(int)'), (2, 'H2D')")
+        columns = "(BeginNs INT, EndNs INT, dev_id INT, queue_id INT, Name INT, _Index INT)"
+        for name, row in (
+            ("HIPOPS_9", (100, 400, 0, 1, 1, 5)),
+            ("HIPCOPY_9", (10, 20, 0, 1, 2, 4)),
+        ):
+            connection.execute(f"CREATE TABLE {name} {columns}")
+            connection.execute(f"INSERT INTO {name} VALUES {row}")
+    connection.close()
+    recording = read(path)
+    assert kernels(recording)["kernel_name"].tolist() == ["f(int)"]
+    assert total_time_ns(recording.kernels) == 300
+    assert launches(recording.kernels, "memcpy") == 1
+
+
+def test_hipprof_trace(tmp_path: Path) -> None:
+    events = [
+        {"ph": "X", "cat": "HIPOPS", "name": "f(int)", "args": {"BeginNs": "100", "EndNs": "400", "devId": 0, "queueId": 1, "index": 5}},
+        {"ph": "X", "cat": "HIP", "name": "hipMalloc", "args": {"BeginNs": "1", "EndNs": "4"}},
+    ]  # fmt: skip
+    recording = read(write(tmp_path / "r.json", json.dumps({"traceEvents": events})))
+    assert recording.format == "hipprof"
+    assert (launches(recording.kernels), total_time_ns(recording.kernels)) == (1, 300)

@@ -1,0 +1,98 @@
+"""What a host call is for, from its name: the difference between launching, waiting and allocating.
+
+Profilers name runtime and driver calls as the vendor does, and framework ranges as the framework
+does; both are told apart here by ordered patterns, the first that matches the whole name.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal, get_args
+
+HostKind = Literal[
+    "launch",  # puts work on a GPU queue
+    "sync",  # returns when the GPU has caught up
+    "copy",  # copies and returns when it is done
+    "fill",  # fills memory and may wait for it
+    "allocate",  # asks the driver for memory or gives it back (freeing waits for the GPU)
+    "load",  # loads, compiles or tunes code
+    "data-loader",  # waits for or prepares the next batch
+    "collective",  # waits for other ranks on the host
+    "collect",  # collects Python garbage
+    "profiler",  # the profiler's own work
+    "other",
+]
+
+HOST_KINDS: tuple[HostKind, ...] = get_args(HostKind)
+
+# Sources: CUDA Runtime and Driver API, HIP Runtime API (which calls block: "API synchronization
+# behavior"); annotation names as PyTorch writes them (torch/utils/data, c10d, inductor).
+_PATTERNS: tuple[tuple[HostKind, str], ...] = (
+    ("sync", r"(cuda|hip)(Device|Stream|Event|Thread|Ctx)Synchronize\w*"),
+    ("sync", r"cu(Ctx|Stream|Event)Synchronize\w*"),
+    ("launch", r"(cuda|hip|hipExt|cu)(Module)?Launch(Cooperative)?(Kernel|Function|Grid)?\w*"),
+    ("launch", r"(cuda|hip|cu)GraphLaunch\w*"),
+    ("launch", r"hip(Ext)?(Module|Extension)Launch\w*"),
+    ("launch", r"(cuda|hip|cu)Mem(cpy|set)\w*Async\w*"),
+    ("copy", r"(cuda|hip|cu)Memcpy\w*"),
+    ("fill", r"(cuda|hip|cu)Memset\w*"),
+    ("allocate", r"(cuda|hip)(Ext)?(Host)?(Malloc|Free|Alloc|Register|Unregister)\w*"),
+    ("allocate", r"(cuda|hip)(Malloc|Free)\w*|(cuda|hip)MemPool\w*"),
+    ("allocate", r"cuMem(Alloc|Free|Create|Release|Map|Unmap|AddressReserve|AddressFree|Set)\w*"),
+    ("allocate", r"cuMemHost\w*|hipMem(Create|Release|Map|Unmap|Address|SetAccess)\w*"),
+    ("load", r"cu(Module|Library|Link)\w*|(cuda|hip)(Library|Module)(Load|Unload)\w*"),
+    ("load", r"nvrtc\w*|hiprtc\w*|Lazy Function Loading"),
+    ("load", r".*(compile_fx|_compile\.|fx_codegen_and_compile|async_compile|CompileFx).*"),
+    ("load", r".*(autotune|benchmark_all_configs|entire_frame_compile|dynamo_compile).*"),
+    ("data-loader", r"enumerate\(DataLoader\).*|.*DataLoaderIter.*|.*\b[Dd]ata[-_ ]?[Ll]oad(er|ing)?\b.*"),
+    ("data-loader", r".*\b(wait_for_batch|wait_for_training_batch|load_batch|next_batch|get_batch)\b.*"),
+    ("collective", r"(gloo|mpi|ucc):.*|.*\b(monitored_)?barrier\b.*"),
+    ("collect", r"gc\.collect|gc(:.*)?|.*[Gg]arbage.?[Cc]ollect.*"),
+    ("profiler", r"Buffer Flush|Instrumentation|Resource|Activity Buffer Request|Overhead.*"),
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> tuple[tuple[HostKind, re.Pattern[str]], ...]:
+    return tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+
+
+@lru_cache(maxsize=65536)
+def kind_of(name: str, category: str = "") -> HostKind:
+    """The kind of one host call; ``category`` is the profiler's, of which only its own overhead
+    matters."""
+    for kind, pattern in _compiled():
+        if pattern.fullmatch(name):
+            return kind
+    return "profiler" if category == "overhead" else "other"
+
+
+#: How a copy's direction and host memory stand in its name: Kineto (``HtoD (Pageable -> Device)``),
+#: Nsight Systems (``[CUDA memcpy Host-to-Device]``), ROCm (``MEMORY_COPY_HOST_TO_DEVICE``,
+#: ``CopyHostToDevice``).
+_DIRECTIONS: Mapping[str, str] = {
+    "host-to-device": r"h(ost)?[ _-]?to[ _-]?d(ev(ice)?)?\b|host_?to_?device",
+    "device-to-host": r"d(ev(ice)?)?[ _-]?to[ _-]?h(ost)?\b|device_?to_?host",
+    "peer-to-peer": r"p(eer)?[ _-]?to[ _-]?p(eer)?\b|peer_?to_?peer",
+    "host-to-host": r"h(ost)?[ _-]?to[ _-]?h(ost)?\b|host_?to_?host",
+    "device-to-device": r"d(ev(ice)?)?[ _-]?to[ _-]?d(ev(ice)?)?\b|device_?to_?device",
+}
+
+
+@lru_cache(maxsize=1024)
+def direction_of(copy_kind: str) -> str:
+    """Direction of a copy from the profiler's own words: a key of ``DIRECTIONS`` or ``other``."""
+    for direction, pattern in _DIRECTIONS.items():
+        if re.search(rf"(?:\b|_|Copy)(?:{pattern})", copy_kind, re.IGNORECASE):
+            return direction
+    return "other"
+
+
+DIRECTIONS: tuple[str, ...] = (*_DIRECTIONS, "other")
+
+
+def is_pageable(copy_kind: str) -> bool | None:
+    """Whether the host side of a copy is pageable memory; None where the profiler does not say."""
+    if re.search("pageable", copy_kind, re.IGNORECASE):
+        return True
+    return False if re.search("pinned", copy_kind, re.IGNORECASE) else None

@@ -1,0 +1,267 @@
+"""What an operator computes, from the shapes that the profiler recorded.
+
+``work`` gives the FLOPs and the compulsory bytes of one call; ``works`` does it for a kernel
+table, each distinct (operator, shapes, element types) once. Which operator follows which model,
+and what its arguments mean by position, is data: ``operators.tsv``. The arithmetic is in
+``models.py``, the conventions in ``docs/operators.md``.
+
+Nothing is guessed: an operator without a model, shapes that do not fit it, or arguments that
+change the count and were not recorded give None, for the whole or for the figure concerned.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import nan
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.operands import (
+    Unfit,
+    distance,
+    element_bytes,
+    element_type,
+    entries,
+    may_be_output,
+    operators,
+    readings,
+)
+from traceroof.operator_models import CATEGORY_OF, MODELS, Work
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Work",
+    "Works",
+    "element_bytes",
+    "element_type",
+    "operators",
+    "shares",
+    "work",
+    "works",
+]
+
+Reals = npt.NDArray[np.float64]
+
+
+def work(
+    operator: str,
+    shapes: Sequence[Any],
+    dtypes: Sequence[Any],
+    *,
+    training: bool = False,
+    concrete: Sequence[Any] | None = None,
+) -> Work | None:
+    """FLOPs and compulsory bytes of one call of ``operator``.
+
+    shapes: per argument its dimensions (a list of lists for a list of tensors, empty for
+        anything else), as PyTorch records them in ``Input Dims``.
+    dtypes: per argument its element type (``Input type``); empty when not recorded.
+    concrete: per argument its value as text (``Concrete Inputs``); None when not recorded.
+    training: statistics that only training keeps (log-sum-exp, mean, deviation) count.
+
+    None for an operator without a model and for shapes that do not fit it.
+    """
+    given = len(shapes)
+    in_place = operator.endswith("_") and not operator.endswith("__")
+    rows = entries(operator)
+    for entry in sorted(rows, key=lambda one: distance(len(one.arguments), given)):
+        for call, extra in readings(entry, shapes, dtypes, concrete, training, in_place):
+            try:
+                found, result = MODELS[entry.model](call)
+            except Unfit:
+                continue
+            if all(may_be_output(one, result) for one in extra):
+                return found
+    return None
+
+
+@dataclass(frozen=True)
+class Works:
+    """The work of every row of a kernel table.
+
+    distinct: the work of each distinct (operator, shapes, types, values).
+    of_row: index into ``distinct`` per row; -1 for a row without an operator.
+    """
+
+    distinct: tuple[Work | None, ...]
+    of_row: npt.NDArray[np.int64]
+
+    def row(self, index: int) -> Work | None:
+        """The work of the operator call behind one row."""
+        at = int(self.of_row[index])
+        return self.distinct[at] if at >= 0 else None
+
+    def column(self, name: Literal["flops", "bytes_min", "weight_bytes"]) -> Reals:
+        """One figure per row, NaN where unknown. It is the whole call's: times ``shares`` it is
+        the row's own."""
+        values = np.array(
+            [_known(getattr(one, name) if one else None) for one in self.distinct] + [nan]
+        )
+        return values[self.of_row]
+
+
+_CALL_COLUMNS = ("operator", "input_shapes", "input_dtypes", "input_values")
+
+
+def works(kernels: "pa.Table", *, training: bool = False) -> Works:
+    """The work behind each row, from the columns operator, input_shapes, input_dtypes and
+    input_values (JSON lists). Each distinct combination is computed once; text that is no JSON
+    list gives None."""
+    import pandas as pd
+
+    codes = np.zeros(kernels.num_rows, dtype=np.int64)
+    texts: dict[str, Any] = {}
+    for name in _CALL_COLUMNS:
+        encoded = kernels[name].combine_chunks().dictionary_encode()
+        indices = np.asarray(encoded.indices.fill_null(-1), dtype=np.int64)
+        texts[name] = (encoded.dictionary.to_pylist(), indices)
+        codes = pd.factorize(codes * (len(encoded.dictionary) + 1) + indices + 1)[0].astype(
+            np.int64
+        )
+    _, first = np.unique(codes, return_index=True)
+    distinct: list[Work | None] = []
+    for row in first:
+        values = {name: _text_at(texts[name], int(row)) for name in _CALL_COLUMNS}
+        distinct.append(_parsed_work(values, training))
+    of_row = np.where(texts["operator"][1] < 0, -1, codes)
+    return Works(tuple(distinct), of_row)
+
+
+def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Reals:
+    """The part of its operator call's work that each row did, 0-1; the parts of a call add to 1.
+
+    One operator call may launch several kernels (a split product and its reduction, a layout
+    change, the two gradients of a convolution). Its work goes to those of its kernels whose
+    category is the model's own, in proportion to their time; to the longest where none is. The
+    utilisation of such a kernel is then that of the call's own kernels together, and no call is
+    counted twice.
+
+    Which kernels are one call's says the column operator_call, where the table has it. Without
+    it, neighbours in launch order with equal operator and shapes are taken for as many calls as
+    the commonest kernel of the model's own category was launched.
+
+    categories: the category of every row. Rows without an operator get 0.
+    """
+    import pandas as pd
+
+    count = kernels.num_rows
+    if not count:
+        return np.zeros(0)
+    order = _launch_order(kernels)
+    key = found.of_row[order]
+    duration = np.asarray(kernels["duration_ns"].to_numpy(zero_copy_only=False), dtype=np.float64)
+    duration = np.maximum(np.nan_to_num(duration[order]), 1.0)
+    own = np.array(
+        [CATEGORY_OF.get(one.model, "") if one else "" for one in found.distinct] + [""],
+        dtype=object,
+    )
+    mine = np.asarray(own[key] == np.asarray(categories, dtype=object)[order], dtype=bool)
+    call = _calls(kernels, order, key, mine, duration)
+
+    has_own = np.bincount(call, weights=mine) > 0
+    longest = np.zeros(count, dtype=bool)
+    longest[pd.Series(duration).groupby(call).idxmax().to_numpy()] = True
+    bearing = np.where(has_own[call], mine, longest)
+    weight = np.where(bearing, duration, 0.0)
+    result = np.empty(count)
+    result[order] = weight / np.bincount(call, weights=weight)[call]
+    result[found.of_row < 0] = 0.0
+    return result
+
+
+def _calls(
+    kernels: "pa.Table",
+    order: npt.NDArray[np.int64],
+    key: npt.NDArray[np.int64],
+    mine: npt.NDArray[np.bool_],
+    duration: Reals,
+) -> npt.NDArray[np.int64]:
+    """Number of the operator call per row, rows in launch order."""
+    import pandas as pd
+
+    run = np.cumsum(np.concatenate(([True], (key[1:] != key[:-1])))).astype(np.int64)
+    if "operator_call" in kernels.column_names and kernels["operator_call"].null_count == 0:
+        known = kernels["operator_call"].to_numpy()[order]
+        source = kernels["source"].to_numpy()[order]
+        return np.asarray(pd.DataFrame({"a": source, "b": known}).groupby(["a", "b"]).ngroup())
+    names = kernels["kernel_name"].combine_chunks().dictionary_encode()
+    name = np.asarray(names.indices)[order]
+    # One entry a kernel name and run: how often, how long, and whether it is the model's own kind.
+    pair, first = _numbered(run * len(names.dictionary) + name)
+    count = np.bincount(pair)
+    own = np.bincount(pair, weights=mine) > 0
+    total = np.bincount(pair, weights=duration)
+    run_of = run[first] - 1
+    calls = np.zeros(run[-1], dtype=np.int64)
+    np.maximum.at(calls, run_of, np.where(own, count, 0))
+    by_time = np.lexsort((total, run_of))
+    longest = by_time[np.append(run_of[by_time][1:] != run_of[by_time][:-1], True)]
+    calls = np.where(calls > 0, calls, count[longest])
+    # The n-th of a name's launches goes to the call at the same place of the run.
+    by_pair = np.argsort(pair, kind="stable")
+    turn = np.empty(len(pair), dtype=np.int64)
+    turn[by_pair] = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
+    within = turn * calls[run - 1] // count[pair]
+    return _numbered(run * (int(within.max()) + 1) + within)[0]
+
+
+def _numbered(
+    values: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Values as numbers from 0, and where each number appears first."""
+    import pandas as pd
+
+    codes = pd.factorize(values)[0].astype(np.int64)
+    first = np.empty(int(codes.max()) + 1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]
+    return codes, first
+
+
+def _launch_order(kernels: "pa.Table") -> npt.NDArray[np.int64]:
+    """Rows by file, process and launch time; by start where the launch is unknown."""
+
+    def reals(name: str) -> Reals:
+        return np.asarray(kernels[name].to_numpy(zero_copy_only=False), dtype=np.float64)
+
+    launch = reals("host_launch_ns")
+    start = reals("start_ns")
+    launch = np.where(np.isnan(launch), start, launch)
+    return np.lexsort((start, launch, reals("process_id"), reals("source"))).astype(np.int64)
+
+
+def _text_at(column: tuple[list[str | None], npt.NDArray[np.int64]], row: int) -> str | None:
+    texts, indices = column
+    at = int(indices[row])
+    return texts[at] if at >= 0 else None
+
+
+def _parsed_work(values: Mapping[str, str | None], training: bool) -> Work | None:
+    operator = values.get("operator")
+    shapes = _json_list(values.get("input_shapes"))
+    if operator is None or shapes is None:
+        return None
+    return work(
+        operator,
+        shapes,
+        _json_list(values.get("input_dtypes")) or [],
+        training=training,
+        concrete=_json_list(values.get("input_values")),
+    )
+
+
+def _json_list(text: str | None) -> list[Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _known(value: float | None) -> float:
+    return nan if value is None else value

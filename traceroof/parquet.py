@@ -1,0 +1,121 @@
+"""The tables of a recording as Parquet files, which later versions can still read."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from traceroof import table
+from traceroof.errors import TraceroofError
+from traceroof.recording import HOST_CALLS, RAW_METRICS, SPANS, VERDICTS, Recording
+
+#: The tables of a recording, each with the schema it has today.
+TABLES: Mapping[str, pa.Schema] = {
+    "kernels": table.KERNELS,
+    "raw_metrics": RAW_METRICS,
+    "verdicts": VERDICTS,
+    "host_calls": HOST_CALLS,
+    "spans": SPANS,
+}
+
+
+@dataclass(frozen=True)
+class File:
+    """What a file is known by: it is read only if it is still the one that was written."""
+
+    rows: int
+    bytes: int
+    crc32: int
+
+
+class Unreadable(Exception):
+    """Why the files of a recording cannot be read."""
+
+
+def normal(recording: Recording) -> Recording:
+    """The recording with each table in exactly its schema.
+
+    Raises TraceroofError for a table of another shape: a column that the schema does not know
+    would be lost.
+    """
+    parts: dict[str, Any] = {}
+    for name, schema in TABLES.items():
+        part = getattr(recording, name)
+        try:
+            if part.column_names != schema.names:
+                raise pa.ArrowInvalid("other columns")
+            same = part.schema.equals(schema, check_metadata=True)
+            parts[name] = part if same else part.cast(schema)
+        except (pa.ArrowException, ValueError) as error:
+            raise TraceroofError(
+                f"the reader of {recording.format} gave a {name} table of another shape: {error}",
+                "report this to whoever wrote the reader",
+            ) from None
+    return replace(recording, **parts)
+
+
+def encode(recording: Recording) -> dict[str, tuple[File, pa.Buffer]]:
+    """The files of a recording, by the table's name. A table without rows has none, except the
+    kernel table. In memory, a few percent of the profiler's file, so that their size is known
+    before anything is written."""
+    parts = {name: getattr(recording, name) for name in TABLES}
+    return {
+        name: _encode(part) for name, part in parts.items() if part.num_rows or name == "kernels"
+    }
+
+
+def _encode(part: pa.Table) -> tuple[File, pa.Buffer]:
+    # Columns that hold nothing are left out: absent reads as null. Units and meanings, in the
+    # fields' metadata, are for the schema of the day to give, not for the file.
+    names = table.known_columns(part) or tuple(part.column_names)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({name: part[name] for name in names}), sink, compression="zstd")
+    data = sink.getvalue()
+    return File(part.num_rows, data.size, zlib.crc32(data)), data
+
+
+def read(folder: Path, files: Mapping[str, File]) -> dict[str, pa.Table]:
+    """All tables of a recording in today's schemas, empty where there is no file.
+
+    A column that a file lacks is null; one that today's schema lacks stays in the file. Raises
+    Unreadable when a file is missing or is not the one that was written.
+    """
+    return {
+        name: _read(folder / file_name(name), files[name], schema)
+        if name in files
+        else schema.empty_table()
+        for name, schema in TABLES.items()
+    }
+
+
+def file_name(name: str) -> str:
+    """What the file of a table is called."""
+    return f"{name}.parquet"
+
+
+def _read(path: Path, file: File, schema: pa.Schema) -> pa.Table:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise Unreadable(f"{path.name} is missing") from None
+    except OSError as error:
+        raise Unreadable(f"{path.name}: {error.strerror}") from None
+    if (len(data), zlib.crc32(data)) != (file.bytes, file.crc32):
+        raise Unreadable(f"{path.name} is not as it was written")
+    try:
+        parquet = pq.ParquetFile(pa.BufferReader(data))
+        known = [name for name in parquet.schema_arrow.names if name in schema.names]
+        part = parquet.read(columns=known)
+        # One array of nulls for all absent columns of a type: a wide table stays small.
+        nulls = {type: pa.nulls(file.rows, type) for type in set(schema.types)}
+        columns = [
+            part[entry.name].cast(entry.type) if entry.name in known else nulls[entry.type]
+            for entry in schema
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise Unreadable(f"{path.name} is not as expected: {error}") from None

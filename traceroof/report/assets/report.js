@@ -1,0 +1,319 @@
+"use strict";
+// The page works without this script; with it, charts are drawn, the kernel table sorts, filters
+// and unfolds. Text from the trace goes in as text (textContent), never as markup.
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const root = document.documentElement;
+  const byId = (id) => document.getElementById(id);
+
+  function make(tag, attributes, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) node.setAttribute(name, value);
+    node.append(...children.filter((child) => child !== null));
+    return node;
+  }
+
+  // --- theme -------------------------------------------------------------------------------
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const themes = ["system", "dark", "light"];
+  let theme = "system";
+
+  function nextTheme() {
+    theme = themes[(themes.indexOf(theme) + 1) % themes.length];
+    if (theme === "system") delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    byId("theme").textContent = `Theme: ${theme}`;
+    drawAll();
+  }
+
+  // --- charts ------------------------------------------------------------------------------
+  // Figures are made with the light colours; each is exchanged for that of the page's theme.
+  function painted(value, style) {
+    if (typeof value === "string") {
+      const name = data.colors[value];
+      return name ? style.getPropertyValue(`--${name}`).trim() : value;
+    }
+    if (Array.isArray(value)) return value.map((entry) => painted(entry, style));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(
+        Object.entries(value).map(([key, entry]) => [key, painted(entry, style)]),
+      );
+    }
+    return value;
+  }
+
+  const charts = [...document.querySelectorAll(".chart")];
+
+  function draw(node) {
+    const figure = painted(data.charts[node.dataset.chart], getComputedStyle(root));
+    const config = { displayModeBar: false, displaylogo: false, responsive: true };
+    const before = node.classList.contains("js-plotly-plot");
+    Plotly.react(node, figure.data, figure.layout, config);
+    if (!before) {
+      node.on("plotly_click", (event) => {
+        const kernel = event.points[0].customdata;
+        if (kernel) show(kernel);
+      });
+    }
+  }
+
+  function drawAll() {
+    for (const node of charts) draw(node);
+  }
+
+  // --- kernel table ------------------------------------------------------------------------
+  const table = byId("table");
+  const body = table && table.tBodies[0];
+  const rows = body ? [...body.rows] : [];
+  const cardOf = new Map();
+  const numberOf = (row) => Number(row.id.slice(1));
+  const texts = rows.map((row, at) => `${row.textContent} ${data.names[at]}`.toLowerCase());
+  const buttonOf = (row) => row.querySelector("th button");
+
+  function valueOf(row, column, kind) {
+    const cell = row.cells[column];
+    if (kind === "t") return cell.textContent.trim();
+    const text = cell.dataset.v || cell.textContent.replace(/[,<%\s]/g, "");
+    return text === "" || text === "unknown" ? null : Number(text);
+  }
+
+  function sortBy(header) {
+    const column = header.cellIndex;
+    const kind = header.querySelector("button").dataset.kind;
+    const was = header.getAttribute("aria-sort");
+    // Names and ranks begin with the first, amounts with the largest.
+    const first = kind === "t" || column === 0 ? "ascending" : "descending";
+    const second = first === "ascending" ? "descending" : "ascending";
+    const order = was === first ? second : first;
+    for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
+    header.setAttribute("aria-sort", order);
+    const sign = order === "ascending" ? 1 : -1;
+    const keyed = rows.map((row) => [valueOf(row, column, kind), row]);
+    keyed.sort(([a, one], [b, other]) => {
+      // What is unknown comes last, whichever way.
+      if (a === null || b === null) return (a === null) - (b === null) || numberOf(one) - numberOf(other);
+      const difference = kind === "t" ? a.localeCompare(b) : a - b;
+      return sign * difference || numberOf(one) - numberOf(other);
+    });
+    for (const [, row] of keyed) {
+      body.append(row);
+      if (cardOf.has(row)) body.append(cardOf.get(row));
+    }
+  }
+
+  function filter() {
+    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const category = byId("category").value;
+    const primary = byId("class").value;
+    let shown = 0;
+    rows.forEach((row, at) => {
+      const hit =
+        words.every((word) => texts[at].includes(word)) &&
+        (!category || row.cells[2].textContent === category) &&
+        (!primary || row.cells[3].textContent.trim().endsWith(` ${primary}`));
+      row.hidden = !hit;
+      if (cardOf.has(row)) cardOf.get(row).hidden = !hit;
+      shown += hit;
+    });
+    byId("count").textContent = shown === rows.length ? `${shown} kernels` : `${shown} of ${rows.length} kernels`;
+    byId("nothing").hidden = shown > 0;
+  }
+
+  function toggle(row, open) {
+    const button = buttonOf(row);
+    const unfold = open === undefined ? button.getAttribute("aria-expanded") !== "true" : open;
+    button.setAttribute("aria-expanded", String(unfold));
+    if (!unfold) {
+      if (cardOf.has(row)) cardOf.get(row).remove();
+      cardOf.delete(row);
+    } else if (!cardOf.has(row)) {
+      const cell = make("td", { class: "card", colspan: row.cells.length });
+      cell.append(...card(numberOf(row) - 1));
+      const made = make("tr", {}, cell);
+      cardOf.set(row, made);
+      row.after(made);
+    }
+  }
+
+  function show(number) {
+    const row = byId(`k${number}`);
+    if (!row) return;
+    if (row.hidden) {
+      byId("filters").reset();
+      filter();
+    }
+    toggle(row, true);
+    row.scrollIntoView({ block: "center" });
+    buttonOf(row).focus({ preventScroll: true });
+  }
+
+  function step(by) {
+    const visible = rows.filter((row) => !row.hidden).sort((a, b) => a.rowIndex - b.rowIndex);
+    if (!visible.length) return;
+    const at = visible.findIndex((row) => row.contains(document.activeElement));
+    const next = visible[Math.min(Math.max(at + by, 0), visible.length - 1)];
+    buttonOf(next).focus();
+  }
+
+  // --- operator card -----------------------------------------------------------------------
+  const svg = "http://www.w3.org/2000/svg";
+
+  function barOf(width) {
+    const bar = document.createElementNS(svg, "svg");
+    const rect = document.createElementNS(svg, "rect");
+    bar.setAttribute("class", "bar");
+    bar.setAttribute("aria-hidden", "true");
+    rect.setAttribute("width", `${width}%`);
+    rect.setAttribute("height", "100%");
+    bar.append(rect);
+    return bar;
+  }
+
+  function listOf(name, entries) {
+    const list = make("dl", { class: name });
+    for (const [label, text, title, bar] of entries) {
+      const term = make("dt", title ? { title } : {}, label);
+      list.append(make("div", {}, term, make("dd", {}, text), bar ? barOf(bar) : null));
+    }
+    return list;
+  }
+
+  function part(title, content, whole) {
+    return make("section", whole ? { class: "whole" } : {}, make("h4", {}, title), content);
+  }
+
+  function saidOf(entries) {
+    return make("ul", { class: "said" }, ...entries.map((entry) => make("li", {}, ...entry)));
+  }
+
+  function card(index) {
+    const known = data.cards[index];
+    if (!known) {
+      return [
+        make("p", { class: "name" }, data.names[index]),
+        make("p", { class: "soft" }, "This page has no room for its card; traceroof diagnose --format json has all of it."),
+      ];
+    }
+    const sign = make("i", { class: `mark ${known.family}`, "aria-hidden": "true" }, known.mark);
+    const parts = make("div", { class: "parts" }, part("Launches", listOf("facts", known.facts)));
+    const bars = (entries) => entries.map(([label, width, text]) => [label, text, "", width]);
+    if (known.uses) parts.append(part("Use, of peak", listOf("uses", bars(known.uses))));
+    if (known.roof) parts.append(part("Roofline, per launch", listOf("facts", known.roof)));
+    if (known.stalls) parts.append(part("Where warps wait", listOf("uses", bars(known.stalls))));
+    if (known.findings) {
+      const found = known.findings.map(([fix, rule, because, saved]) => [
+        fix ? make("a", { href: `#fix-${fix}` }, make("code", {}, rule)) : make("code", {}, rule),
+        ` ${because}${saved ? `; ${saved}` : ""}.`,
+      ]);
+      parts.append(part("Findings", saidOf(found), true));
+    }
+    if (known.vendor) {
+      const said = known.vendor.map(([rule, stands, text]) => [
+        make("code", {}, rule),
+        stands ? make("b", {}, `${stands}. `) : " ",
+        text,
+      ]);
+      parts.append(part("The vendor says", saidOf(said), true));
+    }
+    if (known.metrics) {
+      const metrics = make("div", { class: "metrics" });
+      for (const [group, entries] of Object.entries(known.metrics)) {
+        const listed = entries.map(([place, text]) => [data.columns[place][0], text, data.columns[place][1]]);
+        metrics.append(make("h4", {}, group), listOf("facts", listed));
+      }
+      const count = Object.values(known.metrics).reduce((sum, entries) => sum + entries.length, 0);
+      const fold = make("details", { class: "fold whole" }, make("summary", {}, `All ${count} metrics`), metrics);
+      parts.append(fold);
+    }
+    const lacks = known.missing ? ` Missing: ${known.missing.join(", ")}.` : "";
+    return [
+      make("p", { class: "name" }, known.name),
+      make("p", {}, sign, ` ${known.class}.${lacks}`),
+      parts,
+    ];
+  }
+
+  // --- what people do ----------------------------------------------------------------------
+  function help() {
+    const dialog = byId("keys");
+    if (dialog.open) dialog.close();
+    else dialog.showModal();
+  }
+
+  async function copy(button) {
+    const code = button.parentElement.querySelector("code");
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      // Not every browser lets a local file write there: select it, so that one key copies.
+      getSelection().selectAllChildren(code);
+      button.textContent = "Selected";
+    }
+  }
+
+  function follow() {
+    const kernel = /^#k(\d+)$/.exec(location.hash);
+    if (kernel) show(Number(kernel[1]));
+    const fix = /^#fix-\d+$/.test(location.hash) && byId(location.hash.slice(1));
+    if (fix) {
+      for (let node = fix; node; node = node.parentElement) {
+        if (node.tagName === "DETAILS") node.open = true;
+      }
+      fix.scrollIntoView({ block: "center" });
+    }
+  }
+
+  document.addEventListener("click", (event) => {
+    const target = event.target;
+    const link = target.closest('a[href^="#k"], a[href^="#fix-"]');
+    if (link && /^#(k|fix-)\d+$/.test(link.hash)) {
+      // Following the same link twice changes no hash, but shows the kernel again.
+      if (link.hash === location.hash) follow();
+      return;
+    }
+    const button = target.closest("button");
+    if (button && button.classList.contains("copy")) copy(button);
+    else if (button && button.closest("#table thead")) sortBy(button.closest("th"));
+    else if (body && body.contains(target)) {
+      const row = target.closest("tr[id]");
+      // A click that ends a selection of text is no click on the row.
+      if (row && (button || String(getSelection()) === "")) toggle(row);
+    }
+  });
+
+  const actions = {
+    "/": () => byId("search") && byId("search").focus(),
+    "?": help,
+    f: () => { byId("fixes").scrollIntoView(); byId("fixes").focus(); },
+    j: () => step(1),
+    k: () => step(-1),
+    t: nextTheme,
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.matches("input, select, textarea");
+    if (event.key === "Escape" && typing) event.target.blur();
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const action = actions[event.key];
+    if (action) {
+      event.preventDefault();
+      action();
+    }
+  });
+
+  byId("theme").addEventListener("click", nextTheme);
+  byId("help").addEventListener("click", help);
+  if (table) {
+    byId("filters").addEventListener("input", filter);
+    byId("filters").addEventListener("submit", (event) => event.preventDefault());
+    // The form is reset after this event.
+    byId("filters").addEventListener("reset", () => setTimeout(filter));
+    filter();
+  }
+  addEventListener("hashchange", follow);
+  dark.addEventListener("change", drawAll);
+  drawAll();
+  follow();
+  root.dataset.ready = "";
+})();

@@ -1,0 +1,128 @@
+"""The verdict on a run: one sentence and three numbers, what a reader takes away in ten seconds."""
+
+from dataclasses import dataclass
+
+from traceroof.classes import CLASSES
+from traceroof.diagnosis import Diagnosis
+from traceroof.units import percent, quantity
+
+# From this share on a class, a category or the idle time is the news.
+_MOST = 0.5
+_MUCH_IDLE = 0.2
+
+_AT_A_WALL = ("dram-bound", "l2-bound", "l1-bound", "compute-bound")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the three numbers: the value, and what it is a value of."""
+
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One sentence, three numbers."""
+
+    sentence: str
+    figures: tuple[Figure, Figure, Figure]
+
+
+def verdict(diagnosis: Diagnosis) -> Verdict:
+    """What a run comes down to."""
+    return Verdict(_sentence(diagnosis), (_time(diagnosis), _savings(diagnosis), _third(diagnosis)))
+
+
+def _sentence(diagnosis: Diagnosis) -> str:
+    totals = diagnosis.totals
+    if not totals.launches:
+        return "No kernel ran in what was read."
+    if not totals.kernel_time_ns:
+        return f"None of the {totals.launches:,} launches has a known duration."
+    parts = [_idle(diagnosis), _category(diagnosis), _class(diagnosis)]
+    text = "; ".join(part for part in parts if part)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _idle(diagnosis: Diagnosis) -> str:
+    totals = diagnosis.totals
+    if not totals.span_ns or totals.gpu_idle_ns is None:
+        return ""
+    share = totals.gpu_idle_ns / totals.span_ns
+    return f"the GPU is idle {percent(share)} of the time" if share >= _MUCH_IDLE else ""
+
+
+def _category(diagnosis: Diagnosis) -> str:
+    if not diagnosis.categories:
+        return ""
+    first = diagnosis.categories[0]
+    if first.share is None:
+        return ""
+    if len(diagnosis.categories) == 1:
+        return f"all GPU time goes to {first.category}"
+    most = "most GPU time goes" if first.share >= _MOST else "the largest part of GPU time goes"
+    return f"{most} to {first.category} ({percent(first.share)})"
+
+
+def _class(diagnosis: Diagnosis) -> str:
+    """Which wall most of the kernel time hit; the walls where no one has most."""
+    shares = class_shares(diagnosis)
+    unjudged = shares.pop("not-evaluable", 0.0)
+    if unjudged >= _MOST or not shares:
+        return f"{percent(unjudged)} of the kernel time could not be judged"
+    ranked = sorted(shares.items(), key=lambda one: (-one[1], one[0]))
+    name, share = ranked[0]
+    if share >= _MOST:
+        return f"{percent(share)} of the kernel time is {name} ({CLASSES[name]})"
+    listed = ", ".join(f"{other} {percent(part)}" for other, part in ranked[:3])
+    return f"no one wall stands out: {listed} of the kernel time"
+
+
+def class_shares(diagnosis: Diagnosis) -> dict[str, float]:
+    """Class -> its share of the kernel time, 0-1; classes without time are absent."""
+    total = diagnosis.totals.kernel_time_ns
+    shares: dict[str, float] = {}
+    for kernel in diagnosis.kernels:
+        if kernel.time_ns and total:
+            name = kernel.primary_class
+            shares[name] = shares.get(name, 0.0) + kernel.time_ns / total
+    return shares
+
+
+def _time(diagnosis: Diagnosis) -> Figure:
+    totals = diagnosis.totals
+    kernels = len(diagnosis.kernels)
+    return Figure(
+        quantity(totals.kernel_time_ns, "ns") if totals.kernel_time_ns else "unknown",
+        f"kernel time: {totals.launches:,} launch{'es' * (totals.launches != 1)} "
+        f"of {kernels:,} kernel{'s' * (kernels != 1)}",
+    )
+
+
+def _savings(diagnosis: Diagnosis) -> Figure:
+    totals = diagnosis.totals
+    if totals.time_saved_bound_ns is None or not totals.kernel_time_ns:
+        return Figure("none", "no fix whose saving could be estimated")
+    share = percent(totals.time_saved_bound_ns / totals.kernel_time_ns)
+    overlap = "" if diagnosis.timelines else "; overlap unknown"
+    return Figure(
+        quantity(totals.time_saved_bound_ns, "ns"),
+        f"at most saved by the fixes below ({share} of kernel time), "
+        f"likely {quantity(totals.time_saved_likely_ns, 'ns')}{overlap}",
+    )
+
+
+def _third(diagnosis: Diagnosis) -> Figure:
+    """How busy the GPU was where there is a timeline, else how much time hit a wall."""
+    totals = diagnosis.totals
+    if totals.span_ns and totals.gpu_busy_ns is not None:
+        return Figure(
+            percent(totals.gpu_busy_ns / totals.span_ns),
+            f"of {quantity(totals.span_ns, 'ns')} the GPU was busy",
+        )
+    shares = class_shares(diagnosis)
+    if not shares or shares.get("not-evaluable", 0.0) > 1 - 1e-9:
+        return Figure("0 %", "of the kernel time could be judged")
+    at_wall = sum(shares.get(name, 0.0) for name in _AT_A_WALL)
+    return Figure(percent(at_wall), "of the kernel time is at a wall of memory, cache or compute")

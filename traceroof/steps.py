@@ -1,0 +1,116 @@
+"""The steps of a timeline: GPU time from one step's first activity to the next step's."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from traceroof import intervals
+from traceroof.intervals import Times
+from traceroof.lanes import Lane, Unions
+
+if TYPE_CHECKING:
+    from traceroof.recording import Recording
+
+# The first step counts as warm-up when it takes this many times the median of the others.
+WARM_UP_RATIO = 1.5
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step on one GPU: the time from its first start to the next step's first start.
+
+    Work belongs to the step that launched it. host_ns: duration of the step on the host.
+    """
+
+    name: str
+    start_ns: int
+    span_ns: int
+    busy_ns: int
+    idle_ns: int
+    compute_ns: int
+    communication_ns: int
+    exposed_communication_ns: int
+    memcpy_ns: int
+    kernels: int
+    host_ns: int | None
+    warm_up: bool
+
+
+def step_spans(recording: "Recording") -> Mapping[tuple[int, str], int]:
+    """Host duration of each step: (source, name) -> ns."""
+    spans = recording.spans.filter(pc.equal(recording.spans["kind"], "step"))
+    rows = zip(
+        spans["source"].to_pylist(),
+        spans["name"].to_pylist(),
+        spans["duration_ns"].to_pylist(),
+        strict=True,
+    )
+    return {(source, name): duration for source, name, duration in rows if duration is not None}
+
+
+def steps_of(lane: Lane, unions: Unions, spans: Mapping[tuple[int, str], int]) -> tuple[Step, ...]:
+    import pandas as pd
+
+    member = np.flatnonzero(lane.step >= 0)
+    if not len(member):
+        return ()
+    frame = pd.DataFrame(
+        {
+            "step": lane.step[member],
+            "start": lane.start[member],
+            "end": lane.end[member],
+            "kernel": lane.is_kernel[member],
+        }
+    )
+    found = frame.groupby("step").agg(
+        start=("start", "min"), end=("end", "max"), kernels=("kernel", "sum")
+    )
+    found = found.sort_values("start", kind="stable")
+    starts = found["start"].to_numpy(dtype=np.int64)
+    # Steps tile the timeline: each lasts until the next begins, the last until its work ends.
+    ends = np.append(starts[1:], found["end"].to_numpy(dtype=np.int64)[-1])
+    parts = {
+        "busy_ns": unions.busy,
+        "compute_ns": unions.compute,
+        "communication_ns": unions.communication,
+        "exposed_communication_ns": unions.exposed_communication,
+        "memcpy_ns": unions.memcpy,
+    }
+    inside = {name: intervals.covered(part, starts, ends) for name, part in parts.items()}
+    warm_up = _warm_up(ends - starts)
+    result = []
+    for at, (code, kernels) in enumerate(zip(found.index, found["kernels"], strict=True)):
+        name = str(lane.rows.step_names[code])
+        times = {key: int(values[at]) for key, values in inside.items()}
+        span = int(ends[at] - starts[at])
+        result.append(
+            Step(
+                name=name,
+                start_ns=int(starts[at]),
+                span_ns=span,
+                idle_ns=span - times["busy_ns"],
+                kernels=int(kernels),
+                host_ns=next(
+                    (spans[source, name] for source in lane.sources if (source, name) in spans),
+                    None,
+                ),
+                warm_up=at < warm_up,
+                **times,
+            )
+        )
+    return tuple(result)
+
+
+def _warm_up(durations: Times) -> int:
+    """How many leading steps are warm-up: each longer than 1.5 times the median of those after
+    it, at most half of the steps."""
+    count = 0
+    while count < len(durations) // 2:
+        rest = durations[count + 1 :]
+        if durations[count] <= WARM_UP_RATIO * np.median(rest):
+            break
+        count += 1
+    return count

@@ -1,0 +1,558 @@
+"""Runs kept: what is known about each run in a catalogue, its tables in Parquet files.
+
+    .traceroof/
+      .gitignore          *
+      catalogue.db        SQLite, unless TRACEROOF_CATALOGUE names another database
+      runs/ID/            kernels.parquet, raw_metrics.parquet, ...; a table without rows: no file
+      incoming/           what live processes are writing (traceroof.staging)
+
+A run is what the catalogue says; folders are only what it points at. A writer prepares a whole
+folder, and then, in one transaction that is the only writing one, renames it into ``runs`` and
+adds the row: a kill at any moment leaves the old state, or the new one.
+
+The same bytes are the same run. Read again with another outcome (by a newer traceroof, with
+another ``--device``), the run keeps its id and holds the newest reading.
+"""
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from hashlib import file_digest, sha256
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import sqlalchemy as sa
+
+from traceroof import parquet, staging, table
+from traceroof.catalogue import BASELINES, NAME_LENGTH, RUNS, Catalogue
+from traceroof.errors import TraceroofError
+from traceroof.recording import DeviceInfo, Recording, Run, Source, TimeBasis
+
+_ID_DIGITS = 12
+_PREFIX_DIGITS = 4
+_LISTED = 5
+# What a store's folder holds, and the beginning of what it holds for a moment.
+_OURS = (".gitignore", "catalogue.db", "incoming", "runs", "store-id")
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What the catalogue knows of a run.
+
+    created: when its bytes were first stored, UTC, ISO 8601.
+    launches, kernel_time_ns: over rows of kind kernel, aggregates multiplied; unknown durations
+    are left out.
+    """
+
+    id: str
+    name: str
+    created: str
+    format: str
+    sources: tuple[Source, ...]
+    launches: int
+    kernel_time_ns: int
+    devices: tuple[DeviceInfo, ...]
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What the column ``contents`` holds as JSON."""
+
+    sources: tuple[Source, ...]
+    devices: tuple[DeviceInfo, ...]
+    files: dict[str, parquet.File]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of ``RUNS``, its columns in their order."""
+
+    store: str
+    id: str
+    digest: str
+    sequence: int
+    name: str
+    created: str
+    folder: str
+    format: str
+    time_basis: TimeBasis
+    launches: int
+    kernel_time_ns: int
+    contents: str
+
+
+class Store:
+    """A folder of runs, for any number of threads and processes at once."""
+
+    def __init__(self, folder: Path, catalogue: Catalogue, identity: str) -> None:
+        self.folder = folder
+        self._catalogue = catalogue
+        self._identity = identity
+
+    @classmethod
+    def open(
+        cls, folder: Path | None = None, catalogue: str | None = None, *, create: bool = True
+    ) -> Self:
+        """Open the store in ``folder``, bringing an older catalogue up to date.
+
+        folder: None takes TRACEROOF_STORE, else ``.traceroof`` in the current folder.
+        catalogue: any SQLAlchemy URL; None takes TRACEROOF_CATALOGUE, else the folder's own.
+        create: make a store where there is none, instead of saying so.
+
+        Raises TraceroofError when there is no store, or it cannot be reached, is damaged, or was
+        written by a newer traceroof.
+        """
+        folder = folder or Path(os.environ.get("TRACEROOF_STORE") or ".traceroof")
+        url = catalogue or os.environ.get("TRACEROOF_CATALOGUE") or None
+        with _explained(folder):
+            if folder.exists() and not folder.is_dir():
+                raise TraceroofError(
+                    f"{folder} is a file, not the folder of a store", "name another with --store"
+                )
+            if not (folder / ("store-id" if url else "catalogue.db")).exists():
+                if not create:
+                    raise TraceroofError(
+                        f"there is no store in {folder}",
+                        "`traceroof ingest PATH` makes one; --store names another folder",
+                    )
+                _make(folder)
+            return cls(folder, Catalogue.open(folder, url), _identity(folder) if url else "")
+
+    def add(self, recording: Recording, *, name: str | None = None, digest: str) -> Run:
+        """Keep a recording.
+
+        digest: ``digest_of`` the files it was read from, or its first 12 or more digits.
+        name: None is the name of its file, or of the folder that its files are in.
+
+        A digest that is stored already gives the same run: its id, creation time and, without
+        ``name``, its name stay; what it holds is replaced if this recording differs; and it
+        becomes the newest. Raises TraceroofError when the run cannot be written; then nothing
+        has changed.
+        """
+        if not re.fullmatch(rf"[0-9a-f]{{{_ID_DIGITS},64}}", digest):
+            raise ValueError(f"not a digest: {digest!r}")
+        name = None if name is None else _checked_name(name)
+        recording = parquet.normal(recording)
+        with _explained(self.folder):
+            self._sweep()
+            with self._claim() as claim:
+                row = self._add(claim, recording, name, digest)
+        return Run(recording, row.name, row.id, row.created)
+
+    def get(self, run: str | None = None) -> Run:
+        """A run with all it holds; None is the newest.
+
+        run: an id, a baseline, a name (its newest run), or the first digits of just one id (four
+        or more), tried in this order.
+
+        Raises TraceroofError when there is none, several match, or its files are damaged.
+        """
+        with _explained(self.folder):
+            with self._catalogue.reading() as connection:
+                row = self._resolve(connection, run)
+            while True:
+                try:
+                    return Run(self._load(row), row.name, row.id, row.created)
+                except parquet.Unreadable as damage:
+                    with self._catalogue.reading() as connection:
+                        again = self._row(connection, RUNS.c.id == row.id)
+                    if again is None:
+                        raise TraceroofError(
+                            f"run {row.id} ({row.name}) was removed while it was being read"
+                        ) from None
+                    if again == row:
+                        raise self._damaged(row, str(damage)) from None
+                    row = again  # replaced meanwhile
+
+    def runs(self) -> list[RunInfo]:
+        """All runs, the most recently ingested first."""
+        with self._catalogue.reading() as connection:
+            return [self._info(row) for row in self._rows(connection)]
+
+    def remove(self, run: str) -> RunInfo:
+        """Forget a run (named as for ``get``) with its files and the baselines that point to it.
+
+        Works for a run whose files are damaged, too. Returns what it was.
+        """
+        with _explained(self.folder):
+            self._sweep()
+            with self._claim() as claim, self._catalogue.writing() as connection:
+                row = self._resolve(connection, run)
+                claim.note([row.folder], self._catalogue.label)
+                of_run = (BASELINES.c.store == self._identity, BASELINES.c.run == row.id)
+                connection.execute(sa.delete(BASELINES).where(*of_run))
+                connection.execute(sa.delete(RUNS).where(*self._is(row.id)))
+        try:
+            return self._info(row)
+        except TraceroofError:
+            return _bare_info(row)
+
+    def set_baseline(self, name: str, run: str) -> None:
+        """Let ``name`` stand for a run from now on, wherever a run is asked for."""
+        name = _checked_name(name)
+        mine = {"store": self._identity, "name": name}
+        with self._catalogue.writing() as connection:
+            row = self._resolve(connection, run)
+            connection.execute(sa.delete(BASELINES).filter_by(**mine))
+            connection.execute(sa.insert(BASELINES).values(run=row.id, **mine))
+
+    def baselines(self) -> dict[str, RunInfo]:
+        """Baselines and their runs, ordered by name."""
+        with self._catalogue.reading() as connection:
+            chosen = connection.execute(
+                sa.select(BASELINES.c.name, BASELINES.c.run).filter_by(store=self._identity)
+            ).all()
+            runs = {row.id: row for row in self._rows(connection)}
+            return {
+                name: self._info(runs[run]) for name, run in sorted(chosen, key=str) if run in runs
+            }
+
+    # Rows
+
+    def _is(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+        return RUNS.c.store == self._identity, RUNS.c.id == id
+
+    def _rows(
+        self,
+        connection: sa.Connection,
+        condition: sa.ColumnElement[bool] | None = None,
+        limit: int | None = None,
+    ) -> list[_Row]:
+        query = sa.select(RUNS).filter_by(store=self._identity).order_by(RUNS.c.sequence.desc())
+        if condition is not None:
+            query = query.where(condition)
+        try:
+            rows = [
+                msgspec.convert(dict(zip(_Row.__match_args__, row, strict=True)), _Row)
+                for row in connection.execute(query.limit(limit))
+            ]
+        except msgspec.ValidationError as error:
+            raise self._catalogue.broken(str(error)) from None
+        for row in rows:
+            if not staging.FOLDER_NAME.fullmatch(row.folder):
+                raise self._catalogue.broken(f"run {row.id} has no proper folder")
+        return rows
+
+    def _row(
+        self, connection: sa.Connection, condition: sa.ColumnElement[bool] | None = None
+    ) -> _Row | None:
+        return next(iter(self._rows(connection, condition, limit=1)), None)
+
+    def _resolve(self, connection: sa.Connection, run: str | None) -> _Row:
+        if run is None:
+            if (row := self._row(connection)) is None:
+                raise TraceroofError(
+                    f"the store in {self.folder} holds no run", "`traceroof ingest PATH` adds one"
+                )
+            return row
+        if run.isprintable():  # names are; what is not, no database need be asked for
+            baseline = sa.select(BASELINES.c.run).filter_by(store=self._identity, name=run)
+            for condition in (
+                RUNS.c.id == run.lower(),
+                RUNS.c.id == baseline.scalar_subquery(),
+                RUNS.c.name == run,
+            ):
+                if (row := self._row(connection, condition)) is not None:
+                    return row
+        found: list[_Row] = []
+        if re.fullmatch(rf"[0-9a-f]{{{_PREFIX_DIGITS},}}", run.lower()):
+            found = self._rows(connection, RUNS.c.id.startswith(run.lower()))
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise TraceroofError(
+                f"{run} is the beginning of {len(found)} runs in {self.folder}: {_list(found)}",
+                "give more digits",
+            )
+        held = self._rows(connection)
+        raise TraceroofError(
+            f"the store in {self.folder} holds no run {run!r}",
+            f"it holds {_list(held)}" if held else "it is empty; `traceroof ingest PATH` adds one",
+        )
+
+    def _contents(self, row: _Row) -> _Contents:
+        try:
+            return msgspec.convert(json.loads(row.contents), _Contents)
+        except (ValueError, RecursionError):
+            raise self._damaged(row, "its entry in the catalogue is damaged") from None
+
+    def _info(self, row: _Row) -> RunInfo:
+        contents = self._contents(row)
+        return replace(_bare_info(row), sources=contents.sources, devices=contents.devices)
+
+    def _damaged(self, row: _Row, text: str) -> TraceroofError:
+        return TraceroofError(
+            f"run {row.id} ({row.name}) in {self.folder} cannot be read: {text}",
+            f"ingest its files again, or drop it with `traceroof runs remove {row.id}`",
+        )
+
+    # Adding
+
+    def _add(
+        self, claim: staging.Claim, recording: Recording, name: str | None, digest: str
+    ) -> _Row:
+        files: dict[str, parquet.File] | None = None
+        while True:  # another turn means that another process has changed this very run meanwhile
+            with self._catalogue.reading() as connection:
+                before = self._row(connection, RUNS.c.digest == digest)
+            if before is not None and self._holds(before, recording):
+                row = self._touch(before, name)
+            else:
+                files = files or self._stage(claim, recording)
+                row = self._publish(claim, recording, files, before, name, digest)
+            if row is not None:
+                return row
+
+    def _holds(self, row: _Row, recording: Recording) -> bool:
+        try:
+            return self._load(row) == recording
+        except (parquet.Unreadable, TraceroofError):
+            return False
+
+    def _stage(self, claim: staging.Claim, recording: Recording) -> dict[str, parquet.File]:
+        encoded = parquet.encode(recording)
+        files = {name: file for name, (file, _) in encoded.items()}
+        try:
+            staging.write_folder(
+                claim.folder / "run",
+                {parquet.file_name(name): data for name, (_, data) in encoded.items()},
+            )
+        except OSError as error:
+            claim.discard()
+            needs = sum(file.bytes for file in files.values())
+            raise staging.unwritable(self.folder, error, needs) from None
+        return files
+
+    def _publish(
+        self,
+        claim: staging.Claim,
+        recording: Recording,
+        files: dict[str, parquet.File],
+        before: _Row | None,
+        name: str | None,
+        digest: str,
+    ) -> _Row | None:
+        """Rename the staged folder into place and point the catalogue at it. Does nothing and
+        returns None if the run is not (or no longer) what ``before`` says."""
+        runs = self.folder / "runs"
+        runs.mkdir(exist_ok=True)
+        with self._catalogue.writing() as connection:
+            now = self._row(connection, RUNS.c.digest == digest)
+            if (now and now.folder) != (before and before.folder):
+                return None
+            id = now.id if now else self._free_id(connection, digest)
+            folder = next(name for name in _folder_names(id) if not (runs / name).exists())
+            replaced = [now.folder] if now else []
+            claim.note([folder, *replaced], self._catalogue.label)
+            os.rename(claim.folder / "run", runs / folder)
+            staging.sync(runs)
+            contents = _Contents(recording.sources, recording.devices, files)
+            times = recording.kernels.select(["kind", "launch_count", "duration_ns"])
+            row = _Row(
+                store=self._identity,
+                id=id,
+                digest=digest,
+                sequence=self._next(connection),
+                name=name or (now.name if now else _default_name(recording.sources)),
+                created=now.created if now else datetime.now(UTC).isoformat(timespec="seconds"),
+                folder=folder,
+                format=recording.format,
+                time_basis=recording.time_basis,
+                launches=table.launches(times),
+                kernel_time_ns=table.total_time_ns(times),
+                contents=json.dumps(asdict(contents)),
+            )
+            connection.execute(sa.delete(RUNS).where(*self._is(id)))
+            connection.execute(sa.insert(RUNS).values(asdict(row)))
+        claim.rubbish = replaced
+        return row
+
+    def _touch(self, before: _Row, name: str | None) -> _Row | None:
+        """Make a run the newest, and rename it if a name is given; None if it has changed."""
+        with self._catalogue.writing() as connection:
+            now = self._row(connection, RUNS.c.id == before.id)
+            newest = self._row(connection)
+            if now is None or newest is None or now.folder != before.folder:
+                return None
+            sequence = now.sequence if newest.id == now.id else self._next(connection)
+            row = replace(now, name=name or now.name, sequence=sequence)
+            if row != now:
+                connection.execute(sa.update(RUNS).where(*self._is(row.id)).values(asdict(row)))
+            return row
+
+    def _free_id(self, connection: sa.Connection, digest: str) -> str:
+        ids = (digest[:digits] for digits in range(_ID_DIGITS, len(digest)))
+        return next((id for id in ids if self._row(connection, RUNS.c.id == id) is None), digest)
+
+    def _next(self, connection: sa.Connection) -> int:
+        newest = self._row(connection)
+        return newest.sequence + 1 if newest else 1
+
+    def _load(self, row: _Row) -> Recording:
+        contents = self._contents(row)
+        return Recording(
+            format=row.format,
+            time_basis=row.time_basis,
+            sources=contents.sources,
+            devices=contents.devices,
+            **parquet.read(self.folder / "runs" / row.folder, contents.files),
+        )
+
+    # What was being written
+
+    @contextmanager
+    def _claim(self) -> Iterator[staging.Claim]:
+        claim = staging.new_claim(self.folder / "incoming")
+        try:
+            yield claim
+        finally:
+            # What cannot be tidied up now, a later sweep finds.
+            with suppress(OSError, TraceroofError):
+                self._settle(claim)
+            os.close(claim.descriptor)
+
+    def _settle(self, claim: staging.Claim) -> None:
+        """Remove a claim, and its rubbish as far as the catalogue does not refer to it."""
+        if claim.rubbish:
+            # Under the write lock, when nobody else is about to take one of these names.
+            with self._catalogue.writing() as connection:
+                kept = {row.folder for row in self._rows(connection)}
+                for name in set(claim.rubbish) - kept:
+                    if (folder := self.folder / "runs" / name).exists():
+                        claim.put_aside(folder)
+        claim.discard()
+
+    def _sweep(self) -> None:
+        """Tidy up after writers that were killed, as far as it can be done now."""
+        for lock in (self.folder / "incoming").glob("*.lock"):
+            with suppress(OSError, TraceroofError), staging.abandoned_claim(lock) as claim:
+                if claim is None:
+                    continue
+                catalogue, claim.rubbish = claim.journal()
+                # Another catalogue may refer to these folders: its users tidy up.
+                if not claim.rubbish or catalogue == self._catalogue.label:
+                    self._settle(claim)
+
+
+def digest_of(paths: Sequence[Path]) -> str:
+    """SHA-256 over the contents of files and folders, 64 hexadecimal digits.
+
+    A file counts by its bytes alone; a folder by the relative names and the bytes of the files
+    below it (links to folders are not followed). The order of ``paths`` does not matter. Memory
+    stays small whatever the size. Raises TraceroofError naming what cannot be read.
+    """
+    digests = []
+    for path in paths:
+        try:
+            digests.append(_folder_digest(path) if path.is_dir() else _file_digest(path))
+        except OSError as error:
+            raise TraceroofError(
+                f"{error.filename or path} cannot be read: {error.strerror or error}"
+            ) from None
+    return sha256(b"".join(sorted(digests))).hexdigest()
+
+
+def _file_digest(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise TraceroofError(
+            f"{path} is neither a file nor a folder", "write what it gives to a file first"
+        )
+    with open(path, "rb") as file:
+        return sha256(b"file" + file_digest(file, "sha256").digest()).digest()
+
+
+def _folder_digest(folder: Path) -> bytes:
+    def fail(error: OSError) -> None:
+        raise error
+
+    files = {
+        os.fsencode((Path(root) / name).relative_to(folder).as_posix()): Path(root) / name
+        for root, _, names in os.walk(folder, onerror=fail)
+        for name in names
+    }
+    whole = sha256(b"folder")
+    for name, path in sorted(files.items()):
+        if path.is_file():
+            whole.update(sha256(name).digest() + _file_digest(path))
+    return whole.digest()
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise staging.unwritable(folder, error) from None
+
+
+def _make(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    # Where other things are, `.gitignore` would hide them from git.
+    if other := [name for name in os.listdir(folder) if not name.startswith(_OURS)]:
+        raise TraceroofError(
+            f"{folder} is a folder with other things in it ({other[0]}), not a store",
+            "name a new folder with --store",
+        )
+    ignore = folder / ".gitignore"
+    if not ignore.exists() or not ignore.stat().st_size:
+        ignore.write_text("*\n", encoding="utf-8")
+
+
+def _identity(folder: Path) -> str:
+    """What tells this folder apart from others that share its catalogue; made once."""
+    path = folder / "store-id"
+    if not path.exists():
+        draft = folder / f"store-id.{secrets.token_hex(8)}"
+        draft.write_text(secrets.token_hex(16), encoding="ascii")
+        with suppress(FileExistsError):  # the first of several processes wins
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_text(encoding="ascii", errors="replace").strip()
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > NAME_LENGTH or not name.isprintable():
+        raise TraceroofError(
+            f"{name[:40]!r} cannot be a name",
+            f"use 1 to {NAME_LENGTH} printable characters",
+        )
+    return name
+
+
+def _default_name(sources: Sequence[Source]) -> str:
+    first = Path(sources[0].path) if sources else Path()
+    name = (first.parent.name if len(sources) > 1 else "") or first.name
+    text = "".join(letter if letter.isprintable() else "?" for letter in name).strip()
+    return text[:NAME_LENGTH] or "run"
+
+
+def _folder_names(id: str) -> Iterator[str]:
+    yield id
+    yield from (f"{id}.{number}" for number in count(1))
+
+
+def _list(rows: Sequence[_Row]) -> str:
+    shown = ", ".join(f"{row.id} ({row.name})" for row in rows[:_LISTED])
+    more = len(rows) - _LISTED
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _bare_info(row: _Row) -> RunInfo:
+    return RunInfo(
+        id=row.id,
+        name=row.name,
+        created=row.created,
+        format=row.format,
+        sources=(),
+        launches=row.launches,
+        kernel_time_ns=row.kernel_time_ns,
+        devices=(),
+    )
