@@ -29,6 +29,8 @@ _COPY_STEP = 1 << 20
 _ROWS_AT_ONCE = 65_536
 _PLAIN = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
 _SECRET_COLUMN = "environment"
+# What damaged pages raise, wherever they are touched.
+_BROKEN = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
 #: What the tables of a rocpd database are called: a name, and the run's id behind it.
 ROCPD_TABLE = re.compile(r"rocpd_([a-z_]+?)(_[0-9a-f]{8}_[0-9a-f_]{20,})?$", re.IGNORECASE)
@@ -68,7 +70,7 @@ class Database:
                 cursor = self.connection.execute(f"SELECT {names} FROM {_quoted(table)}")
                 while some := cursor.fetchmany(_ROWS_AT_ONCE):
                     rows += some
-            except (sqlite3.Error, OverflowError):
+            except _BROKEN:
                 self.notes.append(Note(f"the database is damaged: part of {table} was not read"))
         # Transposed by hand: zip(*rows) of nothing has no columns.
         return {name: [row[place] for row in rows] for place, name in enumerate(present)}
@@ -86,7 +88,7 @@ def schema_of(head: bytes, path: Path) -> Schema | None:
             return _schema(name.decode("ascii", "replace") for name in _TABLE.findall(head))
         with _connected(path) as connection:
             return _schema(_names(connection))
-    except (OSError, sqlite3.Error):
+    except (OSError, *_BROKEN):
         return None
 
 
@@ -145,9 +147,11 @@ def _opened(plain: Path, path: Path) -> Iterator[Database]:
                 tables[name] = tuple(str(row[1]) for row in rows if row[1] != _SECRET_COLUMN)
             connection.set_authorizer(_authorised)
             yield Database(path, connection, tables)
-    except sqlite3.Error as error:
+    except _BROKEN as error:
+        # A damaged schema can end up in the message, as bytes that are no text.
+        words = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
         raise TraceroofError(
-            f"{path} is an SQLite database that cannot be read: {error}",
+            f"{path} is an SQLite database that cannot be read: {words}",
             "it may have been cut short: copy it again, or export it anew",
         ) from None
 

@@ -206,6 +206,8 @@ class _Reader:
             return "skip"
 
         try:
+            # Arrow cannot show a broken row that is no UTF-8.
+            block.decode()
             found = pa_csv.read_csv(
                 pa.BufferReader(block),
                 read_options=pa_csv.ReadOptions(
@@ -218,7 +220,7 @@ class _Reader:
                     strings_can_be_null=False,
                 ),
             )
-        except pa.ArrowInvalid:
+        except (UnicodeDecodeError, pa.ArrowInvalid):
             return None
         if broken:
             return None

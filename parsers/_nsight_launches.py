@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.errors import TraceroofError
 from traceroof.parsers._nsight_derive import RuleFacts, derive
@@ -175,7 +176,7 @@ class Launches:
             time_basis="counter-tool",
             kernels=kernels,
             sources=(source_of(path, format, kernels, every),),
-            devices=tuple(self._devices(columns, devices, metrics)),
+            devices=tuple(self._devices(columns, devices, metrics, _display_names(raw))),
             raw_metrics=raw,
             verdicts=self._verdict_table(),
         )
@@ -354,7 +355,11 @@ class Launches:
         self.note("launches without a duration", unknown, severe=False)
 
     def _devices(
-        self, columns: Columns, devices: list[int | None], metrics: Mapping[str, Floats]
+        self,
+        columns: Columns,
+        devices: list[int | None],
+        metrics: Mapping[str, Floats],
+        display_names: Mapping[int, str],
     ) -> Iterator[DeviceInfo]:
         """One entry per device that the launches name."""
         rows_of: dict[tuple[int | None, str, str], list[int]] = {}
@@ -374,7 +379,7 @@ class Launches:
         for (device, name, capability), rows in rows_of.items():
             yield DeviceInfo(
                 index=device,
-                name=name or None,
+                name=name or next(filter(None, map(display_names.get, rows)), None),
                 compute_capability=capability or None,
                 sm_count=first(columns.values.get("sm_count"), rows),
                 l2_bytes=first(metrics.get("device__attribute_l2_cache_size"), rows),
@@ -396,6 +401,13 @@ class Launches:
             },
             schema=VERDICTS,
         )
+
+
+def _display_names(raw: pa.Table) -> Mapping[int, str]:
+    """Launch -> the GPU's name, where the page prints the device's attributes."""
+    named = raw.filter(pc.equal(raw["metric"], "device__attribute_display_name"))
+    texts = zip(named["row"].to_pylist(), named["text"].to_pylist(), strict=True)
+    return {row: text.strip() for row, text in texts if text}
 
 
 def _percentage(text: str) -> float | None:

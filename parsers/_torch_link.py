@@ -48,7 +48,7 @@ PHASES: Final = ("forward", "backward", "optimizer")
 class Paths:
     """Chains of names, outermost first. ``codes`` point at ``texts``; -1 is no chain."""
 
-    codes: Whole
+    codes: npt.NDArray[Any]
     texts: Sequence[str]
     flags: Mask
 
@@ -74,15 +74,15 @@ class Links:
 
     call: Whole
     is_graph: Mask
-    operator: Whole
-    shapes: Whole
-    dtypes: Whole
-    values: Whole
-    collective: Whole
+    operator: Codes
+    shapes: Codes
+    dtypes: Codes
+    values: Codes
+    collective: Codes
     operator_path: Paths
     module_path: Paths
-    phase: Whole
-    step: Whole
+    phase: Codes
+    step: Codes
     steps: Steps
     process: Whole
     rank: Whole
@@ -202,17 +202,19 @@ def link(fold: Fold, host: Host) -> Links:
 
     is_linked = call >= 0
 
-    def spread(values: npt.NDArray[Any], otherwise: int = -1) -> Whole:
-        """Values of launching calls as values of activities."""
-        result = np.full(len(call), otherwise, dtype=np.int64)
+    def spread(values: npt.NDArray[Any]) -> Codes:
+        """Codes of launching calls as codes of activities."""
+        result = np.full(len(call), -1, dtype=np.int32)
         result[is_linked] = values[of_row]
         return result
 
-    def of_operator(column: npt.NDArray[Any]) -> Whole:
+    def of_operator(column: npt.NDArray[Any]) -> Codes:
         return spread(np.append(column, -1)[row])
 
-    is_graph = spread(host.matching(GRAPH_LAUNCH)[made.name], 0) == 1
+    is_graph = spread(host.matching(GRAPH_LAUNCH)[made.name]) == 1
     process = host.process(made.lane)
+    row_process = np.full(len(call), UNKNOWN, dtype=np.int64)
+    row_process[is_linked] = process[of_row]
     links = Links(
         call=call,
         is_graph=is_graph,
@@ -226,7 +228,7 @@ def link(fold: Fold, host: Host) -> Links:
         phase=spread(phase),
         step=spread(_containing_step(steps, process, made.start)),
         steps=steps,
-        process=_only_process(spread(process, UNKNOWN), gpu_rank, host, call_rank),
+        process=_only_process(row_process, gpu_rank, host, call_rank),
         rank=gpu_rank,
         by_time=by_time,
     )
@@ -240,7 +242,7 @@ def link(fold: Fold, host: Host) -> Links:
     return links
 
 
-def _collectives(fold: Fold, of_operator: Callable[[npt.NDArray[Any]], Whole]) -> Whole:
+def _collectives(fold: Fold, of_operator: Callable[[npt.NDArray[Any]], Codes]) -> Codes:
     """Collectives by activity: as the kernel says, else as the operator that records them does."""
     table = fold.operator_collectives
     found = np.full(fold.operators.rows, -1, dtype=np.int32)
@@ -394,7 +396,8 @@ def _paths(
 
 
 def _flag(paths: Paths) -> Mask:
-    return np.append(paths.flags, False)[paths.codes]
+    flags: Mask = np.append(paths.flags, False)[paths.codes]
+    return flags
 
 
 def _forward_range(host: Host, sequence_of: Whole, modules: Containers, wanted: Whole) -> Whole:

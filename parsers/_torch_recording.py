@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.parsers._torch_columns import KINDS, Fold
-from traceroof.parsers._torch_events import UNKNOWN, Reals, Whole, real_number, whole_number
+from traceroof.parsers._torch_events import UNKNOWN, Whole, real_number, whole_number
 from traceroof.parsers._torch_link import PHASES, Host, Links, Mask, Ranges
 from traceroof.parsers._torch_repair import lenient
 from traceroof.recording import HOST_CALLS, SPANS, DeviceInfo, Note
-from traceroof.table import kernel_table, stack
+from traceroof.table import kernel_table
 
 # An activity of more than a week is a broken counter (HTA drops the same).
 _LONGEST_NS: Final = 7 * 24 * 3600 * 10**9
@@ -131,6 +131,10 @@ def _wholes(values: Whole) -> pa.Array:
     return _nulled(values, values != UNKNOWN)
 
 
+def _reals(values: npt.NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, from_pandas=True)
+
+
 class _Texts:
     """Texts to be had as Arrow columns by code; a negative code is null."""
 
@@ -185,7 +189,7 @@ class _Rows:
         return found
 
 
-# The table is made in parts, so that what it is made of is never there twice.
+# Tables are made in parts and what they are made of is given up, so that nothing is there twice.
 _ROWS: Final = 1 << 16
 
 
@@ -210,15 +214,20 @@ def _kernels(
     )  # fmt: skip
     start = fold.gpu.peek("start")
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
-    parts = []
-    for low in range(0, len(order), _ROWS):
-        rows = _Rows(source, order[low : low + _ROWS])
-        parts.append(
-            kernel_table(
-                {**_identity(rows), **_times(rows), **_operators(rows), **_launch_shape(rows)}
-            )
-        )
-    return stack(parts)
+    columns: dict[str, Any] = {}
+    for part, used in (
+        (_operators, ("graph",)),
+        (_launch_shape, _SHAPE_COLUMNS),
+        (_times, ("start", "duration")),
+        (_identity, ("name", "kind", "thread", "context", "correlation", "rank")),
+    ):
+        made = [
+            part(_Rows(source, order[low : low + _ROWS])) for low in range(0, len(order), _ROWS)
+        ]
+        columns |= {name: pa.chunked_array([one[name] for one in made]) for name in made[0]}
+        for name in used:
+            fold.gpu.pop(name)
+    return kernel_table(columns)
 
 
 def _identity(rows: _Rows) -> dict[str, Any]:
@@ -242,7 +251,7 @@ def _identity(rows: _Rows) -> dict[str, Any]:
         "kernel_name": source.names.at(name),
         "kind": source.kinds.at(kind),
         "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
-        "sm_count": sm_count,
+        "sm_count": _reals(sm_count),
         **{column: _wholes(values) for column, values in numbers.items()},
     }
 
@@ -388,11 +397,11 @@ class _Collectives:
         # A wait is recorded like a collective, but nothing is sent.
         self._is_one = np.array([name not in ("", "wait") for name, _, _ in found] + [False])
 
-    def at(self, codes: Whole) -> dict[str, Any]:
+    def at(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
         codes = np.where(self._is_one[codes], codes, -1)
         return {
             "collective": self._names.at(codes),
-            "message_bytes": self._sizes[codes],
+            "message_bytes": _reals(self._sizes[codes]),
             "group_size": _wholes(self._ranks[codes]),
         }
 
@@ -406,6 +415,11 @@ def _collective(entry: Sequence[str]) -> tuple[str, float, int]:
     payload = elements * size if size is not None else float("nan")
     return name, payload, whole_number(ranks)
 
+
+_SHAPE_COLUMNS: Final = (
+    "grid", "block", "bytes", "shared_memory", "registers", "estimated_occupancy",
+    "theoretical_occupancy", "occupancy",
+)  # fmt: skip
 
 # What the writer of CUDA 12.9 and later adds: the occupancy calculator's result for the launch.
 _OCCUPANCY: Final[Mapping[str, str]] = {
@@ -435,11 +449,11 @@ class _Shapes:
         sizes: Whole = found.reshape(-1, 3)[at]
         return sizes
 
-    def limits(self, codes: npt.NDArray[Any]) -> dict[str, Reals]:
+    def limits(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
         distinct, at = np.unique(codes, return_inverse=True)
         found = [_object(self._texts[code]) for code in distinct]
         return {
-            column: np.array([real_number(one.get(key)) for one in found])[at]
+            column: _reals(np.array([real_number(one.get(key)) for one in found])[at])
             for column, key in _OCCUPANCY.items()
         }
 
@@ -475,12 +489,12 @@ def _launch_shape(rows: _Rows) -> dict[str, Any]:
             fill &= at >= 0
             values[fill] = shapes.calls.peek(column)[at[fill]]
     columns: dict[str, Any] = {
-        "copy_bytes": moved,
-        "registers_per_thread": rows.of_gpu("registers"),
-        "shared_memory_bytes": shared,
-        "shared_memory_dynamic_bytes": dynamic,
-        "estimated_occupancy_pct": rows.of_gpu("estimated_occupancy"),
-        "theoretical_occupancy_pct": rows.of_gpu("theoretical_occupancy"),
+        "copy_bytes": _reals(moved),
+        "registers_per_thread": _reals(rows.of_gpu("registers")),
+        "shared_memory_bytes": _reals(shared),
+        "shared_memory_dynamic_bytes": _reals(dynamic),
+        "estimated_occupancy_pct": _reals(rows.of_gpu("estimated_occupancy")),
+        "theoretical_occupancy_pct": _reals(rows.of_gpu("theoretical_occupancy")),
     }
     for what, codes in (("grid", grid), ("block", block)):
         sizes = shapes.sizes(codes)
@@ -526,23 +540,24 @@ def _table(
     """The parts as one table by start."""
     start = np.concatenate([part.start for part in parts])
     order = np.argsort(start, kind="stable")
-
-    def joined(column: str) -> npt.NDArray[Any]:
-        whole: npt.NDArray[Any] = np.concatenate([getattr(part, column) for part in parts])[order]
-        return whole
-
-    columns = [
-        pa.array(np.zeros(len(order), dtype=np.int64)),
-        _wholes(joined("process")),
-        _wholes(joined("thread")),
-        _Texts(kinds).at(joined("kind")),
-        _Texts(names).at(joined("name")),
-        pa.array(start[order] + base),
-        pa.array(joined("duration")),
-    ]
-    if "correlation_id" in schema.names:
-        columns.append(_wholes(joined("correlation")))
-    return pa.Table.from_arrays(columns, schema=schema)
+    texts = {"kind": _Texts(kinds), "name": _Texts(names)}
+    sources = {"process_id": "process", "thread_id": "thread", "correlation_id": "correlation",
+               "duration_ns": "duration", "category": "kind"}  # fmt: skip
+    columns: dict[str, Any] = {
+        "source": pa.repeat(pa.scalar(0, pa.int64()), len(order)),
+        "start_ns": pa.array(start[order] + base),
+    }
+    for column in schema.names:
+        if column in columns:
+            continue
+        source = sources.get(column, column)
+        values = np.concatenate([getattr(part, source) for part in parts])
+        make = texts[source].at if source in texts else _wholes
+        columns[column] = pa.chunked_array(
+            [make(values[order[low : low + _ROWS]]) for low in range(0, len(order), _ROWS)],
+            schema.field(column).type,
+        )
+    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def _unknown(count: int) -> Whole:

@@ -160,6 +160,10 @@ def _read_folder(folder: _Folder, progress: Progress, options: Options) -> Recor
         # Without the merged table, the part with the most counters gives the dispatches.
         others.sort(key=lambda one: (-len(one), -len(one.counters)))
         base = others.pop(0)
+    if not len(base):
+        raise TraceroofError(
+            f"{base.path} lists no kernel", "did the program launch one while it was profiled?"
+        )
     joined = join_passes(base, others)
     # Single passes come first: a ratio is best taken from one run.
     joined.passes.sort(key=lambda one: one.merged)

@@ -132,8 +132,8 @@ def _rule(one: _Limit) -> Rule:
         applies=applies,
         when=when,
         because=(
-            f"blocks on a multiprocessor by {one.words}: {{{own}:.0f}}, the fewest of all limits; "
-            "they fill {theoretical_occupancy_pct} of its warp slots"
+            f"blocks that fit on a multiprocessor: {{{own}:.0f}}, for {one.words}; they fill "
+            "{theoretical_occupancy_pct} of its warp slots"
         ),
         fix=one.fix,
         refute=(

@@ -27,7 +27,10 @@ RULES = (
         uses=(*STATE, "blocks", "sm_count", "threads_per_block", "waves_per_sm"),
         applies=has_headroom,
         when=lambda k: k.waves < 1,
-        because="{waves} waves of blocks, where one fills the device",
+        because=(
+            "{waves} waves of blocks, where one fills the device"
+            "[ ({blocks} blocks, {sm_count} multiprocessors)]"
+        ),
         fix=(
             "Make more blocks: smaller tiles, the reduction dimension split over blocks (split-K, "
             "stream-K), a larger batch, one launch for several small inputs. Else run independent "

@@ -58,6 +58,7 @@ def test_pages_of_one_run_say_the_same(samples: Path) -> None:
     assert raw.totals.launches == details.totals.launches == selection.totals.launches == 17
     assert raw.totals.kernel_time_ns == details.totals.kernel_time_ns
     assert raw.totals.kernel_time_ns == selection.totals.kernel_time_ns
+    assert [device.name for device in raw.devices] == ["NVIDIA A100-SXM4-80GB"]
     ours = {(one.kernel, one.time_ns): one.primary_class for one in raw.kernels}
     for kernel in details.kernels:
         assert ours[kernel.kernel, kernel.time_ns] == kernel.primary_class

@@ -49,3 +49,11 @@ def test_sentences_fill_in_units_unless_a_format_is_given() -> None:
 
 def test_control_characters_never_reach_a_terminal() -> None:
     assert one_line("a\x1b[31mb\nc") == "a [31mb c"
+
+
+def test_a_clause_is_left_out_where_something_in_it_is_unknown() -> None:
+    sentence = Sentence({"waves": "", "blocks": "", "sm_count": ""})
+    template = "{waves} waves[ ({blocks} blocks, {sm_count} SMs)]"
+    values = {"waves": 0.5, "blocks": 54.0, "sm_count": 108.0}
+    assert sentence.fill(template, values) == "0.5 waves (54 blocks, 108 SMs)"
+    assert sentence.fill(template, {**values, "sm_count": None}) == "0.5 waves"

@@ -58,7 +58,8 @@ class Rule:
     uses: columns that sharpen the rule where they are known.
     applies: which subjects the question makes sense for (others are clear); all when None.
     when: the condition over the columns.
-    because: evidence sentence; ``{column}`` and ``{column:.0f}`` are filled from needs and uses.
+    because: evidence sentence; ``{column}`` and ``{column:.0f}`` are filled from needs and uses,
+        and a clause in square brackets is left out where a column in it is unknown.
     fix: what to try.
     refute: what to measure that would show the finding wrong.
     saves: share of the subject's time that goes at most, 0-1, given what is attainable; None

@@ -1,5 +1,6 @@
 """Numbers for people: three significant digits, the unit that reads best, never a bare figure."""
 
+import re
 from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
@@ -60,10 +61,24 @@ def one_line(text: str) -> str:
 
 
 class Sentence(Formatter):
-    """Fills ``{column}`` with the value and its unit, ``{column:.0f}`` with the plain number."""
+    """Fills ``{column}`` with the value and its unit, ``{column:.0f}`` with the plain number.
+
+    A clause in square brackets is left out where a column in it is unknown:
+    ``"{waves} waves[: {blocks} blocks for {sm_count} multiprocessors]"``.
+    """
 
     def __init__(self, units: Mapping[str, str]) -> None:
         self._units = units
+
+    def fill(self, template: str, values: Mapping[str, Any]) -> str:
+        """The template with the values in it."""
+
+        def clause(found: re.Match[str]) -> str:
+            fields = [field for _, field, _, _ in self.parse(found.group(1)) if field]
+            known = all(values.get(field) is not None for field in fields)
+            return found.group(1) if known else ""
+
+        return self.format(re.sub(r"\[([^\[\]]*)\]", clause, template), **values)
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return (field_name, kwargs[field_name]), field_name

@@ -9,11 +9,13 @@ lets only its three scripts and its one style sheet act, by their hashes, and fo
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis
 from traceroof.findings import HIDDEN_SHARE
 from traceroof.report import figures, operator_card, page, summary
@@ -30,6 +32,8 @@ _MARGIN = 1000
 
 # Fixes in view, and how many of those whose saving nobody can say; the others are folded away.
 _MOST_IN_VIEW, _WITHOUT_FIGURE = 10, 3
+
+_UNIT = re.compile(r"(?<=\d) (?=%|[num\u00b5]?s\b)")
 
 _BUNDLE = "plotly-basic.min.js"
 # Plotly adds an empty style element and fills it by script: only the empty text needs leave.
@@ -48,6 +52,7 @@ def render(diagnosis: Diagnosis) -> str:
         lstrip_blocks=True,
         finalize=_finalize,
     )
+    environment.filters["prose"] = _prose
     template = environment.get_template("report.html.j2")
     context = _context(diagnosis)
     # First without cards: they get the room that is left.
@@ -67,7 +72,9 @@ def _payload(
         "charts": {name: _figure(chart) for name, chart in context["charts"].items() if chart},
         "cards": cards,
         "columns": columns,
-        "names": context["searched"],
+        "classes": CLASSES,
+        "names": context["names"][0],
+        "nameOf": context["names"][1],
     }
     return {"data": Markup(json_for_script(data)), "cards": len(cards)}
 
@@ -81,7 +88,15 @@ def _figure(chart: Chart) -> Mapping[str, Any]:
 
 def _finalize(value: Any) -> Any:
     """Text from a file comes without control characters, surrogates and marks of direction."""
-    return one_line(value) if type(value) is str else value
+    if type(value) is not str:
+        return value
+    # The no-break spaces of _prose are no printable characters, but harmless.
+    return "\u00a0".join(one_line(part) for part in value.split("\u00a0"))
+
+
+def _prose(text: str) -> str:
+    """Prose in which no line ends between a number and its unit."""
+    return _UNIT.sub("\u00a0", text)
 
 
 @cache
@@ -118,7 +133,7 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
         "charts": charts,
         "to_place": None if charts["roofline"] else page.roofline_command(diagnosis),
         "rows": rows,
-        "searched": [one.kernel[: page.SEARCHED] for one in diagnosis.kernels[: len(rows)]],
+        "names": page.name_pool(diagnosis, rows),
         "unlisted": unlisted,
         "categories": sorted({row.category for row in rows}),
         "classes": sorted({row.primary_class for row in rows}),
@@ -145,7 +160,9 @@ def _cards(
     columns = operator_card.Columns()
     cards: list[Any] = []
     for index in range(len(context["rows"])):
-        made = operator_card.card(diagnosis, index, columns, findings.get(index, ()))
+        made = operator_card.card(
+            diagnosis, index, columns, findings.get(index, ()), named=page.NAMED
+        )
         room -= len(json_for_script(made).encode()) + 1
         if room < len(json_for_script(columns.listed())):
             break

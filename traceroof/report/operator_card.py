@@ -7,11 +7,9 @@ card with seventy metrics stays near a kilobyte.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.findings import Finding, describe_savings
 from traceroof.groups import VOCABULARY
-from traceroof.report.palette import look
 from traceroof.units import digits, percent, quantity
 
 # Use of the machine, as bars: label, metric, and the metric that says what it is measured against.
@@ -29,6 +27,8 @@ _USES = (
 _STALL = "stall_"
 _STALLS_SHOWN = 8
 _VENDOR_LENGTH = 700
+# Real names reach six kilobytes.
+_NAME_LENGTH = 8192
 
 
 def shape(size: tuple[int, int, int] | None) -> str:
@@ -58,20 +58,24 @@ class Columns:
 
 
 def card(
-    diagnosis: Diagnosis, index: int, columns: Columns, findings: Sequence[tuple[int, Finding]]
+    diagnosis: Diagnosis,
+    index: int,
+    columns: Columns,
+    findings: Sequence[tuple[int, Finding]],
+    *,
+    named: int,
 ) -> dict[str, Any]:
-    """The card of ``diagnosis.kernels[index]``.
+    """The card of ``diagnosis.kernels[index]``, beyond what its row in the table says.
 
     findings: what was found on it, each with the number of its entry among the fixes (0: none).
-    Parts that there is nothing to say in are absent.
+    named: how much of a name the page has anyway; a longer one stands in the card. Parts that
+    there is nothing to say in are absent.
     """
     kernel = diagnosis.kernels[index]
     made = {
-        "name": kernel.kernel,
-        "class": f"{kernel.primary_class}: {CLASSES[kernel.primary_class]}",
-        "family": look(kernel.primary_class).family,
-        "mark": look(kernel.primary_class).mark,
+        "name": kernel.kernel[:_NAME_LENGTH] if len(kernel.kernel) > named else "",
         "missing": list(kernel.missing),
+        "spread": f" ± {quantity(kernel.mad_ns, 'ns')}" if kernel.mad_ns else "",
         "facts": _facts(kernel),
         "uses": _uses(kernel),
         "roof": _roof(kernel),
@@ -84,19 +88,10 @@ def card(
 
 
 def _facts(kernel: KernelGroup) -> list[tuple[str, str]]:
-    spread = f" ± {quantity(kernel.mad_ns, 'ns')}" if kernel.mad_ns else ""
     facts = [
-        ("time", f"{quantity(kernel.time_ns, 'ns')} ({percent(kernel.share)} of kernel time)"),
-        ("launches", f"{kernel.launches:,}"),
-        ("per launch", f"{quantity(kernel.median_ns, 'ns')}{spread}"),
         ("operator", kernel.operator or ""),
         ("grid", shape(kernel.grid)),
         ("block", shape(kernel.block)),
-    ]
-    facts += [
-        (name.replace("_", " "), str(kernel.metrics[name]))
-        for name in ("input_shapes", "input_dtypes", "module_path", "phase")
-        if name in kernel.metrics
     ]
     return [fact for fact in facts if fact[1]]
 

@@ -18,12 +18,12 @@ from traceroof.report.timeline_figures import gpu_labels
 from traceroof.units import percent, quantity
 
 # What rows and fixes may take of a page; the limits only matter for thousands of kernels.
-_ROW_BYTES, _MOST_ROWS = 160_000, 1000
+_ROW_BYTES, _MOST_ROWS = 150_000, 1000
 _FIX_BYTES = 60_000
 _MOST_FILES, _MOST_NOTES, _MOST_GAPS = 60, 60, 15
 _NAME_WIDTH = 72
-#: How much of a kernel's name the page's search looks at.
-SEARCHED = 300
+#: How much of a kernel's name every page holds, for its search and its card.
+NAMED = 400
 
 
 @dataclass(frozen=True)
@@ -170,8 +170,12 @@ def rows(diagnosis: Diagnosis, fixes: Sequence[Fix]) -> tuple[list[Row], Unliste
     largest = max((one.share or 0 for one in kernels), default=0)
     rows: list[Row] = []
     room = _ROW_BYTES
+    seen: set[str] = set()
     for index, one in enumerate(kernels):
-        room -= 240 + min(len(one.kernel), SEARCHED) + len(names[one.kernel])
+        # A name that several rows share is held once.
+        room -= 260 + len(names[one.kernel].encode())
+        room -= 0 if one.kernel in seen else len(one.kernel[:NAMED].encode())
+        seen.add(one.kernel)
         if room < 0:
             break
         appearance = look(one.primary_class)
@@ -208,6 +212,13 @@ def rows(diagnosis: Diagnosis, fixes: Sequence[Fix]) -> tuple[list[Row], Unliste
         share=percent(time / whole if whole else None),
         launches=f"{sum(one.launches for one in rest):,}",
     )
+
+
+def name_pool(diagnosis: Diagnosis, rows: Sequence[Row]) -> tuple[list[str], list[int]]:
+    """The names of the rows' kernels, each once, and which of them each row has."""
+    places: dict[str, int] = {}
+    of_row = [places.setdefault(one.kernel, len(places)) for one in diagnosis.kernels[: len(rows)]]
+    return [name[:NAMED] for name in places], of_row
 
 
 def _repeated(names: Iterable[str]) -> set[str]:
@@ -274,7 +285,7 @@ def gaps(diagnosis: Diagnosis) -> list[Gap]:
             cause=gap.cause.replace("_", " "),
             after=names[gap.after],
             before=names[gap.before],
-            host=(gap.host or "")[:SEARCHED],
+            host=(gap.host or "")[:NAMED],
         )
         for gap, label in listed
     ]

@@ -67,12 +67,16 @@
   const rows = body ? [...body.rows] : [];
   const cardOf = new Map();
   const numberOf = (row) => Number(row.id.slice(1));
-  const texts = rows.map((row, at) => `${row.textContent} ${data.names[at]}`.toLowerCase());
+  const nameOf = (at) => data.names[data.nameOf[at]];
+  const texts = rows.map((row, at) =>
+    `${row.textContent} ${nameOf(at)}`.toLowerCase().replaceAll("\u00a0", " "),
+  );
   const buttonOf = (row) => row.querySelector("th button");
 
   function valueOf(row, column, kind) {
-    const cell = row.cells[column];
-    if (kind === "t") return cell.textContent.trim();
+    if (kind === "t") return row.cells[column].textContent.trim();
+    // Shares are of the time, which is more precise.
+    const cell = row.cells[column === 5 ? 4 : column];
     const text = cell.dataset.v || cell.textContent.replace(/[,<%\s]/g, "");
     return text === "" || text === "unknown" ? null : Number(text);
   }
@@ -110,7 +114,7 @@
       const hit =
         words.every((word) => texts[at].includes(word)) &&
         (!category || row.cells[2].textContent === category) &&
-        (!primary || row.cells[3].textContent.trim().endsWith(` ${primary}`));
+        (!primary || row.cells[3].textContent.endsWith(` ${primary}`));
       row.hidden = !hit;
       if (cardOf.has(row)) cardOf.get(row).hidden = !hit;
       shown += hit;
@@ -190,12 +194,20 @@
     const known = data.cards[index];
     if (!known) {
       return [
-        make("p", { class: "name" }, data.names[index]),
+        make("p", { class: "name" }, nameOf(index)),
         make("p", { class: "soft" }, "This page has no room for its card; traceroof diagnose --format json has all of it."),
       ];
     }
-    const sign = make("i", { class: `mark ${known.family}`, "aria-hidden": "true" }, known.mark);
-    const parts = make("div", { class: "parts" }, part("Launches", listOf("facts", known.facts)));
+    const row = byId(`k${index + 1}`);
+    const sign = row.querySelector("i").cloneNode(true);
+    const primary = row.cells[3].textContent.trim().split(" ").pop();
+    const facts = [
+      ["time", `${row.cells[4].textContent} (${row.cells[5].textContent})`],
+      ["launches", row.cells[6].textContent],
+      ["per launch", `${row.cells[7].textContent}${known.spread || ""}`],
+      ...(known.facts || []),
+    ];
+    const parts = make("div", { class: "parts" }, part("Launches", listOf("facts", facts)));
     const bars = (entries) => entries.map(([label, width, text]) => [label, text, "", width]);
     if (known.uses) parts.append(part("Use, of peak", listOf("uses", bars(known.uses))));
     if (known.roof) parts.append(part("Roofline, per launch", listOf("facts", known.roof)));
@@ -227,8 +239,8 @@
     }
     const lacks = known.missing ? ` Missing: ${known.missing.join(", ")}.` : "";
     return [
-      make("p", { class: "name" }, known.name),
-      make("p", {}, sign, ` ${known.class}.${lacks}`),
+      make("p", { class: "name" }, known.name || nameOf(index)),
+      make("p", {}, sign, ` ${primary}: ${data.classes[primary] || ""}.${lacks}`),
       parts,
     ];
   }
