@@ -83,6 +83,7 @@ class Book:
     short: Mapping[str, Node]
     alias: Mapping[str, tuple[str, ...]]
     impossible: frozenset[str]
+    somewhere: frozenset[str]
     unreliable: tuple[str, ...]
     architectures: Mapping[str, Architecture]
     matrix_counter: str
@@ -103,6 +104,7 @@ def book() -> Book:
         short={name: parse(words) for name, words in data["short"].items()},
         alias={name: tuple(others) for name, others in data["alias"].items()},
         impossible=frozenset(data["zero"]["impossible"]),
+        somewhere=frozenset(data["zero"]["somewhere"]),
         unreliable=tuple(data["zero"]["unreliable"]),
         architectures=_architectures(data["arch"]),
         matrix_counter=matrix["counter"],
@@ -469,7 +471,7 @@ def without_dead_counters(
     """The passes with unknown where a zero means that nothing was counted.
 
     On RDNA a counter that is zero in every dispatch was not collected; anywhere, a counter that a
-    dispatch cannot leave at zero was not.
+    dispatch, or a whole program, cannot leave at zero was not.
     """
     unreliable = arch is not None and _matches(arch, book().unreliable)
     dead: set[str] = set()
@@ -481,7 +483,8 @@ def without_dead_counters(
             if not known.any():
                 continue
             zero = known & (values == 0)
-            silent = unreliable and bool((zero == known).all())
+            may_be_silent = unreliable or name in book().somewhere
+            silent = may_be_silent and bool((zero == known).all())
             if zero.any() and (silent or name in book().impossible):
                 counters[name] = np.where(zero, np.nan, values)
                 dead.add(name)

@@ -179,9 +179,7 @@ def _node(fields: Mapping[str, str]) -> int | None:
 
 def _rows(table: TextTable) -> list[dict[str, str]]:
     columns = [
-        (name, cells.to_pylist())
-        for name, cells in zip(table.names, table.cells, strict=True)
-        if cells is not None
+        (name, cells.to_pylist()) for name, cells in zip(table.names, table.cells, strict=True)
     ]
     return [
         {name: str(values[row]) for name, values in reversed(columns)}

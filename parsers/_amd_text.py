@@ -9,7 +9,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -48,12 +48,12 @@ class TextTable:
     """The cells of one file as text.
 
     path: the file. header: column names as written. names: the same, squashed. cells: one Arrow
-    array of text a column, in the order of the header (columns that were not asked for: None).
+    array of text a column, in the order of the header.
     """
 
     path: Path
     header: tuple[str, ...]
-    cells: list[pa.ChunkedArray | None]
+    cells: list[pa.ChunkedArray]
     notes: list[Note] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class TextTable:
 
     @property
     def num_rows(self) -> int:
-        return next((len(cells) for cells in self.cells if cells is not None), 0)
+        return len(self.cells[0]) if self.cells else 0
 
     def has(self, name: str) -> bool:
         """Whether there is a column of this squashed name."""
@@ -92,21 +92,12 @@ class TextTable:
         """The same table with only these rows."""
         picked = rows if rows.dtype != bool else np.flatnonzero(rows)
         indices = pa.array(picked)
-        cells = [None if one is None else one.take(indices) for one in self.cells]
+        cells = [one.take(indices) for one in self.cells]
         return TextTable(self.path, self.header, cells, list(self.notes))
 
 
-def read_table(
-    path: Path,
-    options: Options,
-    progress: Progress,
-    wanted: Callable[[str], bool] | None = None,
-) -> TextTable:
-    """Read the AMD table in a file.
-
-    wanted: which columns to keep, by squashed name; all where None. Raises TraceroofError when
-    the file holds no AMD table.
-    """
+def read_table(path: Path, options: Options, progress: Progress) -> TextTable:
+    """Read the AMD table in a file. Raises TraceroofError when it holds none."""
     with open_inflated(path, options) as stream:
         head = stream.read(HEAD_BYTES)
         found = layout(head)
@@ -114,9 +105,7 @@ def read_table(
             raise TraceroofError(f"{path} holds no table that an AMD profiler writes")
         size = max(path.stat().st_size, 1)
         source = io.BufferedReader(_Rest(head, stream))
-        header = _skip(source, found)
-        keep = [wanted is None or wanted(squash(name)) for name in header]
-        reader = _Reader(header, keep)
+        reader = _Reader(_skip(source, found))
         for block in _blocks(source):
             reader.add(block)
             progress(min(stream.consumed, size), size)
@@ -178,9 +167,8 @@ def _blocks(source: BinaryIO) -> Iterator[bytes]:
 class _Reader:
     """Turns blocks of lines into text columns."""
 
-    def __init__(self, header: tuple[str, ...], keep: Sequence[bool]) -> None:
+    def __init__(self, header: tuple[str, ...]) -> None:
         self.header = header
-        self.keep = [place for place, kept in enumerate(keep) if kept]
         names = [squash(name) for name in header]
         self.free = next((place for place, name in enumerate(names) if name in _FREE_TEXT), None)
         self.columns: list[list[pa.Array]] = [[] for _ in header]
@@ -193,8 +181,8 @@ class _Reader:
         if parts is None:
             parts = self._slow(block)
         if parts and len(parts[0]):
-            for place, part in zip(self.keep, parts, strict=True):
-                self.columns[place].append(part)
+            for column, part in zip(self.columns, parts, strict=True):
+                column.append(part)
 
     def _fast(self, block: bytes) -> list[pa.Array] | None:
         """The columns by Arrow; None when a line is not as it should be."""
@@ -216,7 +204,6 @@ class _Reader:
                 parse_options=pa_csv.ParseOptions(invalid_row_handler=refuse),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
-                    include_columns=[str(place) for place in self.keep],
                     strings_can_be_null=False,
                 ),
             )
@@ -227,12 +214,12 @@ class _Reader:
         parts = [column.combine_chunks() for column in found.columns]
         # A quotation mark that survived shows an unescaped one, a line break an unclosed one; a
         # cell like its column's name is the header of a file that was appended.
-        for place, part in zip(self.keep, parts, strict=True):
+        for place, part in enumerate(parts):
             suspect = (
                 place == self.free
                 and pc.any(pc.match_substring_regex(part, '["\n]'), min_count=0).as_py()
             )
-            if suspect or (place == self.keep[0] and self._header_in(part, place)):
+            if suspect or (place == 0 and self._header_in(part, place)):
                 return None
         return parts
 
@@ -252,7 +239,9 @@ class _Reader:
                 self.header_rows += 1
             else:
                 rows.append(cells)
-        return [pa.array([row[place] for row in rows], pa.string()) for place in self.keep]
+        return [
+            pa.array([row[place] for row in rows], pa.string()) for place in range(len(self.header))
+        ]
 
     def _cells(self, line: str) -> list[str] | None:
         """The cells of one line; None when it is no row."""
@@ -276,11 +265,7 @@ class _Reader:
         return [_unquoted(cell) for cell in cells]
 
     def table(self, path: Path) -> TextTable:
-        kept = set(self.keep)
-        cells = [
-            pa.chunked_array(parts, pa.string()) if place in kept else None
-            for place, parts in enumerate(self.columns)
-        ]
+        cells = [pa.chunked_array(parts, pa.string()) for parts in self.columns]
         notes: list[Note] = []
         if self.broken:
             notes.append(Note("lines that are no row of the table were skipped", self.broken))

@@ -5,17 +5,18 @@ lengths, so a call can seem to outlast the operator that made it.
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Whole = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 Lane = npt.NDArray[np.signedinteger[Any]]
 
 # A pass over everything per lane pays while there are few.
 _MOST_LANES = 64
+_BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class Containers:
         """For each query the latest-starting interval of its lane that contains it whole, as a
         position in this object's arrays; -1 where there is none.
 
-        slack: how much later than the interval's end a query may end, as long as it starts
-        before that end.
+        slack: how much later than the interval's end a query may end, if more of it lies before
+        that end than behind it.
         before: look only at intervals at or before these positions (instead of by start).
         """
         found = self._last_started(lane, start) if before is None else before.copy()
@@ -49,9 +50,10 @@ class Containers:
         while len(open_queries):
             at = found[open_queries]
             ends, query_end = self.end[at], end[open_queries]
-            inside = (ends >= query_end) | (
-                (ends + slack >= query_end) & (ends > start[open_queries])
-            )
+            inside = ends >= query_end
+            if slack:
+                mostly = ends - start[open_queries] > query_end - ends
+                inside |= mostly & (ends + slack >= query_end)
             # What does not contain the query ends too early, and so does everything between it
             # and the next one before it that ends later.
             missed = open_queries[~inside]
@@ -70,6 +72,8 @@ class Containers:
     def _last_started(self, lane: Lane, start: Whole) -> Whole:
         """The last interval of the query's lane that starts no later than it; -1 for none."""
         found = np.full(len(start), -1, dtype=np.int64)
+        if not len(self.lanes):
+            return found
         number = np.searchsorted(self.lanes, lane)
         number[number == len(self.lanes)] = 0
         ends = np.append(self.first[1:], len(self.start))
@@ -93,33 +97,20 @@ def containers(lane: Lane, start: Whole, end: Whole) -> Containers:
     return Containers(order, start, end, _outer(end, first), lane[first], first)
 
 
-def outermost(lane: Lane, start: Whole, end: Whole, slack: int = 0) -> Whole:
-    """Positions of the intervals that no other of their lane contains (``slack`` as above)."""
-    order = np.lexsort((-end, start, lane)).astype(np.int64)
-    lane, start, end = lane[order], start[order], end[order]
-    bounds = [*np.flatnonzero(np.diff(lane, prepend=lane[:1] - 1)).tolist(), len(lane)]
-    found = []
-    for low, high in pairwise(bounds):
-        reach = np.maximum.accumulate(end[low:high])[:-1]
-        later = end[low + 1 : high]
-        alone = (later > reach) & ((later > reach + slack) | (start[low + 1 : high] >= reach))
-        found.append(order[low:high][np.concatenate(([True], alone))])
-    return np.sort(np.concatenate(found)) if found else order
-
-
-def holding(lane: Lane, start: Whole, end: Whole, points: tuple[Lane, Whole]) -> Whole:
-    """Positions of the intervals in which one of the points (lanes, times) of their lane lies."""
+def holding(lane: Lane, start: Whole, end: Whole, points: tuple[Lane, Whole]) -> Mask:
+    """For each interval whether one of the points (lanes, times) of its lane lies in it."""
     lanes = np.unique(points[0])
     if len(lanes) > _MOST_LANES:
-        return np.arange(len(lane))
-    found = [np.empty(0, dtype=np.int64)]
-    for one in lanes:
-        mine = np.flatnonzero(lane == one)
-        times = np.sort(points[1][points[0] == one])
-        first = np.searchsorted(times, start[mine], side="left")
-        last = np.searchsorted(times, end[mine], side="right")
-        found.append(mine[last > first])
-    return np.sort(np.concatenate(found))
+        return np.ones(len(lane), dtype=bool)
+    times = [np.sort(points[1][points[0] == one]) for one in lanes]
+    result = np.zeros(len(lane), dtype=bool)
+    # Block by block, so that the intermediate arrays stay small.
+    for low in range(0, len(lane), _BLOCK):
+        for one, at in zip(lanes, times, strict=True):
+            mine = low + np.flatnonzero(lane[low : low + _BLOCK] == one)
+            first = np.searchsorted(at, start[mine], side="left")
+            result[mine] = np.searchsorted(at, end[mine], side="right") > first
+    return result
 
 
 def _outer(end: Whole, first: Whole) -> Whole:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.parsers._containment import Containers, containers, holding, outermost
+from traceroof.parsers._containment import Containers, containers, holding
 from traceroof.parsers._torch_columns import Codes, Columns, Fold
 from traceroof.parsers._torch_events import UNKNOWN, Whole, whole_number
 
@@ -37,6 +37,8 @@ _MODULE = "nn.Module: "
 
 # TraceFusion makes process ids of several ranks distinct by adding rank times this.
 _RANK_PIDS: Final = 100_000_000
+# What the host did for less than this explains no gap between kernels.
+_LONG_NS: Final = 10_000
 # Deeper chains of operators start anew; names deeper than _SHOWN are elided.
 _DEEPEST: Final = 256
 _SHOWN: Final = 48
@@ -109,7 +111,7 @@ class Host:
     """What the host did; taken out of a fold.
 
     threads: (process, thread) by lane. ``operators`` are all of them until ``link`` has used them,
-    then only the outermost ones.
+    then only the outermost of those that launched something or took long enough to matter.
     """
 
     def __init__(self, fold: Fold) -> None:
@@ -172,10 +174,11 @@ def link(fold: Fold, host: Host) -> Links:
     made = host.calls.at(launching)
     sequence_of = fold.operators.pop("sequence")
 
-    rows = holding(
-        host.operators.lane, host.operators.start, host.operators.end, (made.lane, made.start)
-    )
-    candidates = host.operators.at(rows)
+    operators = host.operators
+    chosen = holding(operators.lane, operators.start, operators.end, (made.lane, made.start))
+    chosen |= operators.end - operators.start >= _LONG_NS
+    rows = np.flatnonzero(chosen)
+    candidates = operators.at(rows)
     around = candidates.containers()
     rows = rows[around.order]
     parents = around.parents(host.slack)
@@ -183,7 +186,8 @@ def link(fold: Fold, host: Host) -> Links:
     operator_path = _paths(position, parents, candidates.name[around.order], host.names, _BACKWARD)
     sequence = _nearest(position, parents, sequence_of[rows])
     row = np.where(position >= 0, np.append(rows, -1)[position], -1)
-    del candidates, around, parents, rows
+    outermost = candidates.at(np.sort(around.order[parents < 0]))
+    del candidates, around, parents, rows, chosen
 
     steps, is_step = _steps(host)
     others = host.ranges.at(np.flatnonzero(~is_step))
@@ -236,9 +240,7 @@ def link(fold: Fold, host: Host) -> Links:
     # what launched it.
     for values in (links.operator, links.shapes, links.dtypes, links.values):
         values[is_graph] = -1
-    operators = host.operators
-    outer = outermost(operators.lane, operators.start, operators.end, host.slack)
-    host.operators = operators.at(outer[operators.end[outer] >= operators.start[outer]])
+    host.operators = outermost
     return links
 
 
@@ -435,21 +437,21 @@ def _steps(host: Host) -> tuple[Steps, Mask]:
     chosen = np.flatnonzero(host.matching(_STEP)[ranges.name])
     if not len(chosen):
         passes = np.flatnonzero(host.matching(_PASS)[ranges.name])
-        found = ranges.at(passes)
-        chosen = passes[outermost(found.lane, found.start, found.end)]
+        found = ranges.at(passes).containers()
+        chosen = passes[found.order[found.parents() < 0]]
     chosen = chosen[np.lexsort((ranges.start[chosen], host.process(ranges.lane[chosen])))]
     is_step = np.zeros(len(ranges), dtype=bool)
     is_step[chosen] = True
-    found = ranges.at(chosen)
-    process = host.process(found.lane)
-    names = [host.names[code] for code in found.name]
+    steps = ranges.at(chosen)
+    process = host.process(steps.lane)
+    names = [host.names[code] for code in steps.name]
     seen: dict[tuple[int, str], int] = {}
     for at, key in enumerate(zip(process.tolist(), names, strict=True)):
         seen[key] = number = seen.get(key, 0) + 1
         if number > 1:
             # The same pass once more: told apart, as steps are compared with one another.
             names[at] = f"{names[at]} ({number})"
-    return Steps(process, found.start, found.end, names, chosen), is_step
+    return Steps(process, steps.start, steps.end, names, chosen), is_step
 
 
 def _containing_step(steps: Steps, process: Whole, start: Whole) -> Whole:

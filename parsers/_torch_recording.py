@@ -30,13 +30,12 @@ _ELEMENT_BYTES: Final[Mapping[str, int]] = {
     "uint16": 2, "uint32": 4, "uint64": 8,
 }  # fmt: skip
 
-_RANK_IN_NAME: Final = re.compile(r"(?:^|[^a-z])(?:rank|worker|tp)[-_]?(\d+)", re.IGNORECASE)
-
-#: Top-level keys that are read.
-METADATA: Final = frozenset(
-    {"deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds",
-     "with_stack"}
-)  # fmt: skip
+# What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
+_RANKS_IN_NAMES: Final = (
+    re.compile(r"(?<![a-z])rank[-_]?(\d+)", re.IGNORECASE),
+    re.compile(r"(?<![a-z])worker[-_]?(\d+)", re.IGNORECASE),
+    re.compile(r"(?<![A-Za-z])TP-(\d+)"),
+)
 
 
 @dataclass
@@ -53,7 +52,7 @@ class Built:
 def build(fold: Fold, host: Host, links: Links, metadata: Mapping[str, Any], path: Path) -> Built:
     """Make the tables. Takes the columns out of ``fold`` as it goes, so that memory is freed."""
     base = whole_number(metadata.get("baseTimeNanoseconds"))
-    base = 0 if base == UNKNOWN else base
+    base = base if 0 <= base < 1 << 62 else 0
     devices = _devices(metadata, fold.gpu.peek("device"))
     notes: list[Note] = []
 
@@ -83,9 +82,10 @@ def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
     if isinstance(distributed, dict) and whole_number(distributed.get("rank")) != UNKNOWN:
         return whole_number(distributed["rank"]), ""
     for name in (path.name, path.parent.name):
-        found = _RANK_IN_NAME.search(name)
-        if found and len(found[1]) < 9:
-            return int(found[1]), f"the rank is not in the file; {found[1]} is from its name"
+        for pattern in _RANKS_IN_NAMES:
+            found = pattern.search(name)
+            if found and len(found[1]) < 9:
+                return int(found[1]), f"rank {found[1]} is a guess from the file's name"
     return UNKNOWN, ""
 
 
@@ -190,7 +190,7 @@ class _Rows:
 
 
 # Tables are made in parts and what they are made of is given up, so that nothing is there twice.
-_ROWS: Final = 1 << 16
+_ROWS: Final = 1 << 17
 
 
 def _kernels(

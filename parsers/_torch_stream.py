@@ -11,8 +11,8 @@ by event.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from io import BufferedIOBase
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -43,13 +43,19 @@ _LONGEST_KEY: Final = 1 << 12
 _MOST_FAILURES = 8
 
 
+class Source(Protocol):
+    """What bytes are read from."""
+
+    def readinto(self, buffer: memoryview, /) -> int: ...
+
+
 class Buffer:
     """The part of a stream that is being looked at: ``data[start:end]``.
 
     One byte before ``start`` and one at ``end`` are always there to be overwritten.
     """
 
-    def __init__(self, stream: BufferedIOBase, size: int = PIECE_BYTES) -> None:
+    def __init__(self, stream: Source, size: int = PIECE_BYTES) -> None:
         self._stream = stream
         self._size = max(size, 16)
         self.data = bytearray(self._size + 2)
@@ -117,11 +123,12 @@ class Reader:
     decode: turns the bytes of a JSON list into events.
     wanted: the top-level keys that ``metadata`` is to have, apart from the events.
     counts: what was repaired or lost, by the text of the note to make of it.
+    has_ended: whether the end of a list of events was seen.
     """
 
     def __init__(
         self,
-        stream: BufferedIOBase,
+        stream: Source,
         decode: Callable[[Any], list[Any]],
         wanted: frozenset[str],
         size: int = PIECE_BYTES,
@@ -130,6 +137,7 @@ class Reader:
         self.decode = decode
         self.metadata: dict[str, Any] = {}
         self.counts: Counter[str] = Counter()
+        self.has_ended = False
         self._wanted = wanted
         self._found: list[list[Any]] = []
 
@@ -144,9 +152,19 @@ class Reader:
             raise NotJson
         buffer.start += 1
         yield from self.events() if first == ord("[") else self.members()
+        self._note_what_follows()
+
+    def rest(self) -> Iterator[list[Any]]:
+        """The events from between two events to the end of the file."""
+        yield from self.events()
+        if self.has_ended and self.buffer.skip(_SPACE) != -1:
+            yield from self.members()
+            self._note_what_follows()
+
+    def _note_what_follows(self) -> None:
         # Brackets too many happen where several processes wrote one file.
-        if buffer.skip(_SPACE + b"]}\0") != -1:
-            self.counts[BEHIND] += 1
+        if self.buffer.skip(_SPACE + b"]}\0") != -1:
+            self.counts[BEHIND] = 1
 
     def members(self) -> Iterator[list[Any]]:
         """The events in the object whose members begin at the buffer's start."""
@@ -165,7 +183,7 @@ class Reader:
                 yield from self.events()
             else:
                 self._value(key)
-        self.counts[CUT] += 1
+        self.counts[CUT] = 1
 
     def _key(self) -> str | None:
         """The key at the start of the buffer, passed over with its colon; None for other text."""
@@ -249,7 +267,7 @@ class Reader:
             buffer.fill()
             before = buffer.skip(_SPACE + b",") != -1 and buffer.start
             if not before:
-                self.counts[CUT] += 1
+                self.counts[CUT] = 1
                 return
             cut = buffer.end if buffer.ended else self._last_boundary(buffer.end)
             # Without any: the last events and what follows the list, or one huge event.
@@ -257,6 +275,7 @@ class Reader:
             found, self._found = self._found, []
             yield from found
             if ended:
+                self.has_ended = True
                 return
             if buffer.start == before and not buffer.more():
                 # The event that the end of the file cut through.
@@ -426,3 +445,20 @@ class Reader:
             if depth == 0:
                 return token.end()
         return -1
+
+
+def cuts(path: Path, size: int, step: int) -> list[int]:
+    """Places behind events at which a plain file can be cut into sections of about ``step`` bytes,
+    beginning with 0 and ending with its size."""
+    found = [0]
+    with path.open("rb") as file:
+        for target in range(step, size - step // 2, step):
+            file.seek(target)
+            boundary = _BOUNDARY.search(file.read(_CUT_BYTES))
+            if boundary:
+                found.append(target + boundary.start() + 1)
+    return [*found, size]
+
+
+# Where no event ends within this, the file is not cut.
+_CUT_BYTES: Final = 1 << 20

@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_calls import copy_kind
+from traceroof.parsers._amd_dispatches import cleaned_names
 from traceroof.parsers._amd_folder import Family, survey
 from traceroof.parsers._amd_kinds import Kind, cells_of, layout
-from traceroof.parsers._amd_run import Part, cleaned_names, copy_kind, recording
+from traceroof.parsers._amd_run import Part, recording
 from traceroof.parsers._amd_text import Integers, Mask, TextTable, read_table
 from traceroof.recording import RAW_METRICS, Note, Recording
 
@@ -29,6 +31,9 @@ _DOMAIN = (
 )
 _COPY = r"Copy\w+|async-copy|MEMORY_COPY_\w+"
 _FILL = r"FillBuffer|MEMORY_FILL\w*"
+
+
+_LONGEST_NS = 2**62
 
 
 class AmdKernelStats:
@@ -154,15 +159,17 @@ def _part(rows: TextTable, notes: list[Note]) -> Part:
 def _means(rows: TextTable, calls: Integers) -> tuple[Integers, Mask]:
     """Mean duration in whole ns: total over calls, which loses less than the printed average."""
     spent = rows.integers("totaldurationns")
+    # Sums of times this long (146 years) are no sums of times.
+    counted = calls < _LONGEST_NS
     if spent is not None and spent.null_count < len(spent):
         total = np.asarray(spent.fill_null(0), dtype=np.int64)
-        known = np.asarray(spent.is_valid()) & (total > 0)
-        return (total + calls // 2) // calls, known
+        known = np.asarray(spent.is_valid()) & (total > 0) & (total < _LONGEST_NS) & counted
+        return np.where(known, (total + calls // 2) // calls, 0), known
     average = rows.reals("averagens")
     if average is None:
         return np.zeros(len(calls), dtype=np.int64), np.zeros(len(calls), dtype=bool)
-    known = average > 0
-    return np.where(known, np.round(average), 0).astype(np.int64), known
+    known = (average > 0) & (average < _LONGEST_NS)
+    return np.round(np.where(known, average, 0)).astype(np.int64), known
 
 
 def _spread(rows: TextTable) -> pa.Table:

@@ -17,18 +17,12 @@ from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers._amd_folder import Family, survey
 from traceroof.parsers._amd_gpus import Gpu
 from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.parsers._amd_run import (
-    Dispatches,
-    Part,
-    by_launch,
-    joined_runs,
-    of_wide,
-    part_of,
-    recording,
-)
+from traceroof.parsers._amd_passes import joined_runs
+from traceroof.parsers._amd_run import Part, part_of, recording
 from traceroof.parsers._amd_sqlite import (
     Database,
     Schema,

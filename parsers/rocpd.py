@@ -18,25 +18,20 @@ import pyarrow as pa
 from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_calls import Calls, copy_kind, launched_by, spent
 from traceroof.parsers._amd_counters import Reals
-from traceroof.parsers._amd_gpus import Gpu, of_agent
-from traceroof.parsers._amd_kinds import squash
-from traceroof.parsers._amd_run import (
-    Calls,
+from traceroof.parsers._amd_dispatches import (
     Dispatches,
-    Part,
-    Process,
     cleaned_names,
-    copy_kind,
     exact,
-    launched_by,
     masked,
-    of_processes,
-    pivot,
     shape_columns,
-    spent,
     time_columns,
 )
+from traceroof.parsers._amd_gpus import Gpu, of_agent
+from traceroof.parsers._amd_kinds import squash
+from traceroof.parsers._amd_passes import pivot
+from traceroof.parsers._amd_run import Part, Process, of_processes
 from traceroof.parsers._amd_sqlite import (
     ROCPD_TABLE,
     Database,

@@ -16,21 +16,12 @@ from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
 from traceroof.parsers import _amd_kinds
 from traceroof.parsers._amd_counters import Pass
+from traceroof.parsers._amd_dispatches import Dispatches, of_wide, row_numbers, times_of
 from traceroof.parsers._amd_folder import looks_like_trace
 from traceroof.parsers._amd_gpus import Gpu, of_sysinfo, with_ceilings
 from traceroof.parsers._amd_kinds import Found, Kind, layout
-from traceroof.parsers._amd_run import (
-    Dispatches,
-    Part,
-    join_passes,
-    middle_duration,
-    of_wide,
-    part_of,
-    pivot,
-    recording,
-    row_numbers,
-    times_of,
-)
+from traceroof.parsers._amd_passes import join_passes, middle_duration, pivot
+from traceroof.parsers._amd_run import Part, part_of, recording
 from traceroof.parsers._amd_text import TextTable, length_of, read_table
 from traceroof.recording import Note, Recording
 

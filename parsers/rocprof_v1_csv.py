@@ -12,19 +12,13 @@ from typing import Literal
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
 from traceroof.parsers import _amd_kinds, rocprof_v1_db, rocprof_v1_json
+from traceroof.parsers._amd_calls import Calls
+from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers._amd_folder import Family, Survey, survey
 from traceroof.parsers._amd_gpus import Gpu, of_sysinfo, only, rocminfo_text
 from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.parsers._amd_run import (
-    Calls,
-    Dispatches,
-    Part,
-    by_launch,
-    joined_runs,
-    of_wide,
-    part_of,
-    recording,
-)
+from traceroof.parsers._amd_passes import joined_runs
+from traceroof.parsers._amd_run import Part, part_of, recording
 from traceroof.parsers._amd_text import read_table
 from traceroof.parsers.amd_kernel_stats import read_statistics
 from traceroof.recording import Recording

@@ -15,19 +15,10 @@ import pyarrow as pa
 from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_calls import Calls, copy_kind, joined_calls, launched_by, spent
+from traceroof.parsers._amd_dispatches import cleaned_names, exact, time_columns
 from traceroof.parsers._amd_gpus import Gpu
-from traceroof.parsers._amd_run import (
-    Calls,
-    Part,
-    cleaned_names,
-    copy_kind,
-    exact,
-    joined_calls,
-    launched_by,
-    recording,
-    spent,
-    time_columns,
-)
+from traceroof.parsers._amd_run import Part, recording
 from traceroof.parsers._amd_sqlite import (
     Database,
     Schema,

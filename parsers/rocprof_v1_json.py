@@ -15,9 +15,10 @@ from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_calls import Calls, spent
 from traceroof.parsers._amd_folder import V1_JSON
 from traceroof.parsers._amd_gpus import rocminfo_mapping
-from traceroof.parsers._amd_run import Calls, Part, spent
+from traceroof.parsers._amd_run import Part
 from traceroof.parsers._amd_sqlite import texts, wholes
 from traceroof.parsers.rocprof_v1_db import Content, Host, activity_table, of_content
 from traceroof.recording import Note, Recording

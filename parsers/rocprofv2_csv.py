@@ -11,18 +11,12 @@ from typing import Literal
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
 from traceroof.parsers import _amd_kinds
+from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers._amd_folder import Family, survey
 from traceroof.parsers._amd_gpus import Gpu, of_sysinfo
 from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.parsers._amd_run import (
-    Dispatches,
-    Part,
-    by_launch,
-    joined_runs,
-    of_wide,
-    part_of,
-    recording,
-)
+from traceroof.parsers._amd_passes import joined_runs
+from traceroof.parsers._amd_run import Part, part_of, recording
 from traceroof.parsers._amd_text import read_table
 from traceroof.recording import Recording
 

@@ -20,30 +20,22 @@ from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
 from traceroof.parsers import _amd_kinds, rocpd, rocprofv3_json
-from traceroof.parsers._amd_folder import Family, survey
-from traceroof.parsers._amd_gpus import Gpu, of_agent_table, only
-from traceroof.parsers._amd_kinds import Found, Kind, layout
-from traceroof.parsers._amd_run import (
-    Calls,
+from traceroof.parsers._amd_calls import Calls, copy_kind, joined_calls, launched_by, spent
+from traceroof.parsers._amd_dispatches import (
     Dispatches,
-    Part,
-    Process,
     by_launch,
     cleaned_names,
-    copy_kind,
-    joined_calls,
-    launched_by,
-    middle_duration,
-    of_processes,
     of_wide,
-    pivot,
     row_numbers,
     shape_columns,
-    spent,
-    stacked,
     time_columns,
     times_of,
 )
+from traceroof.parsers._amd_folder import Family, survey
+from traceroof.parsers._amd_gpus import Gpu, of_agent_table, only
+from traceroof.parsers._amd_kinds import Found, Kind, layout
+from traceroof.parsers._amd_passes import middle_duration, pivot, stacked
+from traceroof.parsers._amd_run import Part, Process, of_processes
 from traceroof.parsers._amd_samples import Samples, stall_columns
 from traceroof.parsers._amd_text import Integers, TextTable, length_of, read_table
 from traceroof.parsers.amd_kernel_stats import read_statistics

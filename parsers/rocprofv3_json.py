@@ -12,26 +12,20 @@ from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
+from traceroof.parsers._amd_calls import Calls, copy_kind, launched_by, spent
+from traceroof.parsers._amd_dispatches import (
+    Dispatches,
+    by_launch,
+    cleaned_names,
+    exact,
+    shape_columns,
+    time_columns,
+)
 from traceroof.parsers._amd_folder import V3_JSON
 from traceroof.parsers._amd_gpus import Gpu, of_agent
 from traceroof.parsers._amd_kinds import squash
-from traceroof.parsers._amd_run import (
-    Calls,
-    Dispatches,
-    Part,
-    Process,
-    by_launch,
-    cleaned_names,
-    copy_kind,
-    exact,
-    launched_by,
-    middle_duration,
-    of_processes,
-    pivot,
-    shape_columns,
-    spent,
-    time_columns,
-)
+from traceroof.parsers._amd_passes import middle_duration, pivot
+from traceroof.parsers._amd_run import Part, Process, of_processes
 from traceroof.parsers._amd_sqlite import texts, wholes
 from traceroof.recording import Note, Recording
 

@@ -17,17 +17,9 @@ from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_run import (
-    Calls,
-    Part,
-    cleaned_names,
-    copy_kind,
-    exact,
-    launched_by,
-    recording,
-    spent,
-    time_columns,
-)
+from traceroof.parsers._amd_calls import Calls, copy_kind, launched_by, spent
+from traceroof.parsers._amd_dispatches import cleaned_names, exact, time_columns
+from traceroof.parsers._amd_run import Part, recording
 from traceroof.parsers._amd_sqlite import (
     Database,
     Schema,

@@ -5,22 +5,19 @@ Reading streams (``_torch_stream``): pieces of the file are decoded into typed e
 activities are linked to the calls, operators, modules and steps behind them (``_torch_link``).
 """
 
-import gc
 import re
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._torch_columns import TORCH_CATEGORIES, Fold
-from traceroof.parsers._torch_events import Decoder
+from traceroof.parsers._torch_columns import TORCH_CATEGORIES
 from traceroof.parsers._torch_link import Host, link
-from traceroof.parsers._torch_recording import METADATA, build
-from traceroof.parsers._torch_stream import PIECE_BYTES, NotJson, Reader
+from traceroof.parsers._torch_read import PARALLEL_BYTES, Folded, in_sections, whole
+from traceroof.parsers._torch_recording import build
+from traceroof.parsers._torch_stream import CUT, NotJson
 from traceroof.recording import Note, Recording, source_of
 
 FORMAT: Final = "torch-profiler"
@@ -73,69 +70,57 @@ class _TorchProfiler:
         return 1 if _CHROME.search(head) and not _OTHERS[0][0].search(head) else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
-        fold, reader, notes = _fold(source, progress, options)
-        _refuse_without_work(source, fold)
-        host = Host(fold)
-        links = link(fold, host)
-        built = build(fold, host, links, reader.metadata, source)
-        notes = (*notes, *(Note(text, count) for text, count in reader.counts.items()))
+        found = _fold(source, progress, options)
+        host = Host(found.fold)
+        links = link(found.fold, host)
+        built = build(found.fold, host, links, found.metadata, source)
+        notes = (*found.notes, *built.notes)
         return Recording(
             format=FORMAT,
             time_basis="timeline",
             kernels=built.kernels,
-            sources=(source_of(str(source), FORMAT, built.kernels, (*notes, *built.notes)),),
+            sources=(source_of(str(source), FORMAT, built.kernels, notes),),
             devices=built.devices,
             host_calls=built.host_calls,
             spans=built.spans,
         )
 
 
-def _fold(
-    source: Path, progress: Progress, options: Options, piece_bytes: int = PIECE_BYTES
-) -> tuple[Fold, Reader, tuple[Note, ...]]:
-    """Read a file to its end."""
-    size = source.stat().st_size if source.is_file() else 0
-    fold = Fold()
-    with open_inflated(source, options) as stream, _without_collector():
-        head = stream.peek(1 << 12)
-        reader = Reader(stream, Decoder(), METADATA, piece_bytes)
-        try:
-            for events in reader.whole():
-                fold.fold(events)
-                progress(min(stream.consumed, size), size)
-        except NotJson:
-            raise TraceroofError(
-                f"{source} is not JSON, so it is no torch.profiler trace"
-            ) from None
-        notes = stream.notes
-    _refuse_others(source, fold, head)
-    return fold, reader, notes
+def _fold(source: Path, progress: Progress, options: Options) -> Folded:
+    """Read a file to its end. Raises TraceroofError when it is no torch.profiler trace."""
+    with open_inflated(source, options) as stream:
+        size = source.stat().st_size
+        found: Folded | None = None
+        if options.jobs > 1 and stream.plain and size >= PARALLEL_BYTES:
+            found = in_sections(source, size, options.jobs, progress)
+        if found is None:
+            try:
+                found = whole(stream, lambda: progress(min(stream.consumed, size), size))
+            except NotJson:
+                raise TraceroofError(
+                    f"{source} is not JSON, so it is no torch.profiler trace"
+                ) from None
+        notes = tuple(Note(text, count) for text, count in found.counts.items() if count)
+        found = replace(found, notes=(*stream.notes, *notes))
+    _refuse_others(source, found)
+    _refuse_without_work(source, found)
+    return found
 
 
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Keep Python from looking for garbage among millions of short-lived objects without cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def _refuse_others(source: Path, fold: Fold, head: bytes) -> None:
+def _refuse_others(source: Path, found: Folded) -> None:
     """Raise TraceroofError for a Chrome trace that is not torch.profiler's."""
-    if any(category in TORCH_CATEGORIES for category in fold.categories):
+    categories = found.fold.categories
+    if any(category in TORCH_CATEGORIES for category in categories):
         return
     for pattern, what in _OTHERS:
-        if pattern.search(head):
+        if pattern.search(found.head):
             raise TraceroofError(
                 f"{source} is {what}, not a torch.profiler trace",
                 "`traceroof formats` lists what is read of that tool",
             )
-    found: Counter[Any] = fold.categories
-    shown = ", ".join(str(category) for category, _ in found.most_common(4) if category)
+    if not categories and found.counts[CUT]:
+        raise TraceroofError(f"{source} is cut short before its first event", "record it again")
+    shown = ", ".join(str(category) for category, _ in categories.most_common(4) if category)
     raise TraceroofError(
         f"{source} is a Chrome trace, but not one of torch.profiler: "
         + (f"its events are called {shown}" if shown else "it holds no events of its kinds"),
@@ -143,8 +128,9 @@ def _refuse_others(source: Path, fold: Fold, head: bytes) -> None:
     )
 
 
-def _refuse_without_work(source: Path, fold: Fold) -> None:
+def _refuse_without_work(source: Path, found: Folded) -> None:
     """Raise TraceroofError saying why a trace has no GPU work, as far as it shows."""
+    fold = found.fold
     if fold.gpu.rows:
         return
     names = list(fold.names)
@@ -161,6 +147,9 @@ def _refuse_without_work(source: Path, fold: Fold) -> None:
             "let a warm-up step pass before the recorded ones, synchronise before the profiler "
             "stops, and see that no other profiler holds the GPU"
         )
+    elif found.counts[CUT]:
+        why = "it is cut short, and GPU work stands last in a trace"
+        how = "let the job end, or stop the profiler before it is killed"
     elif fold.calls.rows:
         why = "no kernel was launched while it recorded"
         how = _PROFILE

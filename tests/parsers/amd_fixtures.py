@@ -67,7 +67,8 @@ def read(path: Path) -> Recording:
 def kernels(recording: Recording) -> pd.DataFrame:
     """The kernel rows of a recording."""
     frame = recording.kernels.to_pandas()
-    return frame[frame["kind"] == "kernel"]
+    mine: pd.DataFrame = frame[frame["kind"] == "kernel"]
+    return mine
 
 
 def notes(recording: Recording) -> list[str]:

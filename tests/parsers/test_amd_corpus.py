@@ -27,7 +27,7 @@ from tests.parsers.amd_fixtures import (
 )
 from traceroof.errors import TraceroofError
 from traceroof.inflate import head
-from traceroof.parser import HEAD_BYTES, Options, silent
+from traceroof.parser import HEAD_BYTES, Options
 from traceroof.table import launches, total_time_ns
 
 pytestmark = pytest.mark.corpus
@@ -666,4 +666,3 @@ def test_progress_ends_at_the_whole_file(amd: Path) -> None:
         Options(),
     )
     assert seen[-1][0] == seen[-1][1] > 0
-    assert silent(0, 1) is None

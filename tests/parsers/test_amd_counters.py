@@ -434,14 +434,27 @@ def test_zero_counters_of_rdna_were_not_collected() -> None:
 
 
 def test_zero_is_a_value_elsewhere() -> None:
-    quiet = one({"SQ_LDS_BANK_CONFLICT": 0, "FETCH_SIZE": 0, "SQ_WAVES": 4})
+    quiet = one({"SQ_LDS_BANK_CONFLICT": 0, "WRITE_SIZE": 0, "SQ_WAVES": 4})
     cleaned, found = without_dead_counters([quiet], "gfx942")
     assert found == []
-    assert cleaned[0].counters["FETCH_SIZE"][0] == 0
+    assert cleaned[0].counters["WRITE_SIZE"][0] == 0
     # But a dispatch that ran had waves (CDNA names on an MI50 read zero).
     dead, found = without_dead_counters([one({"SQ_WAVES": 0, "SQ_WAVE_CYCLES": 0})], "gfx906")
     assert np.isnan(dead[0].counters["SQ_WAVES"][0])
     assert found
+
+
+def test_a_program_reads_memory_somewhere() -> None:
+    # FETCH_SIZE is always zero on gfx1200, whose files need not name the device.
+    for arch in (None, "gfx942"):
+        dead, found = without_dead_counters([one({"FETCH_SIZE": 0})], arch)
+        assert np.isnan(dead[0].counters["FETCH_SIZE"][0])
+        assert "taken as not collected: FETCH_SIZE" in found[0].text
+    # A dispatch that found all in the cache is one among others.
+    some = Pass("pass", {"FETCH_SIZE": np.array([0.0, 3.0])}, np.array([1.0, 1.0]))
+    kept, found = without_dead_counters([some], "gfx942")
+    assert kept[0].counters["FETCH_SIZE"].tolist() == [0, 3]
+    assert found == []
 
 
 def test_architectures() -> None:

@@ -440,6 +440,8 @@ def test_v3_json_trace_and_copies(tmp_path: Path) -> None:
     assert frame["duration_ns"].tolist() == [20, 30]
     assert frame["grid_x"].tolist() == [2, 2]
     assert frame["accumulation_registers_per_thread"].tolist()[0] == 384
+    # The command line may hold secrets: it is not read.
+    assert "SECRET" not in str(recording.kernels.to_pylist()) + str(recording.sources)
     moved = recording.kernels.to_pandas().query("kind == 'memcpy'").iloc[0]
     assert (moved["copy_kind"], moved["copy_bytes"], moved["duration_ns"]) == ("HtoD", 4096, 20)
 
