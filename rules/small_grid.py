@@ -29,7 +29,7 @@ RULES = (
         when=lambda k: k.waves < 1,
         because=(
             "{waves} waves of blocks, where one fills the device"
-            "[ ({blocks} blocks, {sm_count} multiprocessors)]"
+            "[ ({blocks:,.0f} blocks, {sm_count:.0f} multiprocessors)]"
         ),
         fix=(
             "Make more blocks: smaller tiles, the reduction dimension split over blocks (split-K, "

@@ -104,16 +104,31 @@ def _elide(text: str, width: int) -> str:
 
 
 def _without_parameters(name: str) -> str:
-    """Cut the parameter list: the last top-level parenthesis that is not a lambda's or a cast's."""
-    depth = 0
-    for position, letter in enumerate(name):
+    """Cut the parameter list: from the first parenthesis that lies in no template arguments."""
+    depth, position = 0, 0
+    while position < len(name):
+        letter = name[position]
         if letter == "<":
             depth += 1
-        elif letter == ">" and not name.startswith("operator", max(position - 9, 0)):
+        elif letter == ">":
             depth = max(depth - 1, 0)
-        elif letter == "(" and depth == 0 and position > 0:
-            return name[:position]
+        elif letter == "(":
+            if depth == 0 and position > 0:
+                return name[:position]
+            # "(8)>(0)" inside template arguments: a comparison, not the end of them.
+            position = _closing(name, position)
+        position += 1
     return name
+
+
+def _closing(name: str, opening: int) -> int:
+    """Place of the parenthesis that closes the one at ``opening``; the last one if none does."""
+    depth = 0
+    for position in range(opening, len(name)):
+        depth += (name[position] == "(") - (name[position] == ")")
+        if depth == 0:
+            return position
+    return len(name) - 1
 
 
 def _split_template(name: str) -> tuple[str, str]:
@@ -124,11 +139,15 @@ def _split_template(name: str) -> tuple[str, str]:
     """
     if not name.endswith(">"):
         return name, ""
-    depth = 0
+    depth = parentheses = 0
     for position in range(len(name) - 1, -1, -1):
-        if name[position] == ">":
+        letter = name[position]
+        parentheses += (letter == ")") - (letter == "(")
+        if parentheses > 0:
+            continue
+        if letter == ">":
             depth += 1
-        elif name[position] == "<":
+        elif letter == "<":
             depth -= 1
             if depth == 0:
                 return (name, "") if position == 0 else (name[:position], name[position:])
