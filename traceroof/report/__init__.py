@@ -23,6 +23,11 @@ def write(text: str, path: str | None) -> str | None:
         sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
         sys.stdout.flush()
         return None
+    return write_bytes(text.encode("utf-8", "replace"), path)
+
+
+def write_bytes(payload: bytes, path: str) -> str:
+    """Write a payload that is no text to a file, as ``write`` does. Returns the file's name."""
     target = Path(path)
     if target.is_dir():
         raise TraceroofError(f"{path} is a folder", "name a file in it")
@@ -30,8 +35,8 @@ def write(text: str, path: str | None) -> str | None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(payload)
         # mkstemp makes a private file; a report is as readable as any other new file.
         mask = os.umask(0)
         os.umask(mask)

@@ -16,6 +16,7 @@ from traceroof.report.console import grid, terminal_width, to_text
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, judge
 from traceroof.subjects import vocabulary
 from traceroof.units import quantity
+from traceroof.wording import on_card
 
 
 def rules_table() -> str:
@@ -48,21 +49,23 @@ def rule_card(rule_id: str) -> str:
 def card_lines(rule: Rule) -> list[tuple[str, str]]:
     """A rule as (label, text) pairs, in reading order; the same in terminal and docs."""
     lines = [
-        ("why", rule.why),
+        ("why", on_card(rule.why)),
         ("fires when", rule.condition),
         ("needs", ", ".join(rule.needs) or "nothing"),
     ]
     if rule.uses:
         lines.append(("uses", ", ".join(rule.uses)))
     lines += [
-        ("says", rule.because),
-        ("try", rule.fix),
-        ("wrong if", rule.refute),
+        ("says", on_card(rule.because)),
+        ("try", on_card(rule.fix)),
+        ("wrong if", on_card(rule.refute)),
         ("scope", f"{rule.scope}; fix in the {rule.layer}, effort {rule.effort}, risk {rule.risk}"),
         ("time saved", f"{rule.kind} bound; evidence {rule.grade}"),
     ]
     if rule.suppresses:
         lines.append(("silences", ", ".join(rule.suppresses)))
+    for scope in rule.hides or ():
+        lines.append(("hides", f"findings on a {scope} that it explains (see the condition)"))
     lines += [("fires on", _example(rule, example)) for example in rule.fires]
     lines += [("silent on", _example(rule, example)) for example in rule.silent]
     lines += [("source", reference) for reference in rule.references]

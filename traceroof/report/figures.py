@@ -5,6 +5,7 @@ markup, so every name goes through ``plain``. Charts show the kernels with the m
 left out is said in the caption.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from traceroof.report.chart import (
     Chart,
     axis,
     layout,
-    log,
+    log_axis,
     number,
     pattern,
     plain,
@@ -27,12 +28,14 @@ from traceroof.report.palette import COLORS, FAMILIES, look
 from traceroof.units import digits, percent, quantity
 
 #: A chart shows at most so many kernels, the ones with the most time.
-MOST_MARKS = 80
+MOST_MARKS = 60
 
 # Marks: the largest has this diameter in pixels, the smallest stays visible.
 _LARGEST, _SMALLEST = 42, 7
-# So many of the largest marks carry the number of their kernel.
+# So many marks, the largest, carry the number of their kernel, unless it would lie on another's:
+# closer than this share of the chart's width and height.
 _NUMBERED = 8
+_APART = (0.10, 0.06)
 
 # Where Nsight Compute's SpeedOfLight rule, and the classes, draw the line.
 _WALL_PCT, _BUSY_PCT = 80, 60
@@ -169,24 +172,21 @@ def roofline(diagnosis: Diagnosis) -> Chart | None:
     names = _names(shown)
     xs = [kernel.roofline["intensity"] for _, kernel in shown if kernel.roofline]
     ys = [kernel.roofline["achieved_flops_per_s"] for _, kernel in shown if kernel.roofline]
-    ceilings = _ceilings(kernel for _, kernel in placed)
+    ceilings = _ceilings(kernel for _, kernel in shown)
+    modelled = sum(_is_modelled(kernel) for _, kernel in shown)
     left = min([*xs, *(one.ridge for one in ceilings if one.ridge)]) / 4
     right = max([*xs, *(one.ridge for one in ceilings if one.ridge)]) * 6
     traces = [
         *_ceiling_traces(ceilings, left, right),
-        *_mark_traces(shown, names, xs, ys),
+        *_mark_traces(shown, names, xs, ys, logarithmic=True),
     ]
     tops = [one.flops_per_s for one in ceilings if one.flops_per_s]
     figure = go.Figure(
         traces,
         layout(
             height=460,
-            xaxis=axis("operations per DRAM byte, FLOP/byte", type="log", range=log(left, right)),
-            yaxis=axis(
-                "rate reached, FLOP/s",
-                type="log",
-                range=log(min(ys) / 4, max([*ys, *tops]) * 3),
-            ),
+            xaxis=log_axis("operations per DRAM byte, FLOP/byte", left, right),
+            yaxis=log_axis("rate reached, FLOP/s", min(ys) / 4, max([*ys, *tops]) * 3),
         ),
     )
     return Chart(
@@ -195,11 +195,11 @@ def roofline(diagnosis: Diagnosis) -> Chart | None:
         summary=f"{len(shown)} kernels by operations per DRAM byte and rate reached, with the "
         "ceilings of device memory and arithmetic; the numbers are in the table below.",
         caption=f"{_of_all(shown, placed)} A mark's area is its time; open marks are short of a "
-        f"wall.{_unplaced(len(diagnosis.kernels) - len(placed))}",
+        f"wall.{_by_model(modelled, len(shown))}{_unplaced(len(diagnosis.kernels) - len(placed))}",
         figure=plain_json(figure),
         header=(("#", True), ("Kernel", False), ("Class", False), ("FLOP/byte", True),
                 ("Rate reached", True), ("Roof there", True), ("Of the roof", True),
-                ("Time", True)),
+                ("Work", False), ("Time", True)),
         rows=[_roofline_row(index, kernel, names) for index, kernel in shown],
         kernels=[index for index, _ in shown],
         legend=[*_ceiling_legend(ceilings), *_class_legend(shown)],
@@ -215,7 +215,19 @@ def _unplaced(count: int) -> str:
     if not count:
         return ""
     kernels = "1 kernel has" if count == 1 else f"{count:,} kernels have"
-    return f" {kernels} no place here, without counted operations or DRAM bytes."
+    return f" {kernels} no place here: operations or DRAM bytes are unknown."
+
+
+def _is_modelled(kernel: KernelGroup) -> bool:
+    """Whether operations and bytes are those of the operator's model, not counted."""
+    return (kernel.roofline or {}).get("traffic_basis") == "model"
+
+
+def _by_model(modelled: int, shown: int) -> str:
+    if not modelled:
+        return ""
+    whose = "All work" if modelled == shown else f"The work of {modelled}"
+    return f" {whose} is by the operator's model: its operations and least traffic, not counted."
 
 
 def _roofline_row(index: int, kernel: KernelGroup, names: Mapping[str, str]) -> Sequence[str]:
@@ -228,13 +240,14 @@ def _roofline_row(index: int, kernel: KernelGroup, names: Mapping[str, str]) -> 
         quantity(roof["achieved_flops_per_s"], "FLOP/s"),
         quantity(roof["attainable_flops_per_s"], "FLOP/s"),
         percent(roof["utilisation"]),
+        "by model" if _is_modelled(kernel) else "counted",
         quantity(kernel.time_ns, "ns"),
     )
 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The roof of one element type, or of device memory alone (no type)."""
+    """The roof of one or more element types, or of device memory alone (no type)."""
 
     dtype: str | None
     bytes_per_s: float | None
@@ -272,20 +285,26 @@ _BASIS = {
 def _ceilings(kernels: Iterable[KernelGroup]) -> list[Ceiling]:
     """The roofs to draw: per element type those of the kernel with the most time.
 
-    Peaks that a report implies differ a little from kernel to kernel; one line is drawn.
+    Peaks that a report implies differ a little from kernel to kernel; one line is drawn. Types
+    with one peak share it.
     """
     memory: float | None = None
     memory_basis = ""
-    found: dict[str, Ceiling] = {}
+    found: dict[str, tuple[float, str]] = {}
     for kernel in kernels:
         roof = kernel.roofline or {}
         if memory is None and roof.get("peak_bytes_per_s"):
             memory, memory_basis = roof["peak_bytes_per_s"], roof["ceiling_basis"]
         dtype, peak = roof.get("dtype"), roof.get("peak_flops_per_s")
-        if dtype and peak and dtype not in found:
-            found[dtype] = Ceiling(dtype, None, peak, roof["ceiling_basis"])
-    made = [Ceiling(one.dtype, memory, one.flops_per_s, one.basis) for one in found.values()]
-    made.sort(key=lambda one: -(one.flops_per_s or 0))
+        if dtype and peak:
+            found.setdefault(dtype, (peak, roof["ceiling_basis"]))
+    types_of: dict[tuple[float, str], list[str]] = {}
+    for dtype, roof_of in sorted(found.items()):
+        types_of.setdefault(roof_of, []).append(dtype)
+    made = [
+        Ceiling(", ".join(dtypes), memory, peak, basis)
+        for (peak, basis), dtypes in sorted(types_of.items(), reverse=True)
+    ]
     return [Ceiling(None, memory, None, memory_basis), *made] if memory else made
 
 
@@ -304,16 +323,17 @@ def _ceiling_traces(ceilings: Sequence[Ceiling], left: float, right: float) -> l
             ys = [one.flops_per_s, one.flops_per_s]
             text = ["", one.dtype or ""]
         else:
-            xs = [left, highest]
+            xs = [left, (left * highest) ** 0.5, highest]
             ys = [(one.bytes_per_s or 0) * x for x in xs]
-            text = ["DRAM", ""]
+            text = ["", "DRAM", ""]
         traces.append(
             go.Scatter(
                 x=[number(x) for x in xs],
                 y=[number(y) for y in ys],
                 mode="lines+text",
                 text=text,
-                textposition="top left" if one.flops_per_s else "top right",
+                # Above a roof is always room.
+                textposition="top left",
                 textfont={"color": COLORS["soft"], "size": 11},
                 line={
                     "color": COLORS["ink"],
@@ -362,13 +382,13 @@ def use(diagnosis: Diagnosis) -> Chart | None:
         )
         for pct, color, dash, label in lines
     ]
-    traces += _mark_traces(shown, names, xs, ys)
+    traces += _mark_traces(shown, names, xs, ys, logarithmic=False)
     figure = go.Figure(
         traces,
         layout(
             height=460,
-            xaxis=axis("memory use, % of peak", range=[0, max([edge, *xs])]),
-            yaxis=axis("compute use, % of peak", range=[0, max([edge, *ys])]),
+            xaxis=axis("memory use, % of peak", range=[-3, max([edge, *xs])]),
+            yaxis=axis("compute use, % of peak", range=[-3, max([edge, *ys])]),
         ),
     )
     return Chart(
@@ -406,10 +426,13 @@ def _mark_traces(
     names: Mapping[str, str],
     xs: Sequence[float],
     ys: Sequence[float],
+    *,
+    logarithmic: bool,
 ) -> list[Any]:
     """One trace a class, so that the legend names the marks."""
     import plotly.graph_objects as go
 
+    numbered = _numbered(xs, ys, logarithmic)
     largest = max((kernel.time_ns or 0 for _, kernel in shown), default=0) or 1
     traces = []
     for primary in dict.fromkeys(kernel.primary_class for _, kernel in shown):
@@ -420,7 +443,7 @@ def _mark_traces(
                 x=[number(xs[n]) for n in at],
                 y=[number(ys[n]) for n in at],
                 mode="markers+text",
-                text=[f"#{shown[n][0] + 1}" if n < _NUMBERED else "" for n in at],
+                text=[f"#{shown[n][0] + 1}" if n in numbered else "" for n in at],
                 textposition="middle right",
                 textfont={"color": COLORS["soft"], "size": 11},
                 name=primary,
@@ -442,6 +465,30 @@ def _mark_traces(
             )
         )
     return traces
+
+
+def _numbered(xs: Sequence[float], ys: Sequence[float], logarithmic: bool) -> set[int]:
+    """The marks that carry a number: the first ones, where there is room beside them."""
+    placed = [_in_unit(values, logarithmic) for values in (xs, ys)]
+    kept: list[int] = []
+    for n in range(min(_NUMBERED, len(xs))):
+        apart = all(
+            any(
+                abs(axis_of[n] - axis_of[other]) > least
+                for axis_of, least in zip(placed, _APART, strict=True)
+            )
+            for other in kept
+        )
+        if apart:
+            kept.append(n)
+    return set(kept)
+
+
+def _in_unit(values: Sequence[float], logarithmic: bool) -> list[float]:
+    """Places on an axis that runs from 0 to 1 over the values."""
+    scaled = [math.log10(value) for value in values] if logarithmic else list(values)
+    low, high = min(scaled), max(scaled)
+    return [(value - low) / (high - low or 1) for value in scaled]
 
 
 def _hover(index: int, kernel: KernelGroup, names: Mapping[str, str]) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis
@@ -23,6 +23,9 @@ from traceroof.report.chart import Chart
 from traceroof.report.palette import COLORS
 from traceroof.report.verdict import verdict
 from traceroof.units import one_line, percent
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 #: No page is larger, however many kernels ran and however long their names are. Plotly's bundle
 #: takes 1.19 MB of it, the cards get what the rest leaves.
@@ -88,15 +91,20 @@ def _figure(chart: Chart) -> Mapping[str, Any]:
 
 def _finalize(value: Any) -> Any:
     """Text from a file comes without control characters, surrogates and marks of direction."""
-    if type(value) is not str:
-        return value
-    # The no-break spaces of _prose are no printable characters, but harmless.
-    return "\u00a0".join(one_line(part) for part in value.split("\u00a0"))
+    return one_line(value) if type(value) is str else value
 
 
-def _prose(text: str) -> str:
-    """Prose in which no line ends between a number and its unit."""
-    return _UNIT.sub("\u00a0", text)
+def _prose(text: str) -> "Markup":
+    """Prose of ours: `x` becomes code, and no line ends between a number and its unit."""
+    from markupsafe import Markup, escape
+
+    parts = one_line(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape("`".join(parts))
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(_UNIT.sub("\u00a0", part))
+        for at, part in enumerate(parts)
+    )
 
 
 @cache

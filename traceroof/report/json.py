@@ -1,15 +1,21 @@
-"""A diagnosis as JSON: the contract ``traceroof/diagnosis/1`` (``docs/diagnosis.schema.json``)."""
+"""A diagnosis or a comparison as JSON: the contracts ``traceroof/diagnosis/1`` and
+``traceroof/comparison/1`` (``docs/diagnosis.schema.json``, ``docs/comparison.schema.json``)."""
 
 import json
 import math
-from typing import Any
-
-from traceroof.diagnosis import Diagnosis
+from typing import Any, Protocol
 
 
-def render(diagnosis: Diagnosis, *, top: int | None = None) -> str:
-    """The diagnosis as JSON; ``top`` cuts kernels and findings when it is given."""
-    return json.dumps(_plain(diagnosis.to_dict(top)), indent=2, allow_nan=False) + "\n"
+class Contract(Protocol):
+    """What has a JSON form: a ``Diagnosis``, a ``Comparison``."""
+
+    def to_dict(self, top: int | None = None) -> dict[str, Any]:
+        """The JSON form; ``top`` cuts kernels and findings when given."""
+
+
+def render(what: Contract, *, top: int | None = None) -> str:
+    """A diagnosis or comparison as JSON; ``top`` cuts kernels and findings when it is given."""
+    return json.dumps(_plain(what.to_dict(top)), indent=2, allow_nan=False) + "\n"
 
 
 def _plain(value: Any) -> Any:

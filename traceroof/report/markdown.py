@@ -7,6 +7,7 @@ from traceroof.diagnosis import Diagnosis
 from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report import summary
+from traceroof.report.timeline_lines import timeline_lines
 from traceroof.units import percent, quantity
 
 _NAME_WIDTH = 60
@@ -15,11 +16,14 @@ _NAME_WIDTH = 60
 def render(diagnosis: Diagnosis, *, top: int | None = 10) -> str:
     """The diagnosis as Markdown; ``top`` cuts kernels and findings, None shows all."""
     kernels = diagnosis.kernels[:top]
-    findings = diagnosis.fired()[:top]
+    findings = summary.once(diagnosis.fired())[:top]
     shown = [one.kernel for one in kernels]
-    shown += [one.subject for one in findings if one.scope == "kernel"]
+    shown += [one.subject for one, _ in findings if one.scope == "kernel"]
     names = short_names(shown, _NAME_WIDTH)
     lines = [f"**{text(summary.about(diagnosis))}**", "", text(summary.total(diagnosis)), ""]
+    timelines = timeline_lines(diagnosis)
+    lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
+    lines += [""] if timelines else []
     lines += _table(
         ("Category", "Time", "Share", "Launches"),
         "lrrr",
@@ -45,8 +49,8 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10) -> str:
     lines += ["", "### Worth trying, most time saved first", ""]
     if not findings:
         lines.append("Nothing: no rule fired on what this file shows.")
-    for number, finding in enumerate(findings, 1):
-        lines += _finding(number, finding, names, diagnosis.totals.kernel_time_ns)
+    for number, (finding, others) in enumerate(findings, 1):
+        lines += _finding(number, finding, others, names, summary.whole_of(diagnosis, finding))
     lines += _not_judged(diagnosis)
     notes = summary.note_lines(diagnosis)
     if notes:
@@ -55,10 +59,11 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10) -> str:
 
 
 def _finding(
-    number: int, finding: Finding, names: Mapping[str, str], kernel_time_ns: int
+    number: int, finding: Finding, others: int, names: Mapping[str, str], whole_ns: int
 ) -> list[str]:
     where = code(names[finding.subject]) if finding.scope == "kernel" else text(finding.subject)
-    gain = summary.savings(finding, kernel_time_ns)
+    where += f" and {others} more" if others else ""
+    gain = summary.savings(finding, whole_ns)
     return [
         f"{number}. **{text(finding.title)}** ({finding.severity}) in {where}"
         + (f": {gain}" if gain else ""),

@@ -29,6 +29,8 @@ _STALLS_SHOWN = 8
 _VENDOR_LENGTH = 700
 # Real names reach six kilobytes.
 _NAME_LENGTH = 8192
+# Optimizers take lists of a hundred tensors.
+_SHAPES_LENGTH = 600
 
 
 def shape(size: tuple[int, int, int] | None) -> str:
@@ -90,6 +92,8 @@ def card(
 def _facts(kernel: KernelGroup) -> list[tuple[str, str]]:
     facts = [
         ("operator", kernel.operator or ""),
+        ("input shapes", (kernel.input_shapes or "")[:_SHAPES_LENGTH]),
+        ("input types", (kernel.input_dtypes or "")[:_SHAPES_LENGTH]),
         ("grid", shape(kernel.grid)),
         ("block", shape(kernel.block)),
     ]
@@ -131,6 +135,8 @@ def _roof(kernel: KernelGroup) -> list[tuple[str, str]]:
         made.append(("of the roof", percent(roof["utilisation"])))
     basis = {"report": "the report", "device-table": "the device table"}
     made.append(("ceilings from", basis.get(roof["ceiling_basis"], roof["ceiling_basis"])))
+    if roof["traffic_basis"] == "model":
+        made.append(("work", "by the operator's model"))
     return made
 
 
@@ -182,9 +188,13 @@ def _vendor(kernel: KernelGroup) -> list[tuple[str, str, str]]:
 
 
 def _metrics(kernel: KernelGroup, columns: Columns) -> Mapping[str, list[tuple[int, str]]]:
-    """Every metric of the group, by the groups of the kernel table."""
+    """The metrics of the group, by the groups of the kernel table, without those drawn as bars."""
+    drawn = {f"{_STALL}{label.replace(' ', '_')}" for label, _, _ in _stalls(kernel)}
+    drawn |= {name for _, name, _ in _USES}
     found: dict[str, list[tuple[int, str]]] = {}
     for name, value in kernel.metrics.items():
+        if name in drawn:
+            continue
         column = VOCABULARY.get(name)
         group = column.group if column else "other"
         group = "derived" if group == "group" else group

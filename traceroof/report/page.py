@@ -7,6 +7,7 @@ counted, and the page says so.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from traceroof.diagnosis import Diagnosis
@@ -18,12 +19,12 @@ from traceroof.report.timeline_figures import gpu_labels
 from traceroof.units import percent, quantity
 
 # What rows and fixes may take of a page; the limits only matter for thousands of kernels.
-_ROW_BYTES, _MOST_ROWS = 150_000, 1000
+_ROW_BYTES, _MOST_ROWS = 110_000, 600
 _FIX_BYTES = 60_000
 _MOST_FILES, _MOST_NOTES, _MOST_GAPS = 60, 60, 15
 _NAME_WIDTH = 72
 #: How much of a kernel's name every page holds, for its search and its card.
-NAMED = 400
+NAMED = 300
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,12 @@ class Row:
     primary_class: str
     family: str
     mark: str
-    time_ns: int
+    time_ns: int | None
     time: str
     share: str
     bar: float
     launches: str
-    median_ns: float
+    median_ns: float | None
     median: str
     compute: str
     memory: str
@@ -172,8 +173,8 @@ def rows(diagnosis: Diagnosis, fixes: Sequence[Fix]) -> tuple[list[Row], Unliste
     room = _ROW_BYTES
     seen: set[str] = set()
     for index, one in enumerate(kernels):
-        # A name that several rows share is held once.
-        room -= 260 + len(names[one.kernel].encode())
+        # In a cell a bracket takes four bytes; a name that several rows share is held once.
+        room -= 270 + len(escape(names[one.kernel]).encode())
         room -= 0 if one.kernel in seen else len(one.kernel[:NAMED].encode())
         seen.add(one.kernel)
         if room < 0:
@@ -188,12 +189,12 @@ def rows(diagnosis: Diagnosis, fixes: Sequence[Fix]) -> tuple[list[Row], Unliste
                 primary_class=one.primary_class,
                 family=appearance.family,
                 mark=appearance.mark,
-                time_ns=one.time_ns or 0,
+                time_ns=one.time_ns,
                 time=quantity(one.time_ns, "ns"),
                 share=percent(one.share),
                 bar=round(100 * (one.share or 0) / largest, 1) if largest else 0.0,
                 launches=f"{one.launches:,}",
-                median_ns=one.median_ns or 0,
+                median_ns=one.median_ns,
                 median=quantity(one.median_ns, "ns"),
                 compute=_use(one.metrics.get("compute_pct")),
                 memory=_use(one.metrics.get("memory_pct")),

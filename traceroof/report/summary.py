@@ -35,10 +35,10 @@ def total(diagnosis: Diagnosis) -> str:
     totals = diagnosis.totals
     launches = f"{totals.launches:,} launch{'es' if totals.launches != 1 else ''}"
     groups = len(diagnosis.kernels)
-    text = (
-        f"{quantity(totals.kernel_time_ns, 'ns')} in {launches} "
-        f"of {groups:,} kernel{'s' if groups != 1 else ''}."
-    )
+    # No known duration at all: the sum is not zero but unknown.
+    known = totals.kernel_time_ns or not totals.unknown_durations
+    time = quantity(totals.kernel_time_ns, "ns") if known else "An unknown time"
+    text = f"{time} in {launches} of {groups:,} kernel{'s' if groups != 1 else ''}."
     if totals.time_saved_bound_ns:
         share = percent(totals.time_saved_bound_ns / totals.kernel_time_ns)
         text += (
@@ -53,12 +53,23 @@ def _overlap(diagnosis: Diagnosis) -> str:
     return " of kernel time; overlap unknown" if not diagnosis.timelines else " of kernel time"
 
 
-def savings(finding: Finding, kernel_time_ns: int) -> str:
+def whole_of(diagnosis: Diagnosis, finding: Finding) -> int:
+    """The time that a saving is a part of, in ns: of kernels all kernel time, of a timeline its
+    own span, of the run the span of all timelines."""
+    if finding.scope == "timeline" and finding.subject_index is not None:
+        return diagnosis.timelines[finding.subject_index].span_ns
+    totals = diagnosis.totals
+    return (
+        totals.span_ns or 0 if finding.scope == "run" and totals.span_ns else totals.kernel_time_ns
+    )
+
+
+def savings(finding: Finding, whole_ns: int) -> str:
     """'at most 1.2 ms (12 %), likely 0.8 ms' or an empty text where nothing can be said."""
     bound = finding.time_saved_bound_ns
     if bound is None:
         return ""
-    share = f" ({percent(bound / kernel_time_ns)})" if kernel_time_ns else ""
+    share = f" ({percent(bound / whole_ns)})" if whole_ns else ""
     text = f"saves at most {quantity(bound, 'ns')}{share}"
     if finding.time_saved_likely_ns is not None:
         text += f", likely {quantity(finding.time_saved_likely_ns, 'ns')}"
@@ -70,9 +81,11 @@ class Advice:
     """Everything that fired on one subject: what is worth trying there, and why.
 
     findings: causes before the class, each by what it saves; the first gives the advice.
+    others: on how many more timelines the same rule fired, with less to save there.
     """
 
     findings: tuple[Finding, ...]
+    others: int = 0
 
     @property
     def lead(self) -> Finding:
@@ -84,14 +97,42 @@ class Advice:
         """The finding with the largest bound: bounds of one subject do not add up."""
         return max(self.findings, key=lambda one: one.time_saved_bound_ns or -1)
 
+    @property
+    def where(self) -> str:
+        """The subject, and on how many more it is the same."""
+        more = f" and {self.others} more" if self.others else ""
+        return f"{self.lead.subject}{more}"
+
+
+def once(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:
+    """The findings in order, and on how many more timelines each holds: of a rule that fired on
+    several timelines the worst stands for all."""
+    on: dict[str, list[Finding]] = {}
+    for one in findings:
+        if one.scope == "timeline":
+            on.setdefault(one.rule, []).append(one)
+    worst = {rule: max(found, key=lambda one: one.weight) for rule, found in on.items()}
+    return [
+        (one, len(on[one.rule]) - 1 if one.scope == "timeline" else 0)
+        for one in findings
+        if one.scope != "timeline" or one is worst[one.rule]
+    ]
+
 
 def advice(diagnosis: Diagnosis) -> list[Advice]:
-    """The fired findings by subject, the subject with most to save (and most surely) first."""
+    """The fired findings by subject, the subject with most to save (and most surely) first.
+
+    Timelines and runs are told by rule: what is wrong with them has one cause each, and the ranks
+    of a run mostly have it in common.
+    """
     by_subject: dict[tuple[str, int | None, str], list[Finding]] = {}
-    for finding in diagnosis.fired():
-        key = (finding.scope, finding.subject_index, finding.subject)
-        by_subject.setdefault(key, []).append(finding)
     found = []
+    for finding, others in once(diagnosis.fired()):
+        if finding.scope in ("timeline", "run"):
+            found.append(Advice((finding,), others))
+        else:
+            key = (finding.scope, finding.subject_index, finding.subject)
+            by_subject.setdefault(key, []).append(finding)
     for findings in by_subject.values():
         # Stable: within a role they stay ranked as the diagnosis ranked them.
         findings.sort(key=lambda one: (one.severity == "info", one.role == "class"))

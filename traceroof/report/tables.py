@@ -1,6 +1,6 @@
 """What the store holds, for reading."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -33,6 +33,22 @@ def runs_table(runs: "Sequence[RunInfo]") -> str:
     ]
     return to_text(
         lambda console: console.print(grid(header, rows, right=("launches", "time"))),
+        width=terminal_width(),
+    )
+
+
+def baselines_table(baselines: "Mapping[str, RunInfo]") -> str:
+    """Baselines, a line each, by name."""
+    if not baselines:
+        return "No baselines: `traceroof baseline set NAME RUN` makes one.\n"
+    rows = [
+        (name, run.id, run.created[:16].replace("T", " "), run.format, run.name)
+        for name, run in baselines.items()
+    ]
+    return to_text(
+        lambda console: console.print(
+            grid(("baseline", "run", "when (UTC)", "format", "name"), rows)
+        ),
         width=terminal_width(),
     )
 

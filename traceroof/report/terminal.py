@@ -12,10 +12,14 @@ from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.names import short_names
 from traceroof.report import summary
 from traceroof.report.console import to_text
+from traceroof.report.timeline_lines import timeline_lines
 from traceroof.units import percent, quantity
 
 _STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 _CATEGORIES = 6
+# From this width on the kernels show how busy they keep compute, memory and DRAM.
+_WIDE = 100
+_USES = (("compute_pct", "compute"), ("memory_pct", "memory"), ("dram_pct", "DRAM"))
 _NOTES = 5
 
 
@@ -29,14 +33,15 @@ def render(
     shown = diagnosis.kernels[:top]
     named = {one.kernel for one in shown}
     named |= {one.lead.subject for one in summary.advice(diagnosis)[:top]}
-    names = short_names(sorted(named), max(width - 52, 24))
+    names = short_names(sorted(named), max(width - (80 if width >= _WIDE else 52), 24))
     long_names = short_names(sorted(named), width - 30)
 
     def draw(console: Console) -> None:
         console.print(Text(summary.about(diagnosis), style="bold"))
         console.print(summary.total(diagnosis))
+        _timelines(console, diagnosis)
         _categories(console, diagnosis)
-        _kernels(console, diagnosis, shown, names)
+        _kernels(console, diagnosis, shown, names, wide=width >= _WIDE)
         _advice(console, diagnosis, top, long_names)
         _vendor(console, shown, names)
         _not_judged(console, diagnosis)
@@ -50,6 +55,19 @@ def _heading(console: Console, text: str) -> None:
     console.print(Text(text, style="bold underline"))
 
 
+def _timelines(console: Console, diagnosis: Diagnosis) -> None:
+    lines = timeline_lines(diagnosis)
+    if not lines:
+        return
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for label, text in lines:
+        table.add_row(label, text)
+    console.print()
+    console.print(table)
+
+
 def _categories(console: Console, diagnosis: Diagnosis) -> None:
     _heading(console, "Time by category")
     table = Table(box=None, padding=(0, 1), show_header=False)
@@ -59,7 +77,7 @@ def _categories(console: Console, diagnosis: Diagnosis) -> None:
     for one in listed:
         table.add_row(
             one.category,
-            quantity(one.time_ns, "ns"),
+            quantity(one.time_ns if one.share is not None else None, "ns"),
             percent(one.share),
             "█" * round((one.share or 0) * 20),
             f"{one.launches:,} launch{'es' if one.launches != 1 else ''}",
@@ -81,6 +99,8 @@ def _kernels(
     diagnosis: Diagnosis,
     shown: tuple[KernelGroup, ...],
     names: Mapping[str, str],
+    *,
+    wide: bool,
 ) -> None:
     more = len(diagnosis.kernels) - len(shown)
     _heading(
@@ -94,6 +114,8 @@ def _kernels(
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
     table.add_column("calls", justify="right", no_wrap=True)
+    for _, title in _USES if wide else ():
+        table.add_column(title, justify="right", no_wrap=True)
     for number, kernel in enumerate(shown, start=1):
         table.add_row(
             str(number),
@@ -102,8 +124,14 @@ def _kernels(
             quantity(kernel.time_ns, "ns"),
             percent(kernel.share),
             f"{kernel.launches:,}",
+            *(_use(kernel, name) for name, _ in _USES if wide),
         )
     console.print(table)
+
+
+def _use(kernel: KernelGroup, name: str) -> str:
+    value = kernel.metrics.get(name)
+    return f"{value:.1f} %" if isinstance(value, float) else "unknown"
 
 
 def _advice(
@@ -116,16 +144,20 @@ def _advice(
     if not found:
         console.print("  nothing: no rule fired on what this file shows")
     for number, one in enumerate(listed, start=1):
-        where = one.lead.subject
+        where = one.where
         if one.lead.scope == "kernel" and one.lead.subject_index is not None:
             kernel = diagnosis.kernels[one.lead.subject_index]
             where = f"#{one.lead.subject_index + 1} {names[where]} ({kernel.primary_class})"
+        elif one.lead.scope == "timeline":
+            where = f"{one.lead.title} ({where})"
+        elif one.lead.scope == "run":
+            where = one.lead.title
         severity = one.largest.severity
         head = Text(f"{number:2} ")
         head.append(f"{severity} ", style=_STYLES[severity])
         head.append(where, style="bold")
         console.print(head)
-        gain = summary.savings(one.largest, diagnosis.totals.kernel_time_ns)
+        gain = summary.savings(one.largest, summary.whole_of(diagnosis, one.largest))
         if gain:
             _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {one.largest.confidence}")
         for finding in one.findings[:_REASONS]:

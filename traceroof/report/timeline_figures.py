@@ -179,19 +179,21 @@ def steps(diagnosis: Diagnosis) -> Chart | None:
 
 
 def gpu_labels(diagnosis: Diagnosis) -> list[str]:
-    """What to call each timeline: what tells it from the others."""
+    """What to call each timeline: the fewest words that tell it from the others."""
     identities = [
-        {"rank": one.rank, "process": one.process, "GPU": one.device} for one in diagnosis.timelines
+        {"rank": one.rank, "GPU": one.device, "process": one.process} for one in diagnosis.timelines
     ]
-    telling = [
-        key
-        for key in ("rank", "process", "GPU")
-        if len({identity[key] for identity in identities}) > 1
-    ] or ["GPU"]
-    return [
-        ", ".join(f"{key} {identity[key]}" for key in telling if identity[key] is not None) or "GPU"
-        for identity in identities
-    ]
+    for keys in (("rank",), ("GPU",), ("rank", "GPU"), ("process", "GPU")):
+        labels = [_label(identity, keys) for identity in identities]
+        named = all(identity[key] is not None for identity in identities for key in keys)
+        if named and len(set(labels)) == len(labels):
+            return labels
+    return [_label(identity, ("rank", "process", "GPU")) for identity in identities]
+
+
+def _label(identity: Mapping[str, int | None], keys: Sequence[str]) -> str:
+    known = [f"{key} {identity[key]}" for key in keys if identity[key] is not None]
+    return ", ".join(known) or "GPU"
 
 
 def _stacked(
@@ -230,7 +232,7 @@ def _stacked(
         layout(
             barmode="stack",
             bargap=0.3,
-            height=100 + 24 * len(labels),
+            height=112 + 24 * len(labels),
             xaxis=axis(f"{measured}, {unit}"),
             yaxis={
                 **axis(""),

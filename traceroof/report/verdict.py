@@ -10,6 +10,9 @@ from traceroof.units import percent, quantity
 _MOST = 0.5
 _MUCH_IDLE = 0.2
 
+_WORTH_SAYING = 0.1
+
+_NO_WALLS = ("communication", "copy")
 _AT_A_WALL = ("dram-bound", "l2-bound", "l1-bound", "compute-bound")
 
 
@@ -75,8 +78,11 @@ def _class(diagnosis: Diagnosis) -> str:
     name, share = ranked[0]
     if share >= _MOST:
         return f"{percent(share)} of the kernel time is {name} ({CLASSES[name]})"
-    listed = ", ".join(f"{other} {percent(part)}" for other, part in ranked[:3])
-    return f"no one wall stands out: {listed} of the kernel time"
+    walls = [(other, part) for other, part in ranked if other not in _NO_WALLS][:3]
+    if unjudged >= _WORTH_SAYING:
+        walls.append(("not judged", unjudged))
+    listed = ", ".join(f"{other} {percent(part)}" for other, part in walls)
+    return "no one wall stands out" + (f" ({listed} of the kernel time)" if listed else "")
 
 
 def class_shares(diagnosis: Diagnosis) -> dict[str, float]:
@@ -101,16 +107,22 @@ def _time(diagnosis: Diagnosis) -> Figure:
 
 
 def _savings(diagnosis: Diagnosis) -> Figure:
+    """What the fixes of kernels save together, or what one of the run saves where that is more."""
     totals = diagnosis.totals
-    if totals.time_saved_bound_ns is None or not totals.kernel_time_ns:
-        return Figure("none", "no fix whose saving could be estimated")
-    share = percent(totals.time_saved_bound_ns / totals.kernel_time_ns)
+    bound, likely = totals.time_saved_bound_ns, totals.time_saved_likely_ns
+    by = "the fixes below"
     overlap = "" if diagnosis.timelines else "; overlap unknown"
-    return Figure(
-        quantity(totals.time_saved_bound_ns, "ns"),
-        f"at most saved by the fixes below ({share} of kernel time), "
-        f"likely {quantity(totals.time_saved_likely_ns, 'ns')}{overlap}",
-    )
+    others = [one for one in diagnosis.fired() if one.scope != "kernel"]
+    largest = max(others, key=lambda one: one.time_saved_bound_ns or 0, default=None)
+    if largest and (largest.time_saved_bound_ns or 0) > (bound or 0):
+        bound, likely = largest.time_saved_bound_ns, largest.time_saved_likely_ns
+        by, overlap = f"one fix below ({largest.title[:1].lower()}{largest.title[1:]})", ""
+    if bound is None or not totals.kernel_time_ns:
+        return Figure("none", "no fix whose saving could be estimated")
+    text = f"at most saved by {by}, {percent(bound / totals.kernel_time_ns)} of kernel time"
+    if likely is not None:
+        text += f"; likely {quantity(likely, 'ns')}"
+    return Figure(quantity(bound, "ns"), text + overlap)
 
 
 def _third(diagnosis: Diagnosis) -> Figure:

@@ -15,6 +15,7 @@
 
   // --- theme -------------------------------------------------------------------------------
   const dark = matchMedia("(prefers-color-scheme: dark)");
+  const print = matchMedia("print");
   const themes = ["system", "dark", "light"];
   let theme = "system";
 
@@ -47,6 +48,8 @@
   function draw(node) {
     const figure = painted(data.charts[node.dataset.chart], getComputedStyle(root));
     const config = { displayModeBar: false, displaylogo: false, responsive: true };
+    // A page of paper has a width that no script can ask for: what A4 and Letter leave.
+    if (print.matches) figure.layout.width = 640;
     const before = node.classList.contains("js-plotly-plot");
     Plotly.react(node, figure.data, figure.layout, config);
     if (!before) {
@@ -65,6 +68,10 @@
   const table = byId("table");
   const body = table && table.tBodies[0];
   const rows = body ? [...body.rows] : [];
+  // So many are in view until one asks for all, or for some by name, category or class.
+  const first = 50;
+  let everything = false;
+  let order = rows;
   const cardOf = new Map();
   const numberOf = (row) => Number(row.id.slice(1));
   const nameOf = (at) => data.names[data.nameOf[at]];
@@ -86,12 +93,12 @@
     const kind = header.querySelector("button").dataset.kind;
     const was = header.getAttribute("aria-sort");
     // Names and ranks begin with the first, amounts with the largest.
-    const first = kind === "t" || column === 0 ? "ascending" : "descending";
-    const second = first === "ascending" ? "descending" : "ascending";
-    const order = was === first ? second : first;
+    const natural = kind === "t" || column === 0 ? "ascending" : "descending";
+    const opposite = natural === "ascending" ? "descending" : "ascending";
+    const way = was === natural ? opposite : natural;
     for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
-    header.setAttribute("aria-sort", order);
-    const sign = order === "ascending" ? 1 : -1;
+    header.setAttribute("aria-sort", way);
+    const sign = way === "ascending" ? 1 : -1;
     const keyed = rows.map((row) => [valueOf(row, column, kind), row]);
     keyed.sort(([a, one], [b, other]) => {
       // What is unknown comes last, whichever way.
@@ -99,28 +106,35 @@
       const difference = kind === "t" ? a.localeCompare(b) : a - b;
       return sign * difference || numberOf(one) - numberOf(other);
     });
-    for (const [, row] of keyed) {
+    order = keyed.map(([, row]) => row);
+    for (const row of order) {
       body.append(row);
       if (cardOf.has(row)) body.append(cardOf.get(row));
     }
+    filter();
   }
 
   function filter() {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const category = byId("category").value;
     const primary = byId("class").value;
+    const asked = words.length || category || primary;
+    let matching = 0;
     let shown = 0;
-    rows.forEach((row, at) => {
+    for (const row of order) {
       const hit =
-        words.every((word) => texts[at].includes(word)) &&
+        words.every((word) => texts[numberOf(row) - 1].includes(word)) &&
         (!category || row.cells[2].textContent === category) &&
         (!primary || row.cells[3].textContent.endsWith(` ${primary}`));
-      row.hidden = !hit;
-      if (cardOf.has(row)) cardOf.get(row).hidden = !hit;
-      shown += hit;
-    });
-    byId("count").textContent = shown === rows.length ? `${shown} kernels` : `${shown} of ${rows.length} kernels`;
-    byId("nothing").hidden = shown > 0;
+      const visible = hit && (asked || everything || shown < first || cardOf.has(row));
+      row.hidden = !visible;
+      if (cardOf.has(row)) cardOf.get(row).hidden = !visible;
+      matching += hit;
+      shown += visible;
+    }
+    byId("count").textContent = asked ? `${matching} of ${rows.length} kernels` : `${rows.length} kernels`;
+    byId("more").hidden = shown === matching;
+    byId("nothing").hidden = matching > 0;
   }
 
   function toggle(row, open) {
@@ -142,17 +156,18 @@
   function show(number) {
     const row = byId(`k${number}`);
     if (!row) return;
+    toggle(row, true);
     if (row.hidden) {
+      // It has its card now, so it shows whenever nothing is asked for.
       byId("filters").reset();
       filter();
     }
-    toggle(row, true);
     row.scrollIntoView({ block: "center" });
     buttonOf(row).focus({ preventScroll: true });
   }
 
   function step(by) {
-    const visible = rows.filter((row) => !row.hidden).sort((a, b) => a.rowIndex - b.rowIndex);
+    const visible = order.filter((row) => !row.hidden);
     if (!visible.length) return;
     const at = visible.findIndex((row) => row.contains(document.activeElement));
     const next = visible[Math.min(Math.max(at + by, 0), visible.length - 1)];
@@ -234,7 +249,7 @@
         metrics.append(make("h4", {}, group), listOf("facts", listed));
       }
       const count = Object.values(known.metrics).reduce((sum, entries) => sum + entries.length, 0);
-      const fold = make("details", { class: "fold whole" }, make("summary", {}, `All ${count} metrics`), metrics);
+      const fold = make("details", { class: "fold whole" }, make("summary", {}, `${count} more metrics`), metrics);
       parts.append(fold);
     }
     const lacks = known.missing ? ` Missing: ${known.missing.join(", ")}.` : "";
@@ -286,6 +301,10 @@
     }
     const button = target.closest("button");
     if (button && button.classList.contains("copy")) copy(button);
+    else if (button && button.closest("#more")) {
+      everything = true;
+      filter();
+    }
     else if (button && button.closest("#table thead")) sortBy(button.closest("th"));
     else if (body && body.contains(target)) {
       const row = target.closest("tr[id]");
@@ -324,7 +343,8 @@
     filter();
   }
   addEventListener("hashchange", follow);
-  dark.addEventListener("change", drawAll);
+  // On paper the light colours hold, whatever the screen shows.
+  for (const media of [dark, print]) media.addEventListener("change", drawAll);
   drawAll();
   follow();
   root.dataset.ready = "";

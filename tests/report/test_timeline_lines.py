@@ -1,0 +1,117 @@
+"""Timelines in words, and findings that several timelines share."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.test_findings import SLOT, diagnosed, gpu
+from tests.test_ranks import BEHIND, EARLY, Row
+from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.recording import Recording, Source, merge
+from traceroof.report import markdown, summary, terminal
+from traceroof.report.timeline_lines import timeline_lines
+from traceroof.table import kernel_table
+
+
+def ranks(*per_rank: list[Row], shift: int = 0) -> Diagnosis:
+    """Ranks of one run; times in µs, the clock of the last rank drifts by ``shift`` per launch."""
+    parts = []
+    for rank, rows in enumerate(per_rank):
+        drift = shift if rank == len(per_rank) - 1 else 0
+        kernels = kernel_table(
+            {
+                "kernel_name": [
+                    "ncclDevKernel_AllReduce_Sum" if category == "communication" else "gemm_k"
+                    for category, *_ in rows
+                ],
+                "start_ns": [(start + at * drift) * 1_000 for at, (_, start, _) in enumerate(rows)],
+                "duration_ns": [(end - start) * 1_000 for _, start, end in rows],
+                "rank": [rank] * len(rows),
+                "device": [rank] * len(rows),
+                "step": ["step 1"] * 2 + ["step 2"] * 2,
+            }
+        )
+        parts.append(Recording("test", "timeline", kernels, (Source(f"{rank}", "test", 4),)))
+    return diagnose(merge(parts))
+
+
+def test_one_gpu() -> None:
+    """GIVEN two of ten slots of 10 µs filled, with nothing known of the host."""
+    lines = dict(timeline_lines(diagnosed(gpu(0, 2), rules=())))
+    assert lines == {
+        "GPU": "busy 20.0 % of 100 µs",
+        "Idle": "80.0 %: launch not recorded 80.0 %",
+    }
+
+
+def test_a_busy_gpu_is_the_limit_itself() -> None:
+    lines = dict(timeline_lines(diagnosed(gpu(0, 10), rules=())))
+    assert lines == {"GPU": "busy 100.0 % of 100 µs: its kernels are the limit", "Idle": "0.0 %"}
+
+
+def test_several_gpus_are_told_as_a_range() -> None:
+    lines = dict(timeline_lines(diagnosed(gpu(0, 2), gpu(1, 6), rules=())))
+    assert lines["GPUs"] == "2, busy 20.0 % to 60.0 % of 100 µs"
+    assert lines["Idle"].startswith("60.0 %: ")
+
+
+def test_communication_steps_and_ranks() -> None:
+    """GIVEN two ranks of 320 µs; rank 0 communicates for 120 µs, 80 of them waiting for rank 1,
+    which communicates for 40; the means are 80 and 40 µs."""
+    lines = dict(timeline_lines(ranks(EARLY, BEHIND)))
+    assert lines["Moving data"] == "communication 25.0 %, 25.0 % with nothing computing meanwhile"
+    assert lines["Steps"] == "2, median 160 µs on rank 0"
+    assert lines["Ranks"] == (
+        "2, waiting for each other 40 µs on average, 50.0 % of their communication; "
+        "100.0 % for rank 1"
+    )
+
+
+def test_clocks_that_disagree_are_said() -> None:
+    """GIVEN a clock that runs off by 1 ms a launch: the two collectives are 2 ms apart, 1 ms
+    either side of the middle."""
+    lines = dict(timeline_lines(ranks(EARLY, BEHIND, shift=1_000)))
+    assert lines["Ranks"] == (
+        "2, clocks apart by 1 ms after alignment (limit 100 µs): waiting is not judged"
+    )
+
+
+def test_a_run_without_times_has_no_lines() -> None:
+    kernels = kernel_table({"kernel_name": ["a"], "duration_ns": [5]})
+    found = diagnose(Recording("test", "counter-tool", kernels, (Source("a", "test", 1),)))
+    assert timeline_lines(found) == []
+
+
+def test_a_rule_is_told_once_for_all_timelines() -> None:
+    """GIVEN three GPUs idle for 80, 60 and 40 %: the worst stands for all."""
+    found = diagnose(merge([gpu(0, 4), gpu(1, 2), gpu(2, 6)]))
+    (idle,) = [one for one in summary.advice(found) if one.lead.rule == "gpu-idle-share"]
+    assert (idle.where, idle.others) == ("GPU 1 and 2 more", 2)
+    assert len([one for one in found.fired() if one.rule == "gpu-idle-share"]) == 3
+    text = terminal.render(found, top=None)
+    assert text.count("The GPU is idle for part of the time (GPU 1 and 2 more)") == 1
+    assert "Saves at most 80 µs (80.0 %)" in text
+    page = markdown.render(found, top=None)
+    assert page.count("The GPU is idle for part of the time") == 1
+    assert "in GPU 1 and 2 more: saves at most 80 µs (80.0 %)" in page
+    assert "- **Idle**: 60.0 %" in page
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_lines_wrap_at_the_width(width: int) -> None:
+    text = terminal.render(ranks(EARLY, BEHIND, shift=1_000), width=width)
+    # A command is one line, so that it can be copied.
+    lines = [line for line in text.splitlines() if "collect it: " not in line]
+    assert max(len(line) for line in lines) <= width
+    assert "Ranks" in text
+
+
+def test_savings_are_shares_of_what_they_are_part_of() -> None:
+    """A timeline's of its span, the run's of all spans, a kernel's of all kernel time."""
+    found = diagnose(merge([gpu(0, 2), gpu(1, 6)]))
+    (idle,) = [
+        one for one in found.fired() if (one.rule, one.subject) == ("gpu-idle-share", "GPU 1")
+    ]
+    assert summary.whole_of(found, idle) == 10 * SLOT
+    assert summary.whole_of(found, replace(idle, scope="run")) == 20 * SLOT
+    assert summary.whole_of(found, replace(idle, scope="kernel")) == 8 * SLOT

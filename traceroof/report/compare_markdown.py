@@ -1,0 +1,263 @@
+"""A comparison as GitHub Markdown: a pull-request comment that is updated, and a job summary.
+
+The first line is a hidden marker; whoever posts looks for a comment that begins with it and
+replaces that one. Names from files are inline code, so that nothing in them is markup, a mention
+or the end of a table cell. GitHub takes 65,536 characters in a comment and 1 MiB in a summary.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import traceroof
+from traceroof.changes import Change
+from traceroof.compare import Comparison, Overall
+from traceroof.findings import Finding
+from traceroof.names import short_names
+from traceroof.report import compare_words as words
+from traceroof.report.markdown import code, text
+from traceroof.units import percent, quantity
+
+#: What a comment may hold, and how much of it is used.
+MOST_CHARACTERS = 65_536
+_BUDGET = 60_000
+
+_MARKS: dict[Overall, str] = {
+    "regressed": "🔴",
+    "improved": "🟢",
+    "unchanged": "⚪",
+    "inconclusive": "🟡",
+    "not-comparable": "🚫",
+}
+_ROW_MARKS = {
+    "regressed": "🔴 slower",
+    "improved": "🟢 faster",
+    "unchanged": "⚪ same",
+    "inconclusive": "🟡 unclear",
+    "new": "➕ new",
+    "gone": "➖ gone",
+    "not-compared": "",
+}
+_NAME_WIDTH = 60
+_LISTED = 20
+
+
+def marker(key: str) -> str:
+    """The hidden first line of a comment; one comment a key."""
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", key).strip("-")[:60] or "default"
+    return f"<!-- traceroof:pr-report:v1 key={safe.replace('--', '-')} -->"
+
+
+def render(comparison: Comparison, *, key: str | None = None, top: int = 10) -> str:
+    """The comparison as Markdown of at most 65,536 characters; what is cut is counted.
+
+    key: what the comment is found again by; the name of the base by default.
+    """
+    head = [marker(key or comparison.base.run_name), *_verdict(comparison), *_story(comparison)]
+    sections = [
+        _kernels(comparison, top),
+        _trust(comparison),
+        _details("Categories", _categories(comparison)),
+        _inconclusive(comparison),
+        _findings("New findings on the head", comparison.appeared),
+        _findings("Findings that the head no longer has", comparison.resolved),
+        _rule(comparison),
+    ]
+    return _fit(head, sections)
+
+
+def _fit(head: Sequence[str], sections: Sequence[Sequence[str]]) -> str:
+    """Whole sections while they fit, then a line that says how many do not."""
+    page = "\n".join(head)
+    kept, left = 0, 0
+    for section in sections:
+        if not section:
+            continue
+        added = "\n".join(("", "", *section))
+        if len(page) + len(added) <= _BUDGET:
+            page += added
+            kept += 1
+        else:
+            left += 1
+    if left:
+        page += f"\n\n{left} of {kept + left} sections do not fit here: `--format json` has all."
+    return page + "\n"
+
+
+def _verdict(comparison: Comparison) -> list[str]:
+    mark, verdict = _MARKS[comparison.verdict], words.VERDICTS[comparison.verdict]
+    line = (
+        f"### {mark} traceroof: **{verdict}**, {text(words.total_line(comparison))} — "
+        f"{words.counts(comparison)}"
+    )
+    lines = [line]
+    missing = words.missing(comparison)
+    if missing:
+        lines += ["", f"**{text(missing)}**"]
+    if comparison.forced:
+        apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
+        lines += ["", f"⚠ **Forced:** {text(apart)}. The times say nothing about the code alone."]
+    return lines
+
+
+def _story(comparison: Comparison) -> list[str]:
+    told = words.story(comparison)
+    if told is None:
+        return []
+    name = "between the kernels" if told.name is None else code(_short([told.name])[0])
+    lines = ["", f"**Where it went:** {name} {text(told.where)}"]
+    if told.why:
+        lines.append(f"<br>**Why:** {text(told.why)}")
+    if told.attempt:
+        lines.append(f"<br>**Try:** {text(told.attempt)}")
+    return lines
+
+
+def _kernels(comparison: Comparison, top: int) -> list[str]:
+    rows, more = words.listed(comparison, top)
+    if not rows:
+        return []
+    labels = words.labels(rows, _NAME_WIDTH)
+    if not comparison.compared:
+        lines = _table(
+            ("", "Kernel", "Share", "Per call, base", "Head", "Launches"),
+            "llrrrr",
+            (
+                (
+                    _ROW_MARKS[one.verdict],
+                    code(label),
+                    percent(one.share),
+                    words.call(one, "base"),
+                    words.call(one, "head"),
+                    words.from_to(one.base.launches, one.head.launches, ""),
+                )
+                for one, label in zip(rows, labels, strict=True)
+            ),
+        )
+    else:
+        lines = _table(
+            ("", "Kernel", "Share", "Per call, base", "Head", "Δ time", "Bound by", "Trust"),
+            "llrrrrlr",
+            (
+                (
+                    _ROW_MARKS[one.verdict],
+                    code(label),
+                    percent(one.share),
+                    words.call(one, "base"),
+                    words.call(one, "head"),
+                    _difference(one),
+                    words.bound_by(one),
+                    f"{one.pair.trust:.2f}" if one.pair and one.pair.by else "-",
+                )
+                for one, label in zip(rows, labels, strict=True)
+            ),
+        )
+    if more:
+        lines += ["", f"{more:,} more kernels changed and are not listed."]
+    line = words.timeline_line(comparison)
+    if line:
+        lines += ["", text(f"{line[0].upper()}{line[1:]}")]
+    return lines
+
+
+def _difference(change: Change) -> str:
+    if change.basis == "counters":
+        return "by counters"
+    shown = text(words.difference(change))
+    if change.verdict not in ("regressed", "improved"):
+        return shown
+    figure, _, rest = shown.partition(" (")
+    return f"**{figure}** ({rest}" if rest else f"**{figure}**"
+
+
+def _trust(comparison: Comparison) -> list[str]:
+    return ["**What this rests on:** " + " · ".join(text(one) for one in words.trust(comparison))]
+
+
+def _categories(comparison: Comparison) -> list[str]:
+    return _table(
+        ("Category", "Base", "Head", "Δ time", ""),
+        "lrrrl",
+        (
+            (
+                one.category or "",
+                quantity(one.base.median_ns, "ns"),
+                quantity(one.head.median_ns, "ns"),
+                text(words.difference(one)),
+                _ROW_MARKS[one.verdict] if comparison.compared else "",
+            )
+            for one in comparison.categories
+        ),
+    )
+
+
+def _inconclusive(comparison: Comparison) -> list[str]:
+    found = [
+        *(one for one in comparison.of("regressed") if one.basis == "counters"),
+        *comparison.of("inconclusive"),
+    ]
+    if not found or not comparison.compared:
+        return []
+    shown = found[:_LISTED]
+    lines = _table(
+        ("Kernel", "Δ time", "Why"),
+        "lrl",
+        (
+            (code(label), text(words.difference(one)), text(words.remark(comparison, one)))
+            for one, label in zip(shown, words.labels(shown, _NAME_WIDTH), strict=True)
+        ),
+    )
+    if len(found) > len(shown):
+        lines += ["", f"{len(found) - len(shown):,} more are not listed."]
+    return _details(f"{len(found):,} not decided, or decided by counters", lines)
+
+
+def _findings(title: str, findings: Sequence[Finding]) -> list[str]:
+    if not findings:
+        return []
+    shown = findings[:_LISTED]
+    lines = [
+        f"- {text(one.title)} ({one.severity}, {code(one.rule)}) in "
+        f"{_subject(one)}: {text(one.because)}"
+        for one in shown
+    ]
+    if len(findings) > len(shown):
+        lines.append(f"- {len(findings) - len(shown):,} more are not listed.")
+    return _details(f"{title}: {len(findings):,}", lines)
+
+
+def _subject(finding: Finding) -> str:
+    return code(_short([finding.subject])[0] if finding.scope == "kernel" else finding.subject)
+
+
+def _rule(comparison: Comparison) -> list[str]:
+    base, head = words.sides(comparison)
+    lines = [
+        f"- Rule: {text(words.thresholds(comparison))}.",
+        f"- Base: {_run(base, comparison.base.run_id)}",
+        f"- Head: {_run(head, comparison.head.run_id)}",
+        f"- traceroof {traceroof.__version__}",
+    ]
+    return _details("Rule and provenance", lines)
+
+
+def _run(line: str, run_id: str) -> str:
+    return text(line) + (f" ({code(run_id)})" if run_id else "")
+
+
+def _details(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>"] if lines else []
+
+
+def _short(names: Sequence[str]) -> list[str]:
+    short = short_names(names, _NAME_WIDTH)
+    return [short[name] for name in names]
+
+
+def _table(header: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:
+    """A table of cells that are Markdown already."""
+    marks = {"l": ":--", "r": "--:"}
+    return [
+        f"| {' | '.join(header)} |",
+        f"|{'|'.join(marks[letter] for letter in alignment)}|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]

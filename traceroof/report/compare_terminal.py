@@ -1,0 +1,171 @@
+"""A comparison for a terminal: the verdict first, then where, why, what to try, and the rows."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from traceroof.changes import Change
+from traceroof.compare import Comparison, Overall
+from traceroof.names import short_names
+from traceroof.report import compare_words as words
+from traceroof.report.console import to_text
+from traceroof.units import percent, quantity
+
+_STYLES: dict[Overall, str] = {
+    "regressed": "bold red",
+    "improved": "bold green",
+    "unchanged": "bold",
+    "inconclusive": "bold yellow",
+    "not-comparable": "bold yellow",
+}
+_CATEGORIES = 6
+_INCONCLUSIVE = 5
+
+
+def render(comparison: Comparison, *, top: int = 10, width: int = 80, color: bool = False) -> str:
+    """The comparison as text of at most ``width`` columns (no less than 60).
+
+    top: how many kernels are shown.
+    """
+
+    def draw(console: Console) -> None:
+        _verdict(console, comparison)
+        _story(console, comparison, width)
+        _kernels(console, comparison, top, width)
+        _categories(console, comparison)
+        counted = [one for one in comparison.of("regressed") if one.basis == "counters"]
+        _remarks(console, comparison, "Slower by counters", counted, width)
+        _remarks(console, comparison, "Not decided", comparison.of("inconclusive"), width)
+        _trust(console, comparison)
+
+    return to_text(draw, width=width, color=color)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold underline"))
+
+
+def _verdict(console: Console, comparison: Comparison) -> None:
+    verdict = Text(words.VERDICTS[comparison.verdict].upper(), style=_STYLES[comparison.verdict])
+    console.print(verdict.append(f": {words.total_line(comparison)}", style="bold"))
+    missing = words.missing(comparison)
+    if missing:
+        _indented(console, missing)
+    if comparison.forced:
+        apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
+        _indented(console, f"Forced: {apart}. The times say nothing about the code alone.")
+    _indented(console, f"kernels: {words.counts(comparison)}")
+    base, head = words.sides(comparison)
+    console.print(Text(f"base {base}", style="dim"))
+    console.print(Text(f"head {head}", style="dim"))
+
+
+def _story(console: Console, comparison: Comparison, width: int) -> None:
+    told = words.story(comparison)
+    if told is None:
+        return
+    console.print()
+    name = short_names([told.name], width - 16)[told.name] if told.name else "between kernels"
+    for label, text in (
+        ("where", f"{name}: {told.where}"),
+        ("why", told.why),
+        ("try", told.attempt),
+    ):
+        if text:
+            console.print(Padding(Text(f"{label + ':':7}", style="bold").append(text), 0))
+
+
+def _kernels(console: Console, comparison: Comparison, top: int, width: int) -> None:
+    rows, more = words.listed(comparison, top)
+    if not rows:
+        return
+    _heading(console, f"Kernels{f' ({more:,} more changed)' if more else ''}")
+    # Without a verdict on times there is no column for their difference.
+    compared = comparison.compared
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("", no_wrap=True)
+    table.add_column("kernel", no_wrap=True, overflow="ellipsis")
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("per call", justify="right", no_wrap=True)
+    table.add_column("change" if compared else "launches", justify="right", no_wrap=True)
+    room = max(width - (57 if compared else 54), 14)
+    for one, label in zip(rows, words.labels(rows, room), strict=True):
+        table.add_row(
+            _WORDS.get(one.verdict, one.verdict),
+            label,
+            percent(one.share),
+            _call(one),
+            _change(one) if compared else words.from_to(one.base.launches, one.head.launches, ""),
+        )
+    console.print(table)
+
+
+_WORDS = {
+    "regressed": "slower",
+    "improved": "faster",
+    "unchanged": "same",
+    "inconclusive": "unclear",
+    "not-compared": "",
+}
+
+
+def _call(one: Change) -> str:
+    base, head = one.base.call_ns, one.head.call_ns
+    if one.verdict in ("new", "gone"):
+        return quantity(head or base, "ns")
+    return words.from_to(base, head)
+
+
+def _change(one: Change) -> str:
+    if one.basis == "counters":
+        return "counters"
+    pct = words.change_pct(one)
+    return f"{words.signed(one.delta_ns)}{f' {pct:>8}' if pct else ''}"
+
+
+def _categories(console: Console, comparison: Comparison) -> None:
+    _heading(console, "Categories")
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    for justify in ("left", "right", "right", "left"):
+        table.add_column(justify=justify, no_wrap=True)
+    for one in comparison.categories[:_CATEGORIES]:
+        table.add_row(
+            one.name,
+            words.from_to(one.base.median_ns, one.head.median_ns),
+            words.change_pct(one),
+            _WORDS.get(one.verdict, one.verdict) if comparison.compared else "",
+        )
+    console.print(table)
+    line = words.timeline_line(comparison)
+    if line:
+        console.print(f" {line}")
+
+
+def _remarks(
+    console: Console, comparison: Comparison, title: str, changes: Sequence[Change], width: int
+) -> None:
+    reasons: dict[str, list[Change]] = {}
+    for one in changes:
+        reasons.setdefault(words.remark(comparison, one), []).append(one)
+    if reasons:
+        _heading(console, title)
+    for reason, alike in list(reasons.items())[:_INCONCLUSIVE]:
+        name = words.labels(alike[:1], max(width - 40, 24))[0]
+        more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
+        _indented(console, f"{name}{more}: {reason}")
+    if len(reasons) > _INCONCLUSIVE:
+        _indented(console, f"and {len(reasons) - _INCONCLUSIVE:,} more (--format json lists all)")
+
+
+def _trust(console: Console, comparison: Comparison) -> None:
+    _heading(console, "What this rests on")
+    for line in (*words.trust(comparison), words.thresholds(comparison)):
+        _indented(console, line)
+
+
+def _indented(console: Console, text: str) -> None:
+    console.print(Padding(Text(text), (0, 0, 0, 3)))
