@@ -19,14 +19,17 @@ from traceroof.recording import RAW_METRICS, Note
 COARSE = "wait fractions (coarse)"
 
 
-def complete(found: Dispatches) -> tuple[pa.Table, pa.Table, list[Note]]:
-    """The kernel table and the raw metrics of some dispatches, and what was noticed."""
+def complete(found: Dispatches, named: Gpu | None = None) -> tuple[pa.Table, pa.Table, list[Note]]:
+    """The kernel table and the raw metrics of some dispatches, and what was noticed.
+
+    named: the GPU as the user calls it, for what the files do not say.
+    """
     count = len(found)
     columns = dict(found.columns)
     duration = duration_reals(columns, count)
     notes: list[Note] = []
     raw: list[pa.Table] = []
-    for gpu, rows in _by_gpu(found, count):
+    for gpu, rows in _by_gpu(found, count, named):
         part = [one.take(rows) for one in found.passes]
         part, dead = without_dead_counters(part, gpu.arch)
         facts = gpu.facts()
@@ -39,17 +42,17 @@ def complete(found: Dispatches) -> tuple[pa.Table, pa.Table, list[Note]]:
     return table_of_kernels, pa.concat_tables(raw) if raw else RAW_METRICS.empty_table(), notes
 
 
-def _by_gpu(found: Dispatches, count: int) -> list[tuple[Gpu, Integers]]:
+def _by_gpu(found: Dispatches, count: int, named: Gpu | None) -> list[tuple[Gpu, Integers]]:
     """The GPUs and the rows that ran on each kind."""
     device = found.columns.get("device")
-    fallback = found.gpus.get(None, Gpu())
+    fallback = found.gpus.get(None, Gpu()).completed(named)
     if device is None or not found.gpus:
         return [(fallback, np.arange(count, dtype=np.int64))]
     numbers = as_reals(device)
     groups: dict[Gpu, list[Integers]] = {}
     for number in np.unique(numbers):
         key = None if np.isnan(number) else int(number)
-        gpu = replace(found.gpus.get(key, fallback), index=None)
+        gpu = replace(found.gpus.get(key, fallback).completed(named), index=None)
         same = np.isnan(numbers) if key is None else numbers == number
         groups.setdefault(gpu, []).append(np.flatnonzero(same).astype(np.int64))
     return [(gpu, np.sort(np.concatenate(rows))) for gpu, rows in groups.items()]
@@ -105,8 +108,12 @@ def _put_peaks(
     rows: Integers,
     count: int,
 ) -> None:
-    """What the file itself says about the peaks; the device table fills the gaps later."""
+    """What the file says about the device; the device table fills the gaps later."""
     measured = dict(gpu.calibrated)
+    arch = gpu.architecture
+    told = columns.get("warp_size")
+    if arch is not None and (told is None or np.isnan(as_reals(told)[rows]).all()):
+        _scatter(columns, "warp_size", np.full(len(rows), float(arch.wave)), rows, count)
     if gpu.cu:
         _scatter(columns, "sm_count", np.full(len(rows), float(gpu.cu)), rows, count)
     peaks = {
@@ -173,8 +180,8 @@ def _put_occupancy(
             "occupancy_limit_blocks": np.where(waves > 1, 16.0, np.where(waves > 0, slots, np.nan)),
         }
         if arch.lds_bytes:
-            fits = np.floor(arch.lds_bytes / np.maximum(lds, 1))
-            limits["occupancy_limit_shared_memory"] = np.where(lds > 0, fits, np.nan)
+            # Without LDS as many fit as there are bytes: it does not limit.
+            limits["occupancy_limit_shared_memory"] = np.floor(arch.lds_bytes / np.maximum(lds, 1))
         least = np.stack(list(limits.values()))
         known = ~np.isnan(limits["occupancy_limit_registers"]) & ~np.isnan(lds)
         fitting = np.where(np.isnan(least), np.inf, least).min(axis=0)

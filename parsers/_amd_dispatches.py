@@ -205,6 +205,7 @@ _REAL = {
     "registers_per_thread": ("archvgpr", "vgprcount", "vgpr"),
     "accumulation_registers_per_thread": ("accumvgpr", "accumvgprcount"),
     "scalar_registers_per_wave": ("sgpr", "sgprcount"),
+    "warp_size": ("wavesize",),
 }
 _GRID = ("gridsize", "grd")
 _GROUP = ("workgroupsize", "wgr")
@@ -217,7 +218,7 @@ _NO_COUNTERS = frozenset(
     for group in (*_WHOLE.values(), *_REAL.values(), _GRID, _GROUP, _START, _END, _SPENT)
     for name in group
 ) | {
-    "kernelname", "queueindex", "tid", "threadid", "fbar", "wavesize", "sig", "obj", "dispatchns",
+    "kernelname", "queueindex", "tid", "threadid", "fbar", "sig", "obj", "dispatchns",
     "completens", "countername", "countervalue", "kernelid", "xccindex", "guid", "agentid", "streamid",
 }  # fmt: skip
 
@@ -237,6 +238,9 @@ def of_wide(source: TextTable, label: str) -> Dispatches:
     columns |= {name: source.integers(*others) for name, others in _WHOLE.items()}
     columns |= {name: source.reals(*others) for name, others in _REAL.items()}
     columns = {name: values for name, values in columns.items() if values is not None}
+    if "warp_size" in columns:
+        stated = columns["warp_size"]
+        columns["warp_size"] = np.where((stated == 32) | (stated == 64), stated, np.nan)
     shape, work, group = shape_columns([source.integers(*_GRID)], [source.integers(*_GROUP)])
     start, end, spent = (times_of(source, *names) for names in (_START, _END, _SPENT))
     timed, notes = time_columns(start, end, spent, count)

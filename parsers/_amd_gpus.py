@@ -24,6 +24,9 @@ _BELIEVABLE = (0.3, 1.05)
 _HBM_BYTES_PER_CLOCK = 32
 # The share of the memory that one partition reaches (NPS modes of MI300).
 _MEMORY_SHARE = {"NPS4": 4, "NPS8": 8}
+#: Stands for an architecture of Hygon that the file does not tell.
+HYGON = "hygon"
+_HYGON = frozenset({HYGON, "gfx926", "gfx928", "gfx936", "gfx938"})
 _NO_VALUE = {"", "0", "na", "n/a", "none", "nan"}
 # A gfx target: digits, then hexadecimal stepping (gfx90a), perhaps features (gfx90a:sramecc+).
 _GFX = re.compile(r"gfx[0-9a-f]{3,5}", re.IGNORECASE)
@@ -103,13 +106,37 @@ class Gpu:
         return DeviceInfo(
             index=self.index,
             name=self.name,
-            gfx_target=self.arch,
+            gfx_target=None if self.arch == HYGON else self.arch,
             pci_device_id=self.pci_device_id,
             sm_count=self.cu,
             memory_bytes=self.memory_bytes,
             sm_clock_hz=self.sclk_mhz * 1e6 if self.sclk_mhz else None,
             dram_clock_hz=self.mclk_mhz * 1e6 if self.mclk_mhz else None,
+            vendor="hygon" if self.arch in _HYGON else "amd",
         )
+
+    def completed(self, other: "Gpu | None") -> "Gpu":
+        """This GPU, with what its file does not say from another description of the same kind."""
+        if other is None or (self.arch in _HYGON) != (other.arch in _HYGON):
+            return self
+        if self.arch not in (None, HYGON, other.arch):
+            return self
+        mine = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
+        return replace(other, **{**mine, "arch": other.arch})
+
+
+def of_name(name: str | None) -> Gpu | None:
+    """The GPU of the device table that the user names; None when it has no such AMD GPU."""
+    row = devices.find(name) if name else None
+    if row is None or row.gfx_target is None:
+        return None
+    return Gpu(
+        name=row.name,
+        arch=row.gfx_target,
+        cu=row.sm_count,
+        xcd=row.xcd_count,
+        told_by="the device table",
+    )
 
 
 def _number(text: Any) -> float | None:

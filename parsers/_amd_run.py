@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof import table
+from traceroof.parser import Options
 from traceroof.parsers._amd_calls import Calls
 from traceroof.parsers._amd_columns import complete
 from traceroof.parsers._amd_dispatches import Dispatches
-from traceroof.parsers._amd_gpus import Gpu
+from traceroof.parsers._amd_gpus import Gpu, of_name
 from traceroof.parsers._amd_passes import joined_runs
 from traceroof.recording import HOST_CALLS, RAW_METRICS, SPANS, Note, Recording, Source, TimeBasis
 
@@ -26,9 +27,9 @@ class Part:
     notes: list[Note] = field(default_factory=list)
 
 
-def part_of(found: Dispatches) -> Part:
+def part_of(found: Dispatches, options: Options) -> Part:
     """The part of a recording that some dispatches make up."""
-    kernels, raw, notes = complete(found)
+    kernels, raw, notes = complete(found, of_name(options.device))
     return Part(found.path, kernels, raw, [*found.notes, *notes])
 
 
@@ -42,6 +43,7 @@ def recording(
 ) -> Recording:
     """Put the files of one run together: one source a file, rows in the order given.
 
+    gpus: those of the run; a GPU of which nothing else is known is at least AMD's or Hygon's.
     calls, ranges: host calls and named ranges, with the file that they come from.
     """
     number = {
@@ -78,7 +80,7 @@ def recording(
             Source(str(path), format, launches[path], tuple(_gathered(notes[path])))
             for path in number
         ),
-        devices=tuple(dict.fromkeys(gpu.info() for gpu in gpus)),
+        devices=tuple(dict.fromkeys(gpu.info() for gpu in gpus)) or (Gpu().info(),),
         raw_metrics=pa.concat_tables(raw) if raw else RAW_METRICS.empty_table(),
         host_calls=pa.concat_tables(host) if host else HOST_CALLS.empty_table(),
         spans=pa.concat_tables(named) if named else SPANS.empty_table(),
@@ -108,11 +110,11 @@ class Process:
         )
 
 
-def of_processes(format: str, processes: Sequence[Process]) -> Recording:
+def of_processes(format: str, processes: Sequence[Process], options: Options) -> Recording:
     """The processes and passes of one run as one recording."""
     runs = [one.dispatches for one in processes if one.dispatches is not None]
     joined, timeline = joined_runs(runs) if runs else ([], True)
-    parts = [part_of(one) for one in joined]
+    parts = [part_of(one, options) for one in joined]
     for one in processes:
         parts.append(Part(one.path, notes=one.notes))
         parts += one.parts

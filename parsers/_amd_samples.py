@@ -28,6 +28,8 @@ _REASONS = {
 }
 _PREFIX = "ROCPROFILER_PC_SAMPLING_INSTRUCTION_NOT_ISSUED_REASON_"
 _WAITCNT = "WAITCNT"
+# Schedulers of a compute unit; a sample counts the waves of all of them.
+_SIMDS = 4
 # A wait for vector memory, whatever else it waits for; else it is for LDS, scalar memory or
 # messages. From gfx12 on each counter has an instruction of its own.
 _MEMORY_WAIT = r"vmcnt|vscnt|wait_loadcnt|wait_storecnt|wait_samplecnt|wait_bvhcnt"
@@ -37,12 +39,14 @@ _MEMORY_WAIT = r"vmcnt|vscnt|wait_loadcnt|wait_storecnt|wait_samplecnt|wait_bvhc
 class Samples:
     """m samples: the dispatch, whether the wave issued, and the stall reason otherwise.
 
-    reason: name of a stall reason of the kernel table; None where the wave issued.
+    reason: name of a stall reason of the kernel table; None where the wave issued. waves: those
+    on the compute unit at that moment, NaN where unknown.
     """
 
     dispatch: Integers
     issued: Mask
     reason: npt.NDArray[np.object_]
+    waves: npt.NDArray[np.float64]
 
     @staticmethod
     def of(source: TextTable) -> "Samples | None":
@@ -68,7 +72,14 @@ class Samples:
         # The reason is meaningless where an instruction was issued.
         done = np.asarray(pc.equal(issued, 1).fill_null(False))
         found[done] = None
-        return Samples(np.asarray(dispatch.fill_null(-1), dtype=np.int64), done, found)
+        waves = source.reals("wavecount")
+        unknown = np.full(len(found), np.nan)
+        return Samples(
+            np.asarray(dispatch.fill_null(-1), dtype=np.int64),
+            done,
+            found,
+            unknown if waves is None else waves,
+        )
 
 
 def stall_columns(samples: Samples, dispatches: Integers) -> tuple[dict[str, Any], list[Note]]:
@@ -98,6 +109,16 @@ def stall_columns(samples: Samples, dispatches: Integers) -> tuple[dict[str, Any
         share = np.full(len(dispatches), np.nan)
         share[seen] = count[seen] / total[seen]
         columns[f"stall_{name}"] = share
+    issuing = np.full(len(dispatches), np.nan)
+    issued = np.bincount(row[samples.issued[known]], minlength=len(dispatches))
+    issuing[seen] = issued[seen] / total[seen]
+    columns["wave_issuing"] = issuing
+    resident = samples.waves[known]
+    counted = ~np.isnan(resident)
+    summed = np.bincount(row[counted], weights=resident[counted], minlength=len(dispatches))
+    number = np.bincount(row[counted], minlength=len(dispatches))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns["warps_active"] = summed / number / _SIMDS
     source = np.full(len(dispatches), None, dtype=object)
     source[seen] = FROM_SAMPLES
     if seen.any():

@@ -35,39 +35,42 @@ class Containers:
     lanes: Lane
     first: Whole
 
-    def innermost(
-        self, lane: Lane, start: Whole, end: Whole, slack: int = 0, before: Whole | None = None
-    ) -> Whole:
+    def innermost(self, lane: Lane, start: Whole, end: Whole, slack: int = 0) -> Whole:
         """For each query the latest-starting interval of its lane that contains it whole, as a
         position in this object's arrays; -1 where there is none.
 
         slack: how much later than the interval's end a query may end, if more of it lies before
         that end than behind it.
-        before: look only at intervals at or before these positions (instead of by start).
         """
-        found = self._last_started(lane, start) if before is None else before.copy()
-        open_queries = np.flatnonzero(found >= 0)
-        while len(open_queries):
-            at = found[open_queries]
-            ends, query_end = self.end[at], end[open_queries]
-            inside = ends >= query_end
-            if slack:
-                mostly = ends - start[open_queries] > query_end - ends
-                inside |= mostly & (ends + slack >= query_end)
-            # What does not contain the query ends too early, and so does everything between it
-            # and the next one before it that ends later.
-            missed = open_queries[~inside]
-            found[missed] = self.outer[at[~inside]]
-            open_queries = missed[found[missed] >= 0]
+        found = self._last_started(lane, start)
+        self._outwards(found, start, end, slack)
         return found
 
     def parents(self, slack: int = 0) -> Whole:
         """For each interval the one that contains it; -1 for outermost ones."""
-        here = np.arange(len(self.start), dtype=np.int64)
-        before = here - 1
-        before[self.first] = -1
-        lane = np.empty(0, dtype=np.int64)
-        return self.innermost(lane, self.start, self.end, slack, before)
+        found = np.arange(-1, len(self.start) - 1, dtype=np.int64)
+        found[self.first] = -1
+        self._outwards(found, self.start, self.end, slack)
+        return found
+
+    def _outwards(self, found: Whole, start: Whole, end: Whole, slack: int) -> None:
+        """Move each position outwards until the interval there contains the query, or to -1."""
+        for low in range(0, len(found), _BLOCK):
+            part = found[low : low + _BLOCK]
+            starts, ends = start[low : low + _BLOCK], end[low : low + _BLOCK]
+            open_queries = np.flatnonzero(part >= 0)
+            while len(open_queries):
+                at = part[open_queries]
+                reach, query_end = self.end[at], ends[open_queries]
+                inside = reach >= query_end
+                if slack:
+                    mostly = reach - starts[open_queries] > query_end - reach
+                    inside |= mostly & (reach + slack >= query_end)
+                # What does not contain the query ends too early, and so does everything between
+                # it and the next one before it that ends later.
+                missed = open_queries[~inside]
+                part[missed] = self.outer[at[~inside]]
+                open_queries = missed[part[missed] >= 0]
 
     def _last_started(self, lane: Lane, start: Whole) -> Whole:
         """The last interval of the query's lane that starts no later than it; -1 for none."""
@@ -90,7 +93,7 @@ class Containers:
 def containers(lane: Lane, start: Whole, end: Whole) -> Containers:
     """Make intervals ready to be looked up in. All arrays have the same length."""
     # Of two that start together the longer one comes first, so that it can contain the other.
-    order = np.lexsort((-end, start, lane)).astype(np.int64)
+    order = np.lexsort((-end, start, lane)).astype(np.int64, copy=False)
     lane, start, end = lane[order], start[order], end[order]
     new_lane = np.concatenate((np.ones(min(len(lane), 1), dtype=bool), lane[1:] != lane[:-1]))
     first = np.flatnonzero(new_lane).astype(np.int64)

@@ -28,6 +28,7 @@ def derive(
 
     devices: device ordinal per launch. rules: what rule texts say.
     """
+    _drop_uncomputed(columns, metrics)
     _add_tensor_work(columns, metrics)
     _add_stalls(columns, metrics, rules)
     _add_peaks(columns, metrics, devices)
@@ -37,6 +38,21 @@ def derive(
             if np.isnan(into[row]):
                 into[row] = value
                 rules.used += 1
+
+
+def _drop_uncomputed(columns: Columns, metrics: Metrics) -> None:
+    """Occupancy and waves of a launch whose occupancy the profiler could not compute.
+
+    It then prints 0 for both (seen beside "ERR float division by zero"); a launch that ran has
+    more. Waves of less than 0.005 are printed as 0, too, but beside an occupancy.
+    """
+    occupancy = metrics.get("sm__maximum_warps_per_active_cycle_pct")
+    if occupancy is None:
+        return
+    columns.forget("theoretical_occupancy_pct", occupancy == 0)
+    waves = metrics.get("launch__waves_per_multiprocessor")
+    if waves is not None:
+        columns.forget("waves_per_sm", (occupancy == 0) & (waves == 0))
 
 
 def _where(first: Floats, second: Floats) -> Floats:
@@ -285,6 +301,8 @@ _IMBALANCE = re.compile(
     r"One or more (?P<unit>SMs|SMSPs|L1 Slices|L2 Slices|DRAM [A-Z]\w+) have a much .*?"
     r"Maximum instance value is (?P<pct>[\d.,]+)% above the average"
 )
+_WAVES = re.compile(r"resulting in only (?P<waves>[\d.,]+) full waves across all SMs")
+_SMS = re.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
 # Real rules have up to 2,000 letters.
 _LONGEST_RULE = 8000
 _UNITS = {"SMs": "sm", "SMSPs": "smsp", "L1 Slices": "l1tex", "L2 Slices": "lts"}
@@ -331,6 +349,10 @@ class RuleFacts:
                     self._set(part_column, row, part)
         if (match := _SECTOR_USE.search(text)) and (used := _figure(match["bytes"])) is not None:
             self._set(f"{match['what']}_bytes_per_sector", row, used)
+        if (match := _WAVES.search(text)) and (waves := _figure(match["waves"])) is not None:
+            self._set("waves_per_sm", row, waves)
+        if match := _SMS.search(text):
+            self._set("sm_count", row, float(match["sms"]))
         if (match := _IMBALANCE.search(text)) and (above := _figure(match["pct"])) is not None:
             unit = _UNITS.get(match["unit"], "dram")
             self.excess.setdefault(unit, {})[row] = above / 100

@@ -170,6 +170,16 @@ class Columns:
         if not np.isnan(value).all():
             self.values[column] = value
 
+    def forget(self, column: str, launches: Flags) -> None:
+        """Make ``column`` unknown in these launches; the metric then stays a raw one."""
+        value = self.values.get(column)
+        if value is None or not launches.any():
+            return
+        value[launches] = np.nan
+        for formula in book().columns[column]:
+            if formula.direct in self.direct:
+                self.direct[formula.direct] = self.direct[formula.direct] & ~launches
+
     def _took(self, metric: str, launches: Flags) -> None:
         before = self.direct.get(metric)
         self.direct[metric] = launches if before is None else before | launches
@@ -182,7 +192,10 @@ def apply_formulas(metrics: Metrics, count: int) -> Columns:
     columns.fill("duration_ns", formulas["duration_ns"], metrics)
     known: dict[str, Floats] = dict(metrics)
     if "duration_ns" in columns.values:
-        known["duration_s"] = columns.values["duration_ns"] * 1e-9
+        duration = columns.values["duration_ns"]
+        # No rate over a time that cannot be one.
+        possible = (duration > 0) & (duration < 2**63)
+        known["duration_s"] = np.where(possible, duration * 1e-9, np.nan)
     for column, ways in formulas.items():
         if column != "duration_ns":
             columns.fill(column, ways, known)

@@ -31,6 +31,8 @@ from traceroof.parsers._nsight_rows import Ints, Measured, Rows, Slot
 from traceroof.recording import VERDICTS, DeviceInfo, Note, Recording, source_of
 from traceroof.table import kernel_table
 
+_BEYOND_PEAK_PCT = 110
+
 #: The name of a kernel in files that do not give one.
 NO_NAME = "(name not in the file)"
 
@@ -163,10 +165,12 @@ class Launches:
         derive(columns, metrics, devices, facts)
         self.note("figures taken from the sentences of rules", facts.used, severe=False)
         self._add_identity(columns, devices)
+        self._add_shapes(columns, metrics)
         self._check_times(columns)
         kernels = kernel_table(columns.values)
         raw = measured.raw_metrics(columns)
         self._note_cells(rows, measured)
+        self._note_beyond_peak(metrics)
         every = [
             *notes,
             *(Note(text, count, severe) for (text, severe), count in self.notes.items()),
@@ -278,12 +282,19 @@ class Launches:
             )
         if measured.is_number.any() or not rows.text:
             return
-        if all(text.strip().lower() in ("n/a", "") for text in rows.text):
+        kinds = {_no_number(text) for text in rows.text}
+        if kinds <= {"n/a", ""}:
             raise TraceroofError(
                 f"{path} holds no measurement: every metric of its {len(self.found)} launches is "
                 "n/a, which happens when performance counters are not permitted "
                 "(ERR_NVGPUCTRPERM)",
                 PERMISSION_HINT,
+            )
+        if kinds <= {"n/a", "", "nan"}:
+            raise TraceroofError(
+                f"{path} holds no measurement: the metrics of its {len(self.found)} launches are "
+                "nan, which happens when ncu is older than the CUDA driver",
+                "profile again with the Nsight Compute that belongs to the driver's CUDA version",
             )
 
     def _note_cells(self, rows: Rows, measured: Measured) -> None:
@@ -291,11 +302,12 @@ class Launches:
         unreadable = ""
         for row in np.flatnonzero(~measured.is_number).tolist():
             text = rows.text[row].strip().lower()
-            if text == "n/a":
+            kind = _no_number(text)
+            if kind == "n/a":
                 self.note("metrics that were not available (n/a)", severe=False)
-            elif not text:
+            elif kind == "":
                 self.note("metric rows without a value", severe=False)
-            elif re.fullmatch(r"\(?!?\)?\s*[-+]?(nan|inf(inity)?)", text):
+            elif kind == "nan":
                 self.note("values that are not finite (nan, inf)", severe=False)
             elif text[0].isdigit() or text[0] in "+-.,":
                 unreadable = unreadable or text[:40]
@@ -303,15 +315,23 @@ class Launches:
         by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(self._slots)).tolist()
         for slot, count in zip(self._slots, by_slot, strict=True):
             if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
-                self.note(
-                    f"values of {slot.metric} left out: {slot.unit_text.strip() or 'no unit'!r} "
-                    "is no unit for it",
-                    count,
-                )
+                reason = f"{slot.unit_text.strip()!r} is no unit for it"
+                if not slot.unit_text.strip():
+                    reason = "its unit is missing"
+                self.note(f"values of {slot.metric} left out: {reason}", count)
         if measured.contradictions:
             self.note(
                 "values that contradict another row of the same launch", measured.contradictions
             )
+
+    def _note_beyond_peak(self, metrics: Mapping[str, Floats]) -> None:
+        """Rounding and clock changes give 101 %; what is far beyond is a wrong number."""
+        beyond = [
+            values > _BEYOND_PEAK_PCT
+            for name, values in metrics.items()
+            if ".pct_of_peak_sustained_" in name
+        ]
+        self.note(f"values above {_BEYOND_PEAK_PCT} % of peak", int(np.sum(beyond)), severe=False)
 
     # --- the recording -------------------------------------------------------------------------
 
@@ -327,21 +347,34 @@ class Launches:
         values["stream"] = [whole(launch.stream) for launch in found]
         values["device"] = devices
         values["launch_count"] = [max(whole(launch.launches) or 1, 1) for launch in found]
+
+    def _add_shapes(self, columns: Columns, metrics: Mapping[str, Floats]) -> None:
+        """Grid and block: from the launch's own cells, else its dimensions, else its total.
+
+        Before 2023 tables have no columns for them, and the sections print only how many blocks
+        and threads there are. Without those, launches of every size would be one kernel.
+        """
+        unknown = np.full(len(self.found), np.nan)
+        flattened = np.zeros(len(self.found), dtype=bool)
         for what in ("grid", "block"):
-            shapes = [shape(getattr(launch, what)) for launch in found]
+            total = metrics.get(f"launch__{what}_size", unknown)
+            by_axis = [columns.values.get(f"{what}_{letter}", unknown) for letter in "xyz"]
+            shapes: list[tuple[int, int, int] | None] = []
+            for row, launch in enumerate(self.found):
+                known = shape(getattr(launch, what))
+                if known is None and all(_countable(axis[row]) for axis in by_axis):
+                    known = (int(by_axis[0][row]), int(by_axis[1][row]), int(by_axis[2][row]))
+                if known is None and _countable(total[row]):
+                    known = (int(total[row]), 1, 1)
+                    flattened[row] = True
+                shapes.append(known)
             for axis, letter in enumerate("xyz"):
-                name = f"{what}_{letter}"
-                by_metric = values.get(name)
-                values[name] = [
-                    known[axis]
-                    if known
-                    else (
-                        None
-                        if by_metric is None or not abs(by_metric[row]) < 2**62
-                        else int(by_metric[row])
-                    )
-                    for row, known in enumerate(shapes)
-                ]
+                columns.values[f"{what}_{letter}"] = [known and known[axis] for known in shapes]
+        self.note(
+            "launches whose grid or block is known as a total only, written as (total, 1, 1)",
+            int(flattened.sum()),
+            severe=False,
+        )
 
     def _check_times(self, columns: Columns) -> None:
         duration = columns.values.get("duration_ns")
@@ -353,6 +386,12 @@ class Launches:
         self.note("launches whose duration is negative or absurd", int(wrong.sum()))
         unknown = int(np.isnan(duration).sum() - wrong.sum())
         self.note("launches without a duration", unknown, severe=False)
+        printed = np.zeros(len(self.found), dtype=bool)
+        for metric, launches in columns.direct.items():
+            if metric.startswith("gpu__time_duration"):
+                printed |= launches
+        computed = int((~np.isnan(duration) & ~printed).sum())
+        self.note("durations computed from a count and its rate", computed, severe=False)
 
     def _devices(
         self,
@@ -410,6 +449,22 @@ def _display_names(raw: pa.Table) -> Mapping[int, str]:
     return {row: text.strip() for row, text in texts if text}
 
 
+# The page in text form marks what is no number with "(!)".
+_NOT_FINITE = re.compile(r"[-+]?(?:nan|inf(?:inity)?)")
+
+
+def _no_number(text: str) -> str | None:
+    """What a cell without a number says: "n/a", "nan" (or infinite), "" for nothing, else None."""
+    text = text.strip().lower().removeprefix("(!)").strip()
+    if text in ("n/a", ""):
+        return text
+    return "nan" if _NOT_FINITE.fullmatch(text) else None
+
+
+def _countable(value: float) -> bool:
+    return 1 <= value < 2**62
+
+
 def _percentage(text: str) -> float | None:
     """An estimated speed-up: up to three decimals and never grouped, so any sign is decimal."""
     value = number(text.replace(",", "."), DecimalSign.POINT)
@@ -443,6 +498,7 @@ _SHAPE = re.compile(r"\(?\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})
 
 
 def shape(text: str) -> tuple[int, int, int] | None:
-    """``"(256, 1, 1)"`` -> ``(256, 1, 1)``; None for anything else."""
+    """``"(256, 1, 1)"`` -> ``(256, 1, 1)``; None for anything else, and for a shape of nothing."""
     match = _SHAPE.fullmatch(text.strip()) if text else None
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+    found = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
+    return found if all(found) else None

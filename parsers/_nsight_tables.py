@@ -30,7 +30,7 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,500}\x07|[@-Z\
 def encoding_of(head: bytes) -> str:
     """The encoding of a text from its first bytes; ``utf-8-sig`` unless they say otherwise.
 
-    PowerShell writes UTF-16 with and without a byte-order mark.
+    PowerShell writes UTF-16 with and without a byte-order mark, a Windows console its code page.
     """
     if head.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
         return "utf-32"
@@ -43,7 +43,11 @@ def encoding_of(head: bytes) -> str:
         return "utf-16-le"
     if sample[0::2].count(0) > 0.6 * half and sample[1::2].count(0) < 0.1 * half:
         return "utf-16-be"
-    return "utf-8-sig"
+    return "cp1252" if _GROUPED_IN_1252.search(sample) else "utf-8-sig"
+
+
+# A French Windows console groups digits by a byte that no UTF-8 text has behind a digit.
+_GROUPED_IN_1252 = re.compile(rb"\d\xa0\d{3}(?!\d)")
 
 
 def head_text(head: bytes) -> str:
@@ -54,7 +58,7 @@ def head_text(head: bytes) -> str:
 
 def is_binary(head: bytes) -> bool:
     """Whether the first bytes are no text in any encoding that we read."""
-    return encoding_of(head) == "utf-8-sig" and head[:4096].count(0) > 0
+    return encoding_of(head) in ("utf-8-sig", "cp1252") and head[:4096].count(0) > 0
 
 
 def plain_line(line: str) -> str:

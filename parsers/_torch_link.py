@@ -176,7 +176,7 @@ def link(fold: Fold, host: Host) -> Links:
 
     operators = host.operators
     chosen = holding(operators.lane, operators.start, operators.end, (made.lane, made.start))
-    chosen |= operators.end - operators.start >= _LONG_NS
+    chosen |= operators.start <= operators.end - _LONG_NS
     rows = np.flatnonzero(chosen)
     candidates = operators.at(rows)
     around = candidates.containers()
@@ -378,14 +378,16 @@ def _paths(
     flags: list[bool] = []
     for level in range(int(depth.max(initial=-1)) + 1):
         here = nodes[depth == level]
-        outer = codes[parents[here]] if level else np.full(len(here), -1)
+        # Beyond the deepest level that is told apart, chains have no beginning.
+        is_rooted = level and level < _DEEPEST
+        outer = codes[parents[here]] if is_rooted else np.full(len(here), -1)
         keys = (outer + 1) * len(texts) + names[here]
         distinct, code = np.unique(keys, return_inverse=True)
         codes[here] = len(chains) + code
         for key in distinct.tolist():
             before, name = divmod(key, len(texts))
             text = texts[name].removeprefix(_MODULE)
-            base = bases[before - 1] if before else ""
+            base = bases[before - 1] if before else "…" if level else ""
             shown = f"{base} > {text}" if base else text
             chains.append(shown)
             # Beyond what is shown, a chain goes on from its beginning and an ellipsis.

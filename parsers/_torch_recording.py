@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ class Built:
     """What a recording is made of."""
 
     kernels: pa.Table
+    launches: int
     host_calls: pa.Table
     spans: pa.Table
     devices: tuple[DeviceInfo, ...]
@@ -70,10 +71,11 @@ def build(fold: Fold, host: Host, links: Links, metadata: Mapping[str, Any], pat
     spans = _spans(fold, host, links, base)
     _note_times(fold, host, links, note)
     _note_operators(fold, links, note)
+    launches = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
     kernels = _kernels(fold, host, links, base, rank, devices)
     if metadata.get("with_stack"):
         note(1, "recorded with Python stacks, which make the host slower than it is")
-    return Built(kernels, host_calls, spans, devices, notes)
+    return Built(kernels, launches, host_calls, spans, devices, notes)
 
 
 def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
@@ -123,8 +125,18 @@ def _device(one: Mapping[str, Any]) -> DeviceInfo:
 # Arrow columns
 
 
+# Made from buffers: ``pa.array`` imports pandas to see whether it has a pandas object, which costs
+# 0.2 s and 40 MB.
+
+
 def _nulled(values: npt.NDArray[Any], known: Mask) -> pa.Array:
-    return pa.array(values, mask=~known)
+    """Numbers, null where not known."""
+    validity = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(
+        pa.from_numpy_dtype(values.dtype),
+        len(values),
+        [validity, pa.py_buffer(np.ascontiguousarray(values))],
+    )
 
 
 def _wholes(values: Whole) -> pa.Array:
@@ -132,18 +144,35 @@ def _wholes(values: Whole) -> pa.Array:
 
 
 def _reals(values: npt.NDArray[np.float64]) -> pa.Array:
-    return pa.array(values, from_pandas=True)
+    return _nulled(values, ~np.isnan(values))
 
 
 class _Texts:
     """Texts to be had as Arrow columns by code; a negative code is null."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._values = pa.array(texts, pa.string())
+        self._parts = [text.encode("utf-8", "replace") for text in texts]
+        self._parts.append(b"")
+        self._sizes = np.array([len(part) for part in self._parts], dtype=np.int64)
+
+    @property
+    def rows(self) -> int:
+        """How many rows surely fit into one array, whose bytes Arrow counts in 31 bits."""
+        return max(1, (1 << 31) // (int(self._sizes.max()) + 1) - 1)
 
     def at(self, codes: npt.NDArray[Any]) -> pa.Array:
-        # Taking needs half the memory that casting a dictionary array does.
-        return self._values.take(pa.array(codes.astype(np.int32), mask=codes < 0))
+        # Joined by hand: Arrow's take grows its result in leaps and keeps a third more than it
+        # needs.
+        codes = np.maximum(codes, -1)
+        offsets = np.zeros(len(codes) + 1, dtype=np.int32)
+        np.cumsum(self._sizes[codes], out=offsets[1:])
+        data = b"".join(map(self._parts.__getitem__, codes.tolist()))
+        validity = None
+        if (codes < 0).any():
+            validity = pa.py_buffer(np.packbits(codes >= 0, bitorder="little"))
+        return pa.Array.from_buffers(
+            pa.string(), len(codes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
 
 
 @dataclass(frozen=True)
@@ -167,6 +196,8 @@ class _Source:
     collectives: "_Collectives"
     graphs: _Texts
     graph: Whole
+    device: Whole
+    stream: Whole
     shapes: "_Shapes"
 
 
@@ -197,6 +228,7 @@ def _kernels(
     fold: Fold, host: Host, links: Links, base: int, rank: int, devices: Sequence[DeviceInfo]
 ) -> pa.Table:
     graph, graphs = _graphs(fold, links)
+    device, stream = _places(fold, host)
     source = _Source(
         fold, host, links, base, rank, devices,
         names=_Texts(host.names),
@@ -210,10 +242,14 @@ def _kernels(
         collectives=_Collectives(fold.collectives),
         graphs=_Texts(graphs),
         graph=graph,
+        device=device,
+        stream=stream,
         shapes=_Shapes(fold, host),
     )  # fmt: skip
     start = fold.gpu.peek("start")
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
+    texts = [getattr(source, one.name) for one in fields(source)]
+    step = min([_ROWS, *(one.rows for one in texts if isinstance(one, _Texts))])
     columns: dict[str, Any] = {}
     for part, used in (
         (_operators, ("graph",)),
@@ -221,9 +257,7 @@ def _kernels(
         (_times, ("start", "duration")),
         (_identity, ("name", "kind", "thread", "context", "correlation", "rank")),
     ):
-        made = [
-            part(_Rows(source, order[low : low + _ROWS])) for low in range(0, len(order), _ROWS)
-        ]
+        made = [part(_Rows(source, order[low : low + step])) for low in range(0, len(order), step)]
         columns |= {name: pa.chunked_array([one[name] for one in made]) for name in made[0]}
         for name in used:
             fold.gpu.pop(name)
@@ -233,14 +267,13 @@ def _kernels(
 def _identity(rows: _Rows) -> dict[str, Any]:
     source, order = rows.source, rows.order
     name, kind = rows.of_gpu("name"), rows.of_gpu("kind")
-    device, stream = _places(source.fold, source.host)
     rank = source.links.rank[order]
     numbers = {
         "rank": np.where(rank == UNKNOWN, source.rank, rank),
         "process_id": source.links.process[order],
-        "device": device[order],
+        "device": source.device[order],
         "context": rows.of_gpu("context"),
-        "stream": stream[order],
+        "stream": source.stream[order],
         "correlation_id": rows.of_gpu("correlation"),
     }
     sm_count = np.full(len(order), np.nan)
@@ -250,6 +283,8 @@ def _identity(rows: _Rows) -> dict[str, Any]:
     return {
         "kernel_name": source.names.at(name),
         "kind": source.kinds.at(kind),
+        "launch_count": _wholes(np.ones(len(order), dtype=np.int64)),
+        "source": _wholes(np.zeros(len(order), dtype=np.int64)),
         "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
         "sm_count": _reals(sm_count),
         **{column: _wholes(values) for column, values in numbers.items()},
@@ -543,9 +578,10 @@ def _table(
     texts = {"kind": _Texts(kinds), "name": _Texts(names)}
     sources = {"process_id": "process", "thread_id": "thread", "correlation_id": "correlation",
                "duration_ns": "duration", "category": "kind"}  # fmt: skip
+    step = min(_ROWS, texts["kind"].rows, texts["name"].rows)
     columns: dict[str, Any] = {
-        "source": pa.repeat(pa.scalar(0, pa.int64()), len(order)),
-        "start_ns": pa.array(start[order] + base),
+        "source": _wholes(np.zeros(len(order), dtype=np.int64)),
+        "start_ns": _wholes(start[order] + base),
     }
     for column in schema.names:
         if column in columns:
@@ -554,7 +590,7 @@ def _table(
         values = np.concatenate([getattr(part, source) for part in parts])
         make = texts[source].at if source in texts else _wholes
         columns[column] = pa.chunked_array(
-            [make(values[order[low : low + _ROWS]]) for low in range(0, len(order), _ROWS)],
+            [make(values[order[low : low + step]]) for low in range(0, len(order), step)],
             schema.field(column).type,
         )
     return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

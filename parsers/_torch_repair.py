@@ -19,7 +19,9 @@ _ODDITY = re.compile(
     _STRING + rb"|[+-]?(?:\bnan\b|\binf(?:inity)?\b)|,(?=\s*[}\]])", re.DOTALL | re.IGNORECASE
 )
 _NAME = re.compile(rb'"name"\s*:\s*"')
-_NAME_END = re.compile(rb'"\s*(?:,\s*"(?:pid|tid|ts|cat|ph|dur|args|id)"\s*:|\})')
+_NAME_END = re.compile(rb'"\s*,\s*"(?:pid|tid|ts|cat|ph|dur|args|id)"\s*:')
+# A name that holds these is no name: the event's own end is missing.
+_NO_NAME = re.compile(rb'"(?:ph|cat|name|pid|tid|ts|dur|args)"\s*:')
 _BARE_QUOTE = re.compile(rb'(?<!\\)((?:\\\\)*)"')
 _CONTROLS: Final = bytes(max(byte, 32) for byte in range(256))
 
@@ -94,6 +96,8 @@ def _with_quotes_escaped(text: bytes) -> Iterator[bytes]:
         return
     for count, end in enumerate(_NAME_END.finditer(text, start.end())):
         if count == _MOST_NAME_ENDS:
+            return
+        if _NO_NAME.search(text, start.end(), end.start()):
             return
         name = _BARE_QUOTE.sub(rb'\1\\"', text[start.end() : end.start()])
         yield text[: start.end()] + name + text[end.start() :]

@@ -28,6 +28,8 @@ _EVENT_KEYS = rb'"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:'
 # End of one event and start of the next.
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{\s*" + _EVENT_KEYS)
 _EVENT_START = re.compile(rb"\{\s*" + _EVENT_KEYS)
+# End of the last event and of the list, as far as what follows tells.
+_LIST_END = re.compile(rb'\}\s*\](?=\s*(?:,\s*"|\}?\s*$))')
 _EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
 _SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s,\]}"]+', re.DOTALL)
@@ -38,6 +40,9 @@ _OFFSET = re.compile(r"\(byte (\d+)\)")
 
 # A key is a word; what has no end within this is none.
 _LONGEST_KEY: Final = 1 << 12
+
+# An event whose end is not in sight is waited for up to here, then given up as broken.
+_PATIENCE_BYTES: Final = 1 << 20
 
 # Beyond this many failures in one piece it is gone through event by event to its end.
 _MOST_FAILURES = 8
@@ -111,8 +116,7 @@ class NotJson(Exception):
 
 CUT: Final = "the file is cut short: only what comes before the cut was read"
 LOST: Final = "events that could not be read, left out"
-MENDED: Final = "events with broken text, repaired"
-ODD_TEXT: Final = "bytes that are no UTF-8, or lone backslashes, repaired"
+MENDED: Final = "broken text in events, repaired"
 BESIDE: Final = "broken text beside the events, passed over"
 BEHIND: Final = "text behind the end of the trace, not read"
 
@@ -200,11 +204,11 @@ class Reader:
     def _find_events(self) -> bool:
         """Go to the events further on, past text that is broken."""
         buffer = self.buffer
-        self.counts[BESIDE] += 1
         while True:
             found = _EVENTS_KEY.search(buffer.data, buffer.start, buffer.end)
             if found:
                 buffer.start = found.end()
+                self.counts[BESIDE] += 1
                 return True
             buffer.start = max(buffer.start, buffer.end - 64)
             if not buffer.more():
@@ -367,7 +371,7 @@ class Reader:
             if "UTF-8" in message or "escape" in message:
                 text, count = unbroken(bytes(buffer.data[start:cut]))
                 self._found.append(self.decode(b"[" + text + b"]"))
-                self.counts[ODD_TEXT] += count
+                self.counts[MENDED] += count
                 buffer.start = cut
                 return False
         except _FAILURES:
@@ -399,32 +403,77 @@ class Reader:
         """
         buffer = self.buffer
         start = buffer.start
-        end = self._value_end(start)
         if buffer.data[start] != ord("{"):
+            end = self._value_end(start)
             self.counts[LOST] += 1
             buffer.start = end if end > 0 else start + 1
             return True
-        if end > 0:
-            try:
-                self._found.append(self._decoded(start, end))
-            except _FAILURES:
-                pass
-            else:
-                buffer.start = end
-                return True
-        # Its quotes may be broken and its end elsewhere: what looks like the next event decides.
+        # What looks like the next event tells where this one ends, broken quotes or not; only
+        # if that does not give an event, what is inside may look like one, and brackets decide.
         following = _BOUNDARY.search(buffer.data, start + 1, buffer.end)
-        if following:
-            end = following.start() + 1
-        elif end <= 0 or not buffer.ended:
+        behind = following.start() + 1 if following else -1
+        if behind > 0 and self._take(start, behind):
+            return True
+        end = self._value_end(start)
+        if end > 0 and self._take(start, end):
+            return True
+        if not buffer.ended and (behind < 0 or end < 0) and buffer.end - start < _PATIENCE_BYTES:
             return False
-        text = mended(bytes(buffer.data[start:end]))
-        buffer.start = end
+        return self._pass(start, end)
+
+    def _pass(self, start: int, end: int) -> bool:
+        """Go behind a lost event, whose brackets close at ``end`` if they do (else -1), to what
+        is surely the next one. Returns False when there is nothing more in the buffer."""
+        buffer = self.buffer
+        data = buffer.data
+        if end > 0 and bytes(data[end : end + 64]).lstrip()[:1] in (b",", b"]"):
+            self.counts[LOST] += 1
+            buffer.start = end
+            return True
+        for found in _EVENT_START.finditer(data, start + 1, buffer.end):
+            before = bytes(data[max(start, found.start() - 64) : found.start()]).rstrip()
+            # In a list or as a value it would be part of the broken event.
+            if before[-1:] not in (b"[", b":", b"") and self._is_event(found.start()):
+                self.counts[LOST] += 1
+                buffer.start = found.start()
+                return True
+        ending = _LIST_END.search(data, start + 1, buffer.end) if buffer.ended else None
+        if ending:
+            self.counts[LOST] += 1
+            buffer.start = ending.end() - 1
+            return True
+        # The end of the file cut through it; or nothing in a long stretch is an event.
+        if not buffer.ended:
+            self.counts[LOST] += 1
+        buffer.start = buffer.end
+        return False
+
+    def _is_event(self, start: int) -> bool:
+        end = self._value_end(start)
         try:
-            self._found.append(self.decode(b"[" + text + b"]") if text else [])
+            return end > 0 and self._decoded(start, end)[0].ph is not None
         except _FAILURES:
-            text = None
-        self.counts[MENDED if text else LOST] += 1
+            return False
+
+    def _take(self, start: int, end: int) -> bool:
+        """Find the one event ``data[start:end]``, mended if need be. Returns whether it is one."""
+        is_mended = False
+        try:
+            found = self._decoded(start, end)
+        except _FAILURES:
+            text = mended(bytes(self.buffer.data[start:end]))
+            is_mended = True
+            try:
+                found = self.decode(b"[" + (text or b"{") + b"]")
+            except _FAILURES:
+                return False
+        # Part of a broken event can be an object too, but it has no phase.
+        if found[0].ph is None:
+            return False
+        self.buffer.start = end
+        if is_mended:
+            self.counts[MENDED] += 1
+        self._found.append(found)
         return True
 
     def _value_end(self, start: int) -> int:

@@ -19,7 +19,7 @@ from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers._amd_folder import Family, survey
-from traceroof.parsers._amd_gpus import Gpu
+from traceroof.parsers._amd_gpus import HYGON, Gpu
 from traceroof.parsers._amd_kinds import Kind, layout
 from traceroof.parsers._amd_passes import joined_runs
 from traceroof.parsers._amd_run import Part, part_of, recording
@@ -36,7 +36,7 @@ from traceroof.parsers.rocprof_v1_db import activity_table
 from traceroof.recording import Note, Recording
 
 # The tables do not name the device. Its counters are those of AMD's gfx9 under the same names.
-_DEVICE = Gpu(arch="hygon", told_by="hipprof")
+_DEVICE = Gpu(arch=HYGON, told_by="hipprof")
 
 _TRACE = re.compile(rb'"cat"\s*:\s*"HIPOPS"')
 
@@ -70,7 +70,7 @@ class Hipprof:
                 return _traced(source, _of_database(database), database.notes)
         if start.lstrip()[:1] in (b"{", b"["):
             return _traced(source, *_of_json(source, options))
-        return _counted([_dispatches(source, progress, options)])
+        return _counted([_dispatches(source, progress, options)], options)
 
 
 PARSER = Hipprof()
@@ -92,24 +92,23 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
         raise TraceroofError(f"{folder} is not the output folder of one hipprof run")
     tables = found.of(Kind.HIPPROF)
     if tables:
-        return _counted([_dispatches(one.path, progress, options) for one in tables])
+        return _counted([_dispatches(one.path, progress, options) for one in tables], options)
     return PARSER.read(found.databases[0], progress, options)
 
 
-def _counted(runs: list[Dispatches]) -> Recording:
+def _counted(runs: list[Dispatches], options: Options) -> Recording:
     joined, timeline = joined_runs(runs)
-    parts = [part_of(one) for one in joined]
+    parts = [part_of(one, options) for one in joined]
     used = {one.path for one in joined}
     parts += [Part(one.path) for one in runs if one.path not in used]
-    # The devices stay unnamed: "hygon" stands for an architecture that the file does not tell.
-    return recording(PARSER.name, "timeline" if timeline else "counter-tool", parts, [])
+    return recording(PARSER.name, "timeline" if timeline else "counter-tool", parts, [_DEVICE])
 
 
 def _traced(source: Path, tables: list[pa.Table], notes: list[Note]) -> Recording:
     kernels = table.stack(tables)
     if not kernels.num_rows:
         raise TraceroofError(f"{source} holds no kernel and no copy of hipprof")
-    return recording(PARSER.name, "timeline", [Part(source, kernels, notes=notes)], [])
+    return recording(PARSER.name, "timeline", [Part(source, kernels, notes=notes)], [_DEVICE])
 
 
 _OPS = ("BeginNs", "EndNs", "dev_id", "queue_id", "Name", "_Index")

@@ -61,7 +61,7 @@ class Rocpd:
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         processes = processes_of(source, progress, options)
-        found = of_processes(PARSER.name, processes)
+        found = of_processes(PARSER.name, processes, options)
         if not found.kernels.num_rows:
             raise TraceroofError(
                 f"{source} is a rocpd database without kernel dispatches or copies",

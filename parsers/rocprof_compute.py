@@ -161,7 +161,7 @@ def _read_folder(folder: _Folder, progress: Progress, options: Options) -> Recor
     joined.gpus = {None: gpu}
     joined.timeline = False
     joined.notes = _without_repeats(joined.notes)
-    parts = [part_of(joined), *explaining]
+    parts = [part_of(joined, options), *explaining]
     parts += [Part(one.path) for one in folder.parts if one.path != base.path]
     return recording(PARSER.name, "counter-tool", parts, [gpu])
 

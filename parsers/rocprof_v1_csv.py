@@ -49,7 +49,9 @@ class RocprofV1Csv:
         gpu, explaining = _described(source, progress, options)
         one.gpus = {None: gpu} if gpu else {}
         basis: Literal["timeline", "counter-tool"] = "timeline" if one.timeline else "counter-tool"
-        return recording(PARSER.name, basis, [part_of(one), *explaining], [gpu] if gpu else [])
+        return recording(
+            PARSER.name, basis, [part_of(one, options), *explaining], [gpu] if gpu else []
+        )
 
 
 PARSER = RocprofV1Csv()
@@ -100,7 +102,7 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
         joined, timeline = joined_runs(tables)
         for one in joined:
             one.gpus = {None: gpu} if gpu else {}
-            parts.append(part_of(one))
+            parts.append(part_of(one, options))
         passes = {one.path for one in joined}
         parts += [Part(one.path) for one in tables if one.path not in passes]
     else:

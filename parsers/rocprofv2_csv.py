@@ -47,7 +47,7 @@ class Rocprofv2Csv:
         return recording(
             PARSER.name,
             "timeline" if one.timeline else "counter-tool",
-            [part_of(one), *explaining],
+            [part_of(one, options), *explaining],
             [gpu] if gpu else [],
         )
 
@@ -82,7 +82,7 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
     tables = found.of(Kind.V2) or found.of(Kind.V2_OPERATIONS)
     runs = [_dispatches(one.path, progress, options) for one in tables]
     joined, timeline = joined_runs(runs)
-    parts = [part_of(one) for one in joined]
+    parts = [part_of(one, options) for one in joined]
     used = {one.path for one in joined}
     parts += [Part(one.path) for one in runs if one.path not in used]
     return recording(PARSER.name, "timeline" if timeline else "counter-tool", parts, [])

@@ -90,7 +90,7 @@ class Rocprofv3Csv:
         agents = _agents_beside(source)
         group = _Group(source.parent, _prefix(source), [found, *([agents] if agents else [])])
         process = _read_group(group, progress, options)
-        return _checked(of_processes(PARSER.name, [process]), source)
+        return _checked(of_processes(PARSER.name, [process], options), source)
 
 
 PARSER = Rocprofv3Csv()
@@ -161,7 +161,7 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
             for group in groups.values()
             for summary in group.of(Kind.STATISTICS)
         ]
-    return _checked(of_processes(PARSER.name, processes), folder)
+    return _checked(of_processes(PARSER.name, processes, options), folder)
 
 
 def _processes(group: _Group, progress: Progress, options: Options) -> list[Process]:

@@ -162,7 +162,7 @@ class Rocprofv3Json:
         return 2 if V3_JSON.match(head) else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
-        found = of_processes(PARSER.name, processes_of(source, progress, options))
+        found = of_processes(PARSER.name, processes_of(source, progress, options), options)
         if not found.kernels.num_rows:
             raise TraceroofError(
                 f"{source} lists no kernel and no copy",

@@ -18,7 +18,7 @@ from traceroof.parsers._torch_link import Host, link
 from traceroof.parsers._torch_read import PARALLEL_BYTES, Folded, in_sections, whole
 from traceroof.parsers._torch_recording import build
 from traceroof.parsers._torch_stream import CUT, NotJson
-from traceroof.recording import Note, Recording, source_of
+from traceroof.recording import Note, Recording, Source
 
 FORMAT: Final = "torch-profiler"
 
@@ -79,7 +79,7 @@ class _TorchProfiler:
             format=FORMAT,
             time_basis="timeline",
             kernels=built.kernels,
-            sources=(source_of(str(source), FORMAT, built.kernels, notes),),
+            sources=(Source(str(source), FORMAT, built.launches, notes),),
             devices=built.devices,
             host_calls=built.host_calls,
             spans=built.spans,
@@ -98,7 +98,8 @@ def _fold(source: Path, progress: Progress, options: Options) -> Folded:
                 found = whole(stream, lambda: progress(min(stream.consumed, size), size))
             except NotJson:
                 raise TraceroofError(
-                    f"{source} is not JSON, so it is no torch.profiler trace"
+                    f"{source} is not JSON, so it is no torch.profiler trace",
+                    "`traceroof formats` lists what is read and how to collect it",
                 ) from None
         notes = tuple(Note(text, count) for text, count in found.counts.items() if count)
         found = replace(found, notes=(*stream.notes, *notes))

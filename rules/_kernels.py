@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traceroof.devices import AMD
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable
 
@@ -19,6 +20,11 @@ def of_class(k: Facts, *classes: str) -> Mask:
     for name in classes:
         found |= k.primary_class == name
     return found
+
+
+def on_amd(k: Facts) -> Mask:
+    """Groups that ran on a GPU of AMD or Hygon."""
+    return np.array([vendor in AMD for vendor in k.vendor], dtype=bool)
 
 
 def computes(k: Facts) -> Mask:

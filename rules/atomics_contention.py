@@ -8,7 +8,7 @@ from traceroof.rules._kernels import tunable
 
 
 def _contends(k: Facts) -> Mask:
-    waits = np.fmax(k.stall_lg_throttle, k.stall_long_scoreboard) > 0.3
+    waits = np.fmax.reduce([k.stall_lg_throttle, k.stall_long_scoreboard, k.wait_dependency]) > 0.3
     return np.asarray((k.atomic_requests_pct > 10) & (waits | (k.imbalance_l2_pct >= 5)))
 
 
@@ -33,13 +33,14 @@ RULES = (
             "imbalance_l2_pct",
             "stall_lg_throttle",
             "stall_long_scoreboard",
+            "wait_dependency",
             "l2_throughput_pct",
         ),
         applies=tunable,
         when=_contends,
         because="atomic and reduction requests are {atomic_requests_pct} of the L2 sectors",
         fix=(
-            "Add up in registers, then in the warp (__reduce_add_sync, shuffles), then in shared "
+            "Add up in registers, then in the warp ([nvidia: __reduce_add_sync, ]shuffles[amd: , DPP]), then in shared "
             "memory, and let one thread a block do the atomic; private copies of hot counters; "
             "sort by address first where addresses repeat (scatter, embedding gradients)."
         ),
@@ -56,6 +57,7 @@ RULES = (
             "imbalance_l2_pct": ">= 5",
             "stall_lg_throttle": "> 0.3",
             "stall_long_scoreboard": "> 0.3",
+            "wait_dependency": "> 0.3",
         },
         references=("NVIDIA CUDA C++ Best Practices Guide: atomics; Nsight Compute memory tables",),
         fires=(

@@ -11,7 +11,7 @@ def _limited(k: Facts) -> Mask:
     seconds = k.duration_ns / 1e9
     much_fp64 = k.flop_fp64 > 0.15 * k.peak_fp64_flops_per_s * seconds
     little_fp32 = k.flop_fp32 < 0.60 * k.peak_fp32_flops_per_s * seconds
-    return (k.pipe_fp64_pct >= 60) | (much_fp64 & little_fp32)
+    return (k.pipe_fp64_use_pct >= 60) | (much_fp64 & little_fp32)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -19,7 +19,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     # so what is attainable of them cancels out.
     part = k.flop_fp64 / (k.flop_fp64 + k.flop_fp32)
     part = np.where(np.isnan(part), 1.0, part)
-    return np.asarray(part * (1 - k.fp64_ratio) * k.pipe_fp64_pct / 100)
+    return np.asarray(part * (1 - k.fp64_ratio) * k.pipe_fp64_use_pct / 100)
 
 
 RULES = (
@@ -35,7 +35,7 @@ RULES = (
             "FP64 pipe at 60 % or more, or FP64 above 15 % of its FLOP peak with FP32 below 60 %; "
             "device memory not at its wall"
         ),
-        needs=("pipe_fp64_pct",),
+        needs=("pipe_fp64_use_pct",),
         uses=(
             "primary_class",
             "compute_pct",
@@ -48,7 +48,7 @@ RULES = (
         ),
         applies=lambda k: pipe_may_reach(k, 15) & ~of_class(k, "dram-bound"),
         when=_limited,
-        because="the FP64 pipe is busy {pipe_fp64_pct} of the time it can be",
+        because="the FP64 pipe is busy {pipe_fp64_use_pct} of the time it can be",
         fix=(
             "Where double precision is not wanted, find it: literals without a suffix (1.0 for "
             "1.0f), double overloads of maths functions, a default element type. Where it is, keep "
@@ -65,7 +65,7 @@ RULES = (
         layer="operator",
         severity="low",
         suppresses=("slow-pipe-limiter", "stall-math-pipe"),
-        thresholds={"pipe_fp64_pct": ">= 60", "flop_fp64": "> 15 % of peak"},
+        thresholds={"pipe_fp64_use_pct": ">= 60", "flop_fp64": "> 15 % of peak"},
         effort="refactor",
         risk="numerics",
         references=(
@@ -73,10 +73,10 @@ RULES = (
             "traceroof device table: FP64 and FP32 peaks",
         ),
         fires=(
-            {"pipe_fp64_pct": 60.0, "fp64_ratio": 0.5},
+            {"pipe_fp64_use_pct": 60.0, "fp64_ratio": 0.5},
             # 1.6e9 operations in 1 ms are 16 % of 10 TFLOP/s.
             {
-                "pipe_fp64_pct": 16.0,
+                "pipe_fp64_use_pct": 16.0,
                 "flop_fp64": 1.6e9,
                 "flop_fp32": 0.0,
                 "peak_fp64_flops_per_s": 1e13,
@@ -84,13 +84,13 @@ RULES = (
                 "duration_ns": 1e6,
                 "fp64_ratio": 0.5,
             },
-            {"pipe_fp64_pct": 95.0, "flop_fp64": 1e9, "flop_fp32": 3e9, "fp64_ratio": 1 / 64},
+            {"pipe_fp64_use_pct": 95.0, "flop_fp64": 1e9, "flop_fp32": 3e9, "fp64_ratio": 1 / 64},
         ),
         silent=(
-            {"pipe_fp64_pct": 59.9, "fp64_ratio": 0.5},
-            {"pipe_fp64_pct": 62.0, "fp64_ratio": 0.5, "primary_class": "dram-bound"},
+            {"pipe_fp64_use_pct": 59.9, "fp64_ratio": 0.5},
+            {"pipe_fp64_use_pct": 62.0, "fp64_ratio": 0.5, "primary_class": "dram-bound"},
             {
-                "pipe_fp64_pct": 15.0,
+                "pipe_fp64_use_pct": 15.0,
                 "flop_fp64": 1.5e9,
                 "flop_fp32": 0.0,
                 "peak_fp64_flops_per_s": 1e13,
@@ -98,7 +98,7 @@ RULES = (
                 "duration_ns": 1e6,
             },
             {
-                "pipe_fp64_pct": 16.0,
+                "pipe_fp64_use_pct": 16.0,
                 "flop_fp64": 1.6e9,
                 "flop_fp32": 1.2e10,
                 "peak_fp64_flops_per_s": 1e13,

@@ -60,6 +60,7 @@ RULES = (
             "occ-limited-*",
             "occ-achieved-gap",
             "issue-slots-idle",
+            "roofline-at-wall",
         ),
         thresholds={"dram_pct": "> 80"},
         references=(

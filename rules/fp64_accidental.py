@@ -12,11 +12,11 @@ _NARROWER = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
 
 def _applies(k: Facts) -> Mask:
     narrow = one_of(k.declared_dtype, *_NARROWER) | unknown(k.declared_dtype)
-    settled = (k.flop_fp64 == 0) | (k.pipe_fp64_pct == 0)
+    settled = (k.flop_fp64 == 0) | (k.pipe_fp64_use_pct == 0)
     return np.asarray(tunable(k) & narrow & ~settled)
 
 
-_EXAMPLE = {"flop_fp64": 1e6, "declared_dtype": "fp32", "pipe_fp64_pct": 30.0}
+_EXAMPLE = {"flop_fp64": 1e6, "declared_dtype": "fp32", "pipe_fp64_use_pct": 30.0}
 
 RULES = (
     Rule(
@@ -29,20 +29,20 @@ RULES = (
             "largest ones."
         ),
         condition="FP64 operations counted although the declared element types are FP32 or narrower",
-        needs=("flop_fp64", "declared_dtype", "pipe_fp64_pct"),
+        needs=("flop_fp64", "declared_dtype", "pipe_fp64_use_pct"),
         uses=("primary_class", "name_dtype", "fp64_ratio", "flop_fp32"),
         applies=_applies,
-        when=lambda k: (k.flop_fp64 > 0) & (k.pipe_fp64_pct > 0),
+        when=lambda k: (k.flop_fp64 > 0) & (k.pipe_fp64_use_pct > 0),
         because=(
             "{flop_fp64} of FP64 work a launch on {declared_dtype} data: the FP64 pipe is busy "
-            "{pipe_fp64_pct}"
+            "{pipe_fp64_use_pct}"
         ),
         fix=(
             "Suffix literals (0.5f), call the float overloads (sqrtf, expf, std::pow with float "
             "arguments), compute constants on the host. Keep FP64 where an accumulator needs it."
         ),
         refute="Search the SASS for D* opcodes and F2F.F64: none may be left after the change.",
-        saves=lambda k, peak: k.pipe_fp64_pct / 100,
+        saves=lambda k, peak: k.pipe_fp64_use_pct / 100,
         # The fix changes results in the last digits, and the operations that are counted.
         kind="option",
         grade="observed",
@@ -53,7 +53,7 @@ RULES = (
         references=("Nsight Compute SOLFPRoofline rule: FP64 beside FP32 work",),
         fires=(_EXAMPLE, {**_EXAMPLE, "declared_dtype": "bf16", "flop_fp64": 1.0}),
         silent=(
-            {**_EXAMPLE, "flop_fp64": 0.0, "pipe_fp64_pct": 0.0},
+            {**_EXAMPLE, "flop_fp64": 0.0, "pipe_fp64_use_pct": 0.0},
             {**_EXAMPLE, "declared_dtype": "fp64"},
         ),
     ),

@@ -10,6 +10,8 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     # The measured mean of the busier sides against what is attainable of the better one.
     better = max(np.max(peak.memory), np.max(peak.compute))
     inside = np.where(np.isnan(k.kernel_time_ns), 1.0, k.kernel_time_ns / k.time_ns)
+    # Kernels of unknown use, collectives above all, cannot be said to gain.
+    inside = inside * np.where(np.isnan(k.measured_pct), 1.0, k.measured_pct / 100)
     return np.asarray((1 - k.busiest_pct / (100 * better)) * np.minimum(inside, 1.0))
 
 
@@ -24,13 +26,14 @@ RULES = (
         ),
         condition=(
             "GPU busy for more than 90 % of the time, and the time-weighted larger of compute and "
-            "memory use below 60 %"
+            "memory use below 60 %, known for at least half of the kernel time"
         ),
         needs=("busiest_pct",),
-        uses=("gpu_busy_pct", "judged_pct", "kernel_time_ns", "time_ns"),
+        uses=("gpu_busy_pct", "measured_pct", "kernel_time_ns", "time_ns"),
         # A counter tool runs kernels one by one: it knows no busy and idle time.
         applies=lambda k: ~np.isnan(k.gpu_busy_pct),
-        when=lambda k: (k.busiest_pct < 60) & (k.gpu_busy_pct > 90),
+        # What is known of a small part of the time says nothing about the whole.
+        when=lambda k: (k.busiest_pct < 60) & (k.gpu_busy_pct > 90) & ~(k.measured_pct < 50),
         because=(
             "the GPU is busy for {gpu_busy_pct} of the time, but the busier of compute and memory "
             "runs at {busiest_pct} of peak, weighted by time"
@@ -45,7 +48,9 @@ RULES = (
         role="class",
         grade="derived",
         layer="operator",
-        trust=lambda k: np.where(np.isnan(k.judged_pct), 1.0, np.clip(k.judged_pct, 1, 100) / 100),
+        trust=lambda k: np.where(
+            np.isnan(k.measured_pct), 1.0, np.clip(k.measured_pct, 1, 100) / 100
+        ),
         thresholds={"busiest_pct": "< 60", "gpu_busy_pct": "> 90"},
         references=(
             "Nsight Compute SpeedOfLight rule: below 60 % on both sides",
@@ -53,11 +58,12 @@ RULES = (
         ),
         fires=(
             {"busiest_pct": 59.9, "gpu_busy_pct": 90.1, "kernel_time_ns": 95e6, "time_ns": 100e6},
-            {"busiest_pct": 30.0, "gpu_busy_pct": 100.0, "judged_pct": 80.0},
+            {"busiest_pct": 30.0, "gpu_busy_pct": 100.0, "measured_pct": 80.0},
         ),
         silent=(
             {"busiest_pct": 60.0, "gpu_busy_pct": 99.0},
             {"busiest_pct": 30.0, "gpu_busy_pct": 90.0},
+            {"busiest_pct": 30.0, "gpu_busy_pct": 99.0, "measured_pct": 49.9},
             {"busiest_pct": 30.0},
         ),
     ),

@@ -11,7 +11,7 @@ def _on_l1(k: Facts) -> Mask:
     # The L1 data stage serves one wavefront a cycle and multiprocessor.
     cycles = k.sm_count * k.sm_clock_hz * k.duration_ns / 1e9
     full = (cycles > 0) & (k.shared_wavefronts >= 0.8 * cycles)
-    return np.asarray((k.l1_throughput_pct >= 80) | full)
+    return np.asarray((k.l1_pct >= 80) | full)
 
 
 def _applies(k: Facts) -> Mask:
@@ -39,10 +39,10 @@ RULES = (
             "the second-level cache have room."
         ),
         condition=(
-            "L1 at 80 % of the peak of its active cycles or more, or shared-memory wavefronts in "
-            "80 % of the cycles or more"
+            "L1 at 80 % of the peak of its active cycles or more (on AMD the vector cache or LDS at "
+            "80 % of all cycles), or shared-memory wavefronts in 80 % of the cycles or more"
         ),
-        needs=("l1_throughput_pct",),
+        needs=("l1_pct",),
         uses=(
             "primary_class",
             "shared_wavefronts",
@@ -59,10 +59,10 @@ RULES = (
         ),
         applies=_applies,
         when=_on_l1,
-        because="the first-level cache runs at {l1_throughput_pct} of its peak while active",
+        because="the first-level cache (or shared memory) runs at {l1_pct} of its peak",
         fix=(
             "Move fewer bytes through L1 and shared memory: register blocking, 8 or 16 bytes a "
-            "thread, ldmatrix (or the matrix unit's own loads), fewer round trips through shared "
+            "thread[nvidia: , ldmatrix (or the matrix unit's own loads)], fewer round trips through shared "
             "memory, no bank conflicts."
         ),
         refute=(
@@ -76,15 +76,15 @@ RULES = (
         layer="hardware",
         # The data stage is full: how many instructions fill it comes second.
         suppresses=("compute-lsu-bound",),
-        thresholds={"l1_throughput_pct": ">= 80", "shared_wavefronts": ">= 0.8 a cycle"},
+        thresholds={"l1_pct": ">= 80", "shared_wavefronts": ">= 0.8 a cycle"},
         references=(
             "Nsight Compute SpeedOfLight rule: breakdown of memory throughput by unit",
             "Nsight Compute documentation, hardware model: L1TEX data stage",
         ),
         fires=(
-            {"l1_throughput_pct": 80.0, "dram_pct": 20.0, "compute_pct": 50.0},
+            {"l1_pct": 80.0, "dram_pct": 20.0, "compute_pct": 50.0},
             {
-                "l1_throughput_pct": 91.0,
+                "l1_pct": 91.0,
                 "primary_class": "compute-bound",
                 "top_pipe": "lsu",
                 "top_pipe_pct": 88.0,
@@ -92,7 +92,7 @@ RULES = (
             },
             # 108 SMs x 1.41 GHz x 1 ms = 152,280,000 cycles; 80 % are 121,824,000.
             {
-                "l1_throughput_pct": 70.0,
+                "l1_pct": 70.0,
                 "shared_wavefronts": 121_824_000.0,
                 "sm_count": 108.0,
                 "sm_clock_hz": 1.41e9,
@@ -100,17 +100,17 @@ RULES = (
             },
         ),
         silent=(
-            {"l1_throughput_pct": 79.9, "dram_pct": 20.0, "compute_pct": 50.0},
+            {"l1_pct": 79.9, "dram_pct": 20.0, "compute_pct": 50.0},
             {
-                "l1_throughput_pct": 70.0,
+                "l1_pct": 70.0,
                 "shared_wavefronts": 121_800_000.0,
                 "sm_count": 108.0,
                 "sm_clock_hz": 1.41e9,
                 "duration_ns": 1e6,
             },
-            {"l1_throughput_pct": 90.0, "dram_pct": 85.0, "primary_class": "dram-bound"},
+            {"l1_pct": 90.0, "dram_pct": 85.0, "primary_class": "dram-bound"},
             {
-                "l1_throughput_pct": 90.0,
+                "l1_pct": 90.0,
                 "primary_class": "compute-bound",
                 "top_pipe": "tensor",
                 "top_pipe_pct": 92.0,

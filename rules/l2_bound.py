@@ -55,8 +55,8 @@ RULES = (
         when=_on_l2,
         because="the second-level cache runs at {l2_throughput_pct} of its peak",
         fix=(
-            "Fetch less from L2: larger tiles in shared memory and registers, one load shared by a "
-            "cluster (multicast), a tile order that lets neighbouring blocks share rows, wider and "
+            "Fetch less from L2: larger tiles in shared memory and registers, [nvidia: one load shared "
+            "by a cluster (multicast), ]a tile order that lets neighbouring blocks share rows, wider and "
             "aligned accesses so that no sector is fetched twice."
         ),
         refute=(

@@ -7,13 +7,14 @@ from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import tunable
 
 
-def _rule(precision: str, pipe: str, instructions: str) -> Rule:
-    unfused, busy = f"{precision}_nonfused_pct", f"pipe_{pipe}_pct"
+def _rule(precision: str, instructions: str) -> Rule:
+    unfused, busy = f"{precision}_nonfused_pct", f"pipe_{precision}_use_pct"
+    work = f"flop_{precision}"
     name = precision.upper()
 
     def applies(k: Facts) -> Mask:
-        # One of the two figures can settle it alone.
-        settled = (getattr(k, unfused) <= 20) | (getattr(k, busy) < 40)
+        # One of the figures can settle it alone.
+        settled = (getattr(k, unfused) <= 20) | (getattr(k, busy) < 40) | (getattr(k, work) == 0)
         return np.asarray(tunable(k) & ~settled)
 
     def when(k: Facts) -> Mask:
@@ -38,7 +39,7 @@ def _rule(precision: str, pipe: str, instructions: str) -> Rule:
             "arithmetic, and the pipe is busy 40 % or more"
         ),
         needs=(unfused, busy),
-        uses=("primary_class", "compute_pct"),
+        uses=("primary_class", "compute_pct", work),
         applies=applies,
         when=when,
         because=(
@@ -60,11 +61,11 @@ def _rule(precision: str, pipe: str, instructions: str) -> Rule:
         thresholds={unfused: "> 20", busy: ">= 40"},
         references=("Nsight Compute FPInstructions rule: half the unfused share above 10 %",),
         fires=({unfused: 20.1, busy: 40.0}, {unfused: 100.0, busy: 70.0}),
-        silent=({unfused: 20.0, busy: 90.0}, {unfused: 100.0, busy: 39.9}),
+        silent=({unfused: 20.0, busy: 90.0}, {unfused: 100.0, busy: 39.9}, {work: 0.0}),
     )
 
 
 RULES = (
-    _rule("fp32", "fma", "FADD, FMUL beside FFMA"),
-    _rule("fp64", "fp64", "DADD, DMUL beside DFMA"),
+    _rule("fp32", "FADD, FMUL beside FFMA"),
+    _rule("fp64", "DADD, DMUL beside DFMA"),
 )

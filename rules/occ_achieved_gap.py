@@ -2,9 +2,14 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts
+from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import has_headroom, spare
+from traceroof.rules._kernels import has_headroom, on_amd, spare
+from traceroof.subjects import BRIEF_NS
+
+def _applies(k: Facts) -> Mask:
+    ramps = on_amd(k) & ~(k.median_ns >= BRIEF_NS)
+    return np.asarray(has_headroom(k) & ~(k.tensor_pct >= 50) & ~ramps)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -22,15 +27,26 @@ RULES = (
             "block that end early, a partly empty last wave, or blocks so short that starting them "
             "cannot keep up."
         ),
-        condition="achieved occupancy more than 10 points below theoretical, nothing at its wall",
+        condition=(
+            "achieved occupancy more than 10 points below theoretical, nothing at its wall; on AMD "
+            "in kernels of 1 ms or more only"
+        ),
         needs=(
             "theoretical_occupancy_pct",
             "achieved_occupancy_pct",
             "compute_pct",
             "memory_pct",
         ),
-        uses=("primary_class", "tensor_pct", "waves", "imbalance_sm_pct", "issue_active"),
-        applies=lambda k: has_headroom(k) & ~(k.tensor_pct >= 50),
+        uses=(
+            "vendor",
+            "median_ns",
+            "primary_class",
+            "tensor_pct",
+            "waves",
+            "imbalance_sm_pct",
+            "issue_active",
+        ),
+        applies=_applies,
         when=lambda k: k.theoretical_occupancy_pct - k.achieved_occupancy_pct > 10,
         because=(
             "{achieved_occupancy_pct} of the warp slots were filled on average, where the launch "
@@ -49,6 +65,14 @@ RULES = (
         references=("Nsight Compute AchievedOccupancy rule: 10 points",),
         fires=(
             {
+                "vendor": "amd",
+                "median_ns": 1e6,
+                "theoretical_occupancy_pct": 100.0,
+                "achieved_occupancy_pct": 60.0,
+                "compute_pct": 30.0,
+                "memory_pct": 40.0,
+            },
+            {
                 "theoretical_occupancy_pct": 100.0,
                 "achieved_occupancy_pct": 89.9,
                 "compute_pct": 30.0,
@@ -62,6 +86,14 @@ RULES = (
             },
         ),
         silent=(
+            {
+                "vendor": "amd",
+                "median_ns": 999_999.0,
+                "theoretical_occupancy_pct": 100.0,
+                "achieved_occupancy_pct": 29.0,
+                "compute_pct": 5.0,
+                "memory_pct": 11.0,
+            },
             {
                 "theoretical_occupancy_pct": 100.0,
                 "achieved_occupancy_pct": 90.0,

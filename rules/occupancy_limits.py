@@ -32,16 +32,17 @@ _LIMITS = (
         "registers",
         "Every resident thread keeps its registers, and the register file is full.",
         "Fewer live values (smaller tile, less unrolling), __launch_bounds__ with the blocks "
-        "wanted, or a register cap. On NVIDIA n blocks fit when registers a thread x threads a "
-        "block x n is at most 65,536. A cap that causes spills costs more than it gains.",
+        "wanted, or a register cap.[nvidia:  n blocks fit when registers a thread x threads a block "
+        "x n is at most 65,536.][amd:  VGPRs and AGPRs count together from MI200 on: 512 a lane and "
+        "SIMD.] A cap that causes spills costs more than it gains.",
         uses=("registers_per_thread", "accumulation_registers_per_thread", "spill_requests"),
     ),
     _Limit(
         "shared_memory",
         "shared memory",
         "Every resident block keeps its shared memory (LDS), and the multiprocessor has no more.",
-        "Fewer pipeline stages or a smaller tile, a narrower element type in shared memory, or "
-        "the largest shared-memory carve-out. Values used by one warp only may stay in registers.",
+        "Fewer pipeline stages or a smaller tile, a narrower element type in shared memory"
+        "[nvidia: , or the largest shared-memory carve-out]. Values used by one warp only may stay in registers.",
         id="occ-limited-smem",
         uses=("shared_memory_static_bytes", "shared_memory_dynamic_bytes"),
     ),
@@ -55,8 +56,9 @@ _LIMITS = (
         "warps",
         "warp slots",
         "Whole blocks must fit, and what is left of the warp slots is less than one block.",
-        "A block size that divides the threads of a multiprocessor (1,024, 1,536 or 2,048): "
-        "128 or 256 divide all of them, 1,024 does not divide 1,536.",
+        "[nvidia: A block size that divides the threads of a multiprocessor (1,024, 1,536 or "
+        "2,048): 128 or 256 divide all of them, 1,024 does not divide 1,536.][amd: A block size "
+        "that divides the 2,048 threads of a multiprocessor from MI200 on: 64, 128 or 256.]",
     ),
     _Limit(
         "barriers",

@@ -45,14 +45,14 @@ RULES = (
         when=_collides,
         because="{shared_conflict_pct} of the shared-memory wavefronts are due to bank conflicts",
         fix=(
-            "Pad rows (32 + 1 words) or swizzle the column with the row, ldmatrix or the swizzle "
-            "modes of TMA for matrix tiles, neighbouring threads to neighbouring words. 8- and "
-            "16-byte accesses take 2 and 4 wavefronts by right."
+            "Pad rows (32 + 1 words) or swizzle the column with the row[nvidia: , ldmatrix or the "
+            "swizzle modes of TMA for matrix tiles], neighbouring threads to neighbouring words."
+            "[nvidia:  8- and 16-byte accesses take 2 and 4 wavefronts by right.]"
         ),
         refute=(
-            "Compare the wavefronts with the ideal ones on the source page: if they agree, the "
-            "conflicts are with other traffic, such as asynchronous copies. If padding removes "
-            "them and the time stays, they were covered."
+            "[nvidia: Compare the wavefronts with the ideal ones on the source page: if they agree, "
+            "the conflicts are with other traffic, such as asynchronous copies. ]If padding "
+            "removes them and the time stays, they were covered."
         ),
         saves=_saves,
         kind="conditional",

@@ -75,8 +75,8 @@ _STALLS = (
             "independent loads must fill that time."
         ),
         fix=(
-            "With DRAM below 50 % latency is not covered: issue loads earlier (double buffering "
-            "with cp.async or TMA), unroll for several independent loads a thread, load 16 bytes "
+            "With DRAM below 50 % latency is not covered: issue loads earlier (double buffering[nvidia:  "
+            "with cp.async or TMA][amd:  through LDS or registers]), unroll for several independent loads a thread, load 16 bytes "
             "at a time, raise occupancy if it is low. Between 50 and 80 % fewer bytes help too. "
             "With a high L2 hit rate keep reused data in shared memory or registers."
         ),
@@ -96,9 +96,10 @@ _STALLS = (
         title="Warps wait for shared memory or special functions",
         waits="waiting for shared memory, special functions or warp shuffles",
         why=(
-            "These results come from the memory input/output unit (MIO) without passing the L1 "
-            "cache's global path: shared memory with or without bank conflicts, transcendental "
-            "functions, shuffles, votes, indirect branches."
+            "These results come[nvidia:  from the memory input/output unit (MIO)] without passing "
+            "the L1 cache's global path: shared memory with or without bank conflicts, "
+            "[nvidia: transcendental functions, shuffles, votes, indirect branches]"
+            "[amd: scalar memory, messages (lgkmcnt)]."
         ),
         fix=(
             "With bank conflicts of 10 % or more: remove those first. With a busy special function "
@@ -177,8 +178,8 @@ _STALLS = (
             "more the compute wall is near; below, the kernel uses it in bursts."
         ),
         fix=(
-            "Move work to idle pipes (integer address arithmetic to the uniform path, conversions "
-            "off the XU, products to tensor cores), spread bursts by interleaving other "
+            "Move work to idle pipes (integer address arithmetic to the uniform path[nvidia: , "
+            "conversions off the XU], products to tensor cores), spread bursts by interleaving other "
             "instructions. With a well-used pipe this is what a good kernel looks like."
         ),
         refute="Remove part of that pipe's instructions in a copy: the time must fall.",
@@ -200,8 +201,8 @@ _STALLS = (
         ),
         fix=(
             "Even out the work before the barrier, use smaller blocks (from 512 threads on), so "
-            "that two or more reside, drop barriers that guard one warp's data (__syncwarp), split "
-            "arrive from wait (cuda::barrier), double buffer to need one barrier a tile."
+            "that two or more reside, drop barriers that guard one warp's data[nvidia:  (__syncwarp), split "
+            "arrive from wait (cuda::barrier)], double buffer to need one barrier a tile."
         ),
         refute=(
             "Compare blocks of half the size with the same total work: if the time stays, the wait "

@@ -46,7 +46,7 @@ def test_links_are_not_judged_by_dram(category: str, expected: str) -> None:
         ({"compute_pct": 80.0}, "compute-bound"),
         ({"dram_pct": 80.1}, "dram-bound"),
         ({"l2_throughput_pct": 80.0}, "l2-bound"),
-        ({"l1_throughput_pct": 80.0}, "l1-bound"),
+        ({"l1_pct": 80.0}, "l1-bound"),
     ],
 )
 def test_what_the_file_must_hold(known: Mapping[str, float], expected: str) -> None:
@@ -91,7 +91,7 @@ def test_walls_of_dram_and_compute(dram: float, compute: float, expected: str) -
 
 
 def test_a_busy_l1_of_an_idle_kernel_is_no_wall() -> None:
-    known = {"compute_pct": 30.0, "dram_pct": 10.0, "l1_throughput_pct": 85.0}
+    known = {"compute_pct": 30.0, "dram_pct": 10.0, "l1_pct": 85.0}
     assert class_of(memory_pct=59.9, **known) == "latency-bound"
     assert class_of(memory_pct=60.0, **known) == "l1-bound"
 
@@ -117,7 +117,7 @@ def test_walls_of_the_caches(
     assert (
         class_of(
             l2_throughput_pct=l2,
-            l1_throughput_pct=l1,
+            l1_pct=l1,
             dram_pct=dram,
             memory_pct=75.0,
             compute_pct=30.0,
@@ -214,7 +214,7 @@ def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: fl
     compute, memory, dram, l2, l1 = (
         nothing if k[name] is None else k[name]
         for name in ("compute_pct", "memory_pct", "dram_pct", "l2_throughput_pct",
-                     "l1_throughput_pct")
+                     "l1_pct")
     )  # fmt: skip
     measured = k["dram_basis"] == "elapsed"
     at_dram = dram > 80 if measured else dram >= 0.9 * 100 * memory_share

@@ -46,12 +46,12 @@ def test_what_nothing_collects_has_no_command() -> None:
 
 
 def test_amd_gets_its_own_tool() -> None:
-    command = collect.command(["dram_throughput_pct"], ["k"], amd=True)
+    command = collect.command(["dram_throughput_pct"], ["k"], vendor="amd")
     assert command is not None
     assert command.startswith("rocprof-compute profile")
 
 
-@pytest.mark.parametrize("tool", ["ncu", "rocprof_compute"])
+@pytest.mark.parametrize("tool", ["ncu", "rocprof_compute", "hipprof"])
 def test_prefixes_name_columns_that_exist(tool: str) -> None:
     for table in collect._sources()[tool].values():
         for prefix in table:

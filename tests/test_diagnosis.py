@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.runs import recording
-from traceroof import table
+from traceroof import composition, table
 from traceroof.ceilings import Attainable
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
@@ -480,8 +480,10 @@ def test_a_rule_may_judge_the_run_or_a_category() -> None:
 
 
 def test_scopes_have_their_columns() -> None:
-    assert set(vocabulary("run")) == {entry.name for entry in (*RUN_COLUMNS, *RANK_COLUMNS)}
-    assert set(vocabulary("category")) == {entry.name for entry in CATEGORY_COLUMNS}
+    run = (*RUN_COLUMNS, *RANK_COLUMNS, *composition.RUN_COLUMNS)
+    assert set(vocabulary("run")) == {entry.name for entry in run}
+    category = (*CATEGORY_COLUMNS, *composition.CATEGORY_COLUMNS)
+    assert set(vocabulary("category")) == {entry.name for entry in category}
     assert {"dram_pct", "stall_wait", "primary_class"} <= set(vocabulary("kernel"))
 
 

@@ -213,9 +213,9 @@ def test_numbers_that_name_something_are_never_averaged() -> None:
 def test_every_column_says_what_it_is() -> None:
     assert len(VOCABULARY) == len(GROUP_COLUMNS) + len(table.COLUMNS)
     known = set(grouped({"duration_ns": [1]}).facts.names())
-    from_the_name = {marker.column for marker in markers.markers()}
+    from_the_name = {marker.column for marker in markers.markers()} | {"tile_m", "tile_n"}
     from_shapes = {name for name in VOCABULARY if name.startswith("model")}
-    from_shapes |= {"t_min_ns", "roof_pct", "traffic_ratio"}
+    from_shapes |= {"t_min_ns", "roof_pct", "traffic_ratio", "role"}
     computed = {entry.name for entry in GROUP_COLUMNS} - {"primary_class"} - from_the_name
     computed -= from_shapes
     assert computed <= known

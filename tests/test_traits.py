@@ -43,7 +43,8 @@ def test_wasted_bytes_without_sector_counts() -> None:
 
 def test_no_accesses_are_no_waste() -> None:
     assert value("global_sectors_wasted_pct", global_sectors=0.0, global_sectors_ideal=0.0) is None
-    assert value("shared_conflict_pct", shared_conflicts=0.0, shared_wavefronts=0.0) is None
+    assert value("shared_conflict_pct", shared_conflicts=0.0, shared_wavefronts=0.0) == 0
+    assert value("shared_conflict_pct", shared_conflicts=0.0) is None
 
 
 def test_shared_conflicts_and_ways() -> None:

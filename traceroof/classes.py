@@ -42,7 +42,7 @@ NEEDS = ("sm_throughput_pct", "memory_throughput_pct", "dram_throughput_pct")
 
 COLUMNS = (
     "category", "median_ns", "rank_by_time", "compute_pct", "memory_pct", "dram_pct",
-    "dram_basis", "compute_basis", "l2_throughput_pct", "l1_throughput_pct",
+    "dram_basis", "compute_basis", "l2_throughput_pct", "l1_pct",
 )  # fmt: skip
 
 _LINK_CATEGORIES = {"communication": "communication", "memcpy": "copy", "memset": "copy"}
@@ -56,7 +56,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     """
     see = facts.only(COLUMNS)
     compute, memory, dram = see.compute_pct, see.memory_pct, see.dram_pct
-    l2, l1 = see.l2_throughput_pct, see.l1_throughput_pct
+    l2, l1 = see.l2_throughput_pct, see.l1_pct
 
     measured = see.dram_basis == "elapsed"
     dram_wall = np.where(measured, dram > WALL_PCT, dram >= AT_ROOF * 100 * attainable.memory)
@@ -66,7 +66,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     )
     both = dram_wall & compute_wall
     tie = both & (np.abs(dram - compute) <= TIE_POINTS)
-    # L1 is measured over its active cycles alone: a kernel that hardly runs can fill it while
+    # NVIDIA measures L1 over its active cycles alone: a kernel that hardly runs can fill it while
     # the memory system idles, so memory as a whole must be busy too.
     l2_wall = l2 >= WALL_PCT
     l1_wall = (l1 >= WALL_PCT) & ~(memory < BUSY_PCT)

@@ -17,6 +17,7 @@ import traceroof
 from traceroof.errors import COULD_NOT, DONE, GATE_FAILED, TraceroofError
 
 if TYPE_CHECKING:
+    from traceroof.compare import Comparison
     from traceroof.diagnosis import Diagnosis
     from traceroof.parser import Progress
     from traceroof.recording import Recording, Run
@@ -31,6 +32,10 @@ app = typer.Typer(
 )
 runs_app = typer.Typer(help="The runs in the store.", invoke_without_command=True)
 app.add_typer(runs_app, name="runs")
+baseline_app = typer.Typer(
+    help="Names that stand for a run in the store.", invoke_without_command=True
+)
+app.add_typer(baseline_app, name="baseline")
 
 
 class Format(StrEnum):
@@ -40,6 +45,14 @@ class Format(StrEnum):
     json = "json"
     markdown = "markdown"
     csv = "csv"
+
+
+class ComparisonFormat(StrEnum):
+    """How ``compare`` writes its result."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
 
 
 class Gate(StrEnum):
@@ -190,6 +203,68 @@ def report(
 
 
 @app.command()
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="A run, a baseline, or a path.")],
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="A run, a baseline, or a path.")],
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many kernels to show.")
+    ] = None,
+    format: Annotated[
+        ComparisonFormat,
+        typer.Option("--format", "-f", case_sensitive=False, help="How to write it."),
+    ] = ComparisonFormat.table,
+    output: Output = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GATE",
+            help="Exit 1 on regression, inconclusive, finding:ID, or a severity (high, medium, "
+            "low). May be given several times.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Compare times although GPU, clocks or tool differ.")
+    ] = False,
+    min_percent: Annotated[
+        float, typer.Option(metavar="PCT", min=0, help="Least change of a kernel that counts.")
+    ] = 5.0,
+    min_ms: Annotated[
+        float | None,
+        typer.Option(metavar="MS", min=0, help="The same in ms; default 0.25 % of kernel time."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Markdown: finds the comment again; default: BASE."),
+    ] = None,
+    device: DeviceName = None,
+    store: StoreFolder = None,
+    strict: Strict = False,
+    jobs: Jobs = 1,
+) -> None:
+    """Say what changed between two runs, and whether it is more than noise."""
+    from traceroof import gates, plugins, report
+    from traceroof.compare import compare as compare_runs
+    from traceroof.verdicts import Thresholds
+
+    gate = gates.checked(fail_on or (), [rule.id for rule in plugins.rules()])
+    comparison = compare_runs(
+        _run([base], store, device, strict, jobs),
+        _run([head], store, device, strict, jobs),
+        device=device,
+        force=force,
+        limits=Thresholds(percent=min_percent, least_ns=None if min_ms is None else min_ms * 1e6),
+    )
+    written = report.write(_rendered_comparison(comparison, format, top, key, output), output)
+    if written:
+        typer.echo(f"wrote {written}", err=True)
+    failures = gates.failures(comparison, gate)
+    for failure in failures:
+        typer.echo(f"gate failed: {failure}", err=True)
+    if failures:
+        raise typer.Exit(GATE_FAILED)
+
+
+@app.command()
 def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A stored run, or a profiler file.")],
     output: Annotated[
@@ -238,6 +313,32 @@ def runs_remove(
 
     removed = Store.open(store, create=False).remove(run)
     typer.echo(f"removed run {removed.id} {removed.name}", err=True)
+
+
+@baseline_app.callback()
+def baseline(context: typer.Context, store: StoreFolder = None) -> None:
+    """List the baselines and the runs that they stand for."""
+    if context.invoked_subcommand:
+        return
+    from traceroof.report.tables import baselines_table
+    from traceroof.store import Store
+
+    typer.echo(baselines_table(Store.open(store, create=False).baselines()), nl=False)
+
+
+@baseline_app.command("set")
+def baseline_set(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, e.g. main.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id, beginning of an id, or name.")],
+    store: StoreFolder = None,
+) -> None:
+    """Let a name stand for a run from now on: `traceroof compare NAME HEAD`."""
+    from traceroof.store import Store
+
+    kept = Store.open(store, create=False)
+    kept.set_baseline(name, run)
+    chosen = kept.baselines()[name.strip()]
+    typer.echo(f"baseline {name.strip()} is run {chosen.id} {chosen.name}", err=True)
 
 
 @app.command()
@@ -303,7 +404,7 @@ def _read(paths: Sequence[Path], device: str | None, strict: bool, jobs: int) ->
     from traceroof.recording import on_device
 
     with _progress() as progress:
-        recording = reading.read(paths, progress, Options(jobs=jobs))
+        recording = reading.read(paths, progress, Options(jobs=jobs, device=device))
     severe = [note for note in recording.notes if note.severe]
     if strict and severe:
         raise TraceroofError(
@@ -344,6 +445,27 @@ def _rendered(diagnosis: "Diagnosis", format: Format, top: int | None, output: s
 
     width, color = _terminal(output)
     return terminal.render(diagnosis, top=top or 10, width=width, color=color)
+
+
+def _rendered_comparison(
+    comparison: "Comparison",
+    format: ComparisonFormat,
+    top: int | None,
+    key: str | None,
+    output: str | None,
+) -> str:
+    if format is ComparisonFormat.json:
+        from traceroof.report import json
+
+        return json.render(comparison, top=top)
+    if format is ComparisonFormat.markdown:
+        from traceroof.report import compare_markdown
+
+        return compare_markdown.render(comparison, key=key, top=top or 10)
+    from traceroof.report import compare_terminal
+
+    width, color = _terminal(output)
+    return compare_terminal.render(comparison, top=top or 10, width=width, color=color)
 
 
 def _terminal(output: str | None) -> tuple[int, bool]:

@@ -13,6 +13,9 @@ from traceroof import names
 #: At most so many functions are listed: the first ones, so give the kernels most time first.
 MOST_KERNELS = 8
 
+# Both tools match the beginning of a name, and Tensile's names take three hundred letters.
+_NAME_LENGTH = 60
+
 #: From so many sections on the full set is shorter to type, and hardly slower to collect.
 _MANY_SECTIONS = 6
 
@@ -22,14 +25,28 @@ def _sources() -> Mapping[str, Any]:
     return tomllib.loads((files("traceroof") / "collect.toml").read_text("utf-8"))
 
 
-def command(columns: Iterable[str], kernels: Sequence[str], *, amd: bool = False) -> str | None:
+def command(
+    columns: Iterable[str], kernels: Sequence[str], *, vendor: str | None = None
+) -> str | None:
     """A shell command that collects ``columns`` for ``kernels``; None where nothing collects them.
 
-    columns: columns of the kernel table or of a kernel group. kernels: full kernel names.
-    amd: give the rocprof-compute command instead of the Nsight Compute one.
+    columns: columns of the kernel table or of a kernel group. kernels: full kernel names. vendor:
+    whose GPU it is: rocprof-compute for "amd", hipprof for "hygon", Nsight Compute otherwise.
     """
     wanted = list(dict.fromkeys(columns))
-    return _rocprof_compute(wanted, kernels) if amd else _ncu(wanted, kernels)
+    if vendor == "amd":
+        return _rocprof_compute(wanted, kernels)
+    return _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels)
+
+
+def collects(columns: Iterable[str], vendor: str | None) -> bool:
+    """Whether the vendor's tool collects every one of these columns."""
+    tables = _sources()[_TOOLS.get(vendor or "", "ncu")].values()
+    return all(any(_look_up(table, [column]) for table in tables) for column in columns)
+
+
+# The entry of collect.toml for each vendor with a tool of its own.
+_TOOLS = {"amd": "rocprof_compute", "hygon": "hipprof"}
 
 
 def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
@@ -66,11 +83,17 @@ def _rocprof_compute(columns: Sequence[str], kernels: Sequence[str]) -> str | No
     return shlex.join(parts) + " -- YOUR_PROGRAM"
 
 
+def _hipprof(columns: Sequence[str]) -> str | None:
+    presets = _look_up(_sources()["hipprof"]["presets"], columns)
+    runs = [f"hipprof {preset} --pmc-type 3 YOUR_PROGRAM" for preset in presets]
+    return " && ".join(runs) or None
+
+
 def _functions(kernels: Sequence[str]) -> list[str]:
     """Function names without template arguments, the first MOST_KERNELS."""
     found = dict.fromkeys(names.function(name).split("<")[0] for name in kernels)
     found.pop("", None)
-    return list(found)[:MOST_KERNELS]
+    return [name[:_NAME_LENGTH] for name in list(found)[:MOST_KERNELS]]
 
 
 def _look_up(table: Mapping[str, str | list[str]], columns: Sequence[str]) -> list[str]:

@@ -32,6 +32,9 @@ DTYPES = (
     "int8",
 )
 
+#: Vendors whose GPUs AMD's tools and words fit.
+AMD = ("amd", "hygon")
+
 _GIB = 2**30
 _MIB = 2**20
 

@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof import classes, groups, plugins, ranks, subjects, table, timeline
+from traceroof import ceilings, classes, groups, plugins, ranks, roles, subjects, table, timeline
 from traceroof.categories import categories_of
-from traceroof.ceilings import UNCALIBRATED, Attainable
-from traceroof.devices import Device, find, matches
+from traceroof.ceilings import Attainable
+from traceroof.composition import composition
+from traceroof.devices import AMD, Device, find, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
 from traceroof.findings import Context, Finding, find_all
@@ -62,6 +63,8 @@ class KernelGroup:
     roofline: Mapping[str, Any] | None
     vendor: tuple[VendorVerdict, ...]
     missing: tuple[str, ...] = ()
+    input_shapes: str | None = None
+    input_dtypes: str | None = None
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
@@ -97,8 +100,17 @@ class RunDevice:
 
     @property
     def name(self) -> str | None:
-        """The name to show."""
-        return self.info.name or (self.known.name if self.known else None)
+        """The name to show: the device table's where the file's alone would not tell."""
+        if self.known is None or self.info.name is None:
+            return self.info.name or (self.known.name if self.known else None)
+        return self.info.name if matches(self.info.name) else self.known.name
+
+    @property
+    def vendor(self) -> str | None:
+        """Whose GPU it is, where that is known."""
+        if self.known is not None:
+            return self.known.vendor
+        return self.info.vendor or ("amd" if self.info.gfx_target else None)
 
 
 @dataclass(frozen=True)
@@ -122,9 +134,14 @@ class Diagnosis:
     notes: tuple[str, ...] = field(default=())
 
     @property
+    def vendor(self) -> str | None:
+        """Whose GPUs the run used, where that is known."""
+        return _vendor(self.devices)
+
+    @property
     def is_amd(self) -> bool:
         """Whether a GPU of the run is known not to be NVIDIA's."""
-        return _is_amd(self.devices)
+        return _vendor(self.devices) in AMD
 
     def fired(self) -> tuple[Finding, ...]:
         """The findings that hold, most worth first."""
@@ -177,28 +194,32 @@ def diagnose(
 
     device: name of the GPU where the file does not say it (raises TraceroofError when unknown).
     rules: the rules to hold against it; all of them by default. attainable: calibrated ceilings;
-    the defaults of ``ceilings.UNCALIBRATED`` where there are none.
+    without them what the files say was measured, else ``ceilings.UNCALIBRATED``.
     """
     run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
     recording = run.recording
     kernels = recording.kernels
     categories = row_categories(kernels)
     devices = _devices(recording, device)
-    ceiling = attainable or UNCALIBRATED
+    vendor = _vendor(devices)
 
-    model = model_columns(kernels, categories)
-    grouped = groups.group(kernels, categories, _by_ordinal(devices), model)
+    role = roles.roles_of(kernels, categories)
+    known = {**model_columns(kernels, categories), "role": role}
+    grouped = groups.group(kernels, categories, _by_ordinal(devices), known, vendor)
+    ceiling, measured = ceilings.of_groups(grouped.facts)
+    ceiling = attainable or ceiling
     primary = classes.primary_class(grouped.facts, ceiling)
     grouped = replace(grouped, facts=_with(grouped.facts, primary_class=primary))
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
     totals = _totals(kernels, lines)
-    by_category = subjects.of_categories(kernels, categories)
+    parts = composition(kernels, categories, role, grouped, lines)
+    by_category = subjects.of_categories(kernels, categories, parts)
 
     scopes: dict[Scope, Subjects] = {
         "kernel": Subjects(grouped.facts, grouped.names),
         "category": by_category,
-        "timeline": subjects.of_timelines(lines),
+        "timeline": subjects.of_timelines(lines, across),
         "run": subjects.of_run(
             grouped,
             launches=totals.launches,
@@ -206,6 +227,7 @@ def diagnose(
             span_ns=totals.span_ns,
             busy_ns=totals.gpu_busy_ns,
             across=across,
+            parts=parts,
         ),
     }
     found, hidden = find_all(
@@ -214,12 +236,13 @@ def diagnose(
         Context(
             total_ns=totals.span_ns or totals.kernel_time_ns,
             attainable=ceiling,
-            calibrated=attainable is not None,
+            overall=ceilings.overall(ceiling, grouped.facts.time_ns),
+            calibrated=measured | (attainable is not None),
             few_matter=recording.time_basis == "timeline",
-            amd=_is_amd(devices),
+            vendor=vendor,
         ),
     )
-    vendor = verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped))
+    verdicts = verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped))
     return Diagnosis(
         run_id=run.id,
         run_name=run.name,
@@ -229,9 +252,9 @@ def diagnose(
         devices=devices,
         totals=_with_savings(totals, found),
         categories=_category_times(by_category),
-        kernels=_kernel_groups(grouped, vendor),
+        kernels=_kernel_groups(grouped, verdicts),
         findings=found,
-        ceilings=_CEILINGS if attainable is None else "calibrated on this device",
+        ceilings=_CALIBRATED if attainable else ceilings.describe(grouped.facts),
         timelines=tuple(lines),
         ranks=across,
         hidden_findings=hidden,
@@ -239,9 +262,7 @@ def diagnose(
     )
 
 
-_CEILINGS = (
-    "at most: nominal dense peaks; likely: 85 % of nominal bandwidth and 80 % of nominal FLOP rate"
-)
+_CALIBRATED = "at most: nominal dense peaks; likely: calibrated on this device"
 
 
 def row_categories(kernels: pa.Table) -> list[str]:
@@ -253,8 +274,9 @@ def row_categories(kernels: pa.Table) -> list[str]:
     ]
 
 
-def _is_amd(devices: Iterable[RunDevice]) -> bool:
-    return any(one.known is not None and one.known.vendor != "nvidia" for one in devices)
+def _vendor(devices: Iterable[RunDevice]) -> str | None:
+    """Whose GPUs the run used, where a file or the device table says it."""
+    return next((one.vendor for one in devices if one.vendor), None)
 
 
 def _name_of(recording: Recording) -> str:
@@ -374,13 +396,16 @@ def _kernel_groups(
 ) -> tuple[KernelGroup, ...]:
     facts = grouped.facts
     metric_names = [n for n in _METRIC_NAMES if n in facts and n not in _OWN_FIELDS]
-    operators = facts.only(("operator",)).operator
+    texts = facts.only(("operator", "input_shapes", "input_dtypes"))
     result = []
     for row, name in enumerate(grouped.names):
         metrics = {metric: facts.value(metric, row) for metric in metric_names}
         primary = str(facts.value("primary_class", row))
         share = facts.value("share_pct", row)
-        operator = operators[row]
+        operator, shapes, dtypes = (
+            None if is_unknown_value(column[row]) else str(column[row])
+            for column in (texts.operator, texts.input_shapes, texts.input_dtypes)
+        )
         result.append(
             KernelGroup(
                 kernel=name,
@@ -393,18 +418,23 @@ def _kernel_groups(
                 mad_ns=facts.value("mad_ns", row),
                 grid=_triple(facts, "grid", row),
                 block=_triple(facts, "block", row),
-                operator=operator if isinstance(operator, str) else None,
+                operator=operator,
                 metrics={key: value for key, value in metrics.items() if value is not None},
                 roofline=_roofline(facts, row),
                 vendor=vendor[row],
                 missing=_class_lacks(facts, row) if primary == "not-evaluable" else (),
+                input_shapes=shapes,
+                input_dtypes=dtypes,
             )
         )
     return tuple(result)
 
 
 def _class_lacks(facts: Facts, row: int) -> tuple[str, ...]:
-    seen = facts.only(("compute_pct", "memory_pct"))
+    seen = facts.only(("compute_pct", "memory_pct", "dram_bytes", "duration_ns"))
+    if is_unknown_value(seen.duration_ns[row]) and not is_unknown_value(seen.dram_bytes[row]):
+        # The bytes are there; over which time is what nobody knows.
+        return ("duration_ns",)
     lacks = []
     if is_unknown_value(seen.compute_pct[row]):
         lacks.append("sm_throughput_pct")
@@ -414,26 +444,45 @@ def _class_lacks(facts: Facts, row: int) -> tuple[str, ...]:
 
 
 def _roofline(facts: Facts, row: int) -> Mapping[str, Any] | None:
-    """The group on the roofline of its device; None where bytes or operations are unknown."""
+    """The group on the roofline of its device, by what was counted, else by its operator's model.
+
+    None where neither says anything of its work.
+    """
     names = ("dram_bytes", "dram_bytes_per_s", "dram_peak_bytes_per_s", "flops", "flops_per_s",
-             "flop_dtype", "flop_peak_per_s", "intensity", "duration_ns", "peaks_from")  # fmt: skip
+             "flop_dtype", "flop_peak_per_s", "duration_ns", "peaks_from", "model_flops",
+             "model_bytes", "model_dtype", "model_ridge")  # fmt: skip
     seen = facts.only(names)
     value = {name: None if is_unknown_value(getattr(seen, name)[row]) else getattr(seen, name)[row]
              for name in names}  # fmt: skip
-    if value["dram_bytes_per_s"] is None and value["flops_per_s"] is None:
+    counted = value["dram_bytes_per_s"] is not None or value["flops_per_s"] is not None
+    if not counted and value["model_flops"] is None:
         return None
     from traceroof.roofline import roofline
 
-    made = roofline(
-        flops=value["flops"],
-        bytes=value["dram_bytes"],
-        time_ns=value["duration_ns"],
-        peak_flops_per_s=value["flop_peak_per_s"],
-        peak_bytes_per_s=value["dram_peak_bytes_per_s"],
-        dtype=value["flop_dtype"],
-        ceiling_basis="report" if value["peaks_from"] else "device-table",
-        traffic_basis="measured",
-    )
+    bandwidth = value["dram_peak_bytes_per_s"]
+    if counted:
+        made = roofline(
+            flops=value["flops"],
+            bytes=value["dram_bytes"],
+            time_ns=value["duration_ns"],
+            peak_flops_per_s=value["flop_peak_per_s"],
+            peak_bytes_per_s=bandwidth,
+            dtype=value["flop_dtype"],
+            ceiling_basis="report" if value["peaks_from"] else "device-table",
+            traffic_basis="measured",
+        )
+    else:
+        ridge = value["model_ridge"]
+        made = roofline(
+            flops=value["model_flops"],
+            bytes=value["model_bytes"],
+            time_ns=value["duration_ns"],
+            peak_flops_per_s=None if ridge is None or bandwidth is None else ridge * bandwidth,
+            peak_bytes_per_s=bandwidth,
+            dtype=value["model_dtype"],
+            ceiling_basis="device-table",
+            traffic_basis="model",
+        )
     return asdict(made)
 
 

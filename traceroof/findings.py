@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import numpy.typing as npt
 
 from traceroof import collect
 from traceroof.ceilings import NOMINAL, Attainable
-from traceroof.facts import Facts, whole
+from traceroof.devices import AMD as LIKE_AMD
+from traceroof.facts import Facts, Mask, whole
 from traceroof.roofline import T_FLOOR_NS
 from traceroof.rule import Judgement, Rule, Scope, Severity, State, judge
 from traceroof.subjects import Subjects, vocabulary
 from traceroof.table import Column
 from traceroof.units import Sentence, quantity
+from traceroof.wording import AMD, NVIDIA, said
 
 # Severity from the share of the run that the finding can save at most; below the last step a
 # finding is left out and only counted.
@@ -30,6 +33,8 @@ HIDDEN_SHARE = 0.005
 _FEW_LAUNCHES = 5
 _FEW_LAUNCHES_TRUST = 0.5
 _UNCALIBRATED_TRUST = 0.8
+
+_TIME_SCOPES: tuple[Scope, ...] = ("timeline", "run")
 
 
 @dataclass(frozen=True)
@@ -83,16 +88,29 @@ class Finding:
 class Context:
     """What the rules of a run share.
 
-    total_ns: the time that severities are measured against. calibrated: the attainable ceilings
-    were measured on this device. few_matter: durations scatter, so few launches say little.
-    amd: the GPU is not NVIDIA's, so that other commands collect what is missing.
+    total_ns: the time that severities are measured against. attainable: the ceilings, of each
+    kernel group where they differ; overall: those of the whole run. calibrated: whether (where)
+    they were measured on this device. few_matter: durations scatter, so few launches say little.
+    vendor: whose GPU it is; other tools collect what is missing on AMD's, and other words say it.
     """
 
     total_ns: float
     attainable: Attainable
-    calibrated: bool
+    calibrated: bool | Mask
     few_matter: bool
-    amd: bool
+    vendor: str | None
+    overall: Attainable | None = None
+
+    @property
+    def words(self) -> str:
+        """In whose words its rules speak."""
+        return AMD if self.vendor in LIKE_AMD else NVIDIA
+
+    def ceilings(self, scope: Scope) -> tuple[Attainable, bool | Mask]:
+        """What the subjects of a scope can attain, and whether (where) that was measured."""
+        if scope == "kernel" or self.overall is None:
+            return self.attainable, self.calibrated
+        return self.overall, bool(np.size(self.calibrated) and np.all(self.calibrated))
 
 
 def find_all(
@@ -101,12 +119,18 @@ def find_all(
     """All findings, ranked, and how many were too small to list."""
     findings: list[Finding] = []
     hidden = 0
-    for scope, subjects in scopes.items():
-        judged = [
-            judge(rule, subjects.facts, context.attainable) for rule in rules if rule.scope == scope
+    judged_by_scope = {
+        scope: [
+            judge(rule, subjects.facts, context.ceilings(scope)[0])
+            for rule in rules
+            if rule.scope == scope
         ]
-        suppressed = _suppressions(judged, len(subjects.facts))
-        for judgement, by in zip(judged, suppressed, strict=True):
+        for scope, subjects in scopes.items()
+    }
+    across = _hidden_across(judged_by_scope, scopes)
+    for scope, subjects in scopes.items():
+        judged = judged_by_scope[scope]
+        for judgement, by in zip(judged, _suppressions(judged, across[scope]), strict=True):
             made, small = _fired(judgement, by, subjects, context)
             findings += made
             hidden += small
@@ -126,9 +150,33 @@ _RANK: Mapping[Severity, int] = {"high": 0, "medium": 1, "low": 2, "info": 3}
 NOBODY = ""
 
 
-def _suppressions(judged: Sequence[Judgement], length: int) -> list[npt.NDArray[np.object_]]:
-    """Per judgement and subject: the rule that silences it, NOBODY where it may speak."""
-    result = [np.full(length, NOBODY, dtype=object) for _ in judged]
+def _hidden_across(
+    judged: Mapping[Scope, Sequence[Judgement]], scopes: Mapping[Scope, Subjects]
+) -> Mapping[Scope, npt.NDArray[np.object_]]:
+    """Per scope and subject: the rule of another scope that hides it, NOBODY where none does."""
+    result = {
+        scope: np.full(len(subjects.facts), NOBODY, dtype=object)
+        for scope, subjects in scopes.items()
+    }
+    for scope, found in judged.items():
+        time = np.nan_to_num(scopes[scope].facts.only(("time_ns",)).time_ns)
+        for loud in found:
+            if not loud.rule.hides or 2 * time[loud.fired].sum() < time.sum() or not time.sum():
+                continue
+            for quiet, where in loud.rule.hides.items():
+                if quiet in scopes:
+                    result[quiet][where(scopes[quiet].facts)] = loud.rule.id
+    return result
+
+
+def _suppressions(
+    judged: Sequence[Judgement], hidden: npt.NDArray[np.object_]
+) -> list[npt.NDArray[np.object_]]:
+    """Per judgement and subject: the rule that silences it, NOBODY where it may speak.
+
+    hidden: the rule of another scope that hides a subject, NOBODY where none does.
+    """
+    result = [hidden.copy() for _ in judged]
     for loud in judged:
         for pattern in loud.rule.suppresses:
             for position, quiet in enumerate(judged):
@@ -154,8 +202,13 @@ def _fired(
         likely = np.minimum(likely, _spare_ns(facts, context.attainable))
     likely = np.minimum(likely, bound)
     trust = judgement.trust.copy()
-    if rule.saves is not None and not context.calibrated:
-        trust *= _UNCALIBRATED_TRUST
+    ceilings = np.full(len(facts), rule.saves is not None)
+    if rule.scope in _TIME_SCOPES:
+        # Measured intervals: no ceiling enters, and nothing more likely than the bound is known.
+        ceilings &= judgement.saved != judgement.likely
+        likely = np.where(ceilings, likely, np.nan)
+    _, calibrated = context.ceilings(rule.scope)
+    trust[ceilings & ~np.asarray(calibrated)] *= _UNCALIBRATED_TRUST
     if context.few_matter and rule.scope == "kernel":
         trust[facts.launches < _FEW_LAUNCHES] *= _FEW_LAUNCHES_TRUST
     columns = vocabulary(rule.scope)
@@ -173,11 +226,12 @@ def _fired(
         values = {name: facts.value(name, row) for name in rule.columns if name in facts}
         values = {name: values.get(name) for name in rule.columns}
         sentence = Sentence({name: columns[name].unit for name in rule.columns})
+        say = partial(said, vendor=context.words)
         silencer = suppressed_by[row]
         findings.append(
             Finding(
                 rule=rule.id,
-                title=rule.title,
+                title=say(rule.title),
                 state="suppressed" if silencer else "fired",
                 scope=rule.scope,
                 subject=subjects.names[row],
@@ -188,9 +242,9 @@ def _fired(
                 role=rule.role,
                 time_saved_bound_ns=whole(bound[row]),
                 time_saved_likely_ns=whole(likely[row]),
-                because=sentence.fill(rule.because, values),
-                fix=sentence.fill(rule.fix, values),
-                refute=rule.refute,
+                because=sentence.fill(say(rule.because), values),
+                fix=sentence.fill(say(rule.fix), values),
+                refute=say(rule.refute),
                 evidence=_evidence(rule, values, facts, row, columns),
                 suppressed_by=silencer or None,
             )
@@ -249,6 +303,7 @@ def basis_of(column: Column, facts: Facts, row: int) -> str:
     named = {
         "dram_pct": "dram_basis",
         "compute_pct": "compute_basis",
+        "l1_pct": "l1_basis",
     }.get(column.name, "pipe_basis" if column.basis == "row" else None)
     if named is None:
         return column.basis
@@ -260,8 +315,8 @@ def basis_of(column: Column, facts: Facts, row: int) -> str:
 def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Finding | None:
     """One finding for all subjects of a rule that lack what it needs.
 
-    None where there are none of weight, and where no tool of this vendor collects what is
-    missing: such a rule is not for this GPU.
+    None where there are none of weight, and where AMD's tool does not collect what is missing:
+    such a rule is not for these GPUs.
     """
     rows = np.flatnonzero(judgement.unjudged)
     time = np.nan_to_num(subjects.facts.only(("time_ns",)).time_ns)
@@ -271,12 +326,15 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
     rule = judgement.rule
     missing = tuple(dict.fromkeys(name for row in rows.tolist() for name in judgement.missing[row]))
     named = [subjects.names[row] for row in rows.tolist()]
-    command = collect.command(missing, named if rule.scope == "kernel" else (), amd=context.amd)
-    if context.amd and command is None and rule.scope == "kernel":
-        return None
+    command = collect.command(
+        missing, named if rule.scope == "kernel" else (), vendor=context.vendor
+    )
+    if context.words == AMD and rule.scope == "kernel":
+        if not collect.collects(missing, context.vendor):
+            return None
     return Finding(
         rule=rule.id,
-        title=rule.title,
+        title=said(rule.title, context.words),
         state="not-evaluable",
         scope=rule.scope,
         subject=named[0] if len(named) == 1 else f"{len(named)} {_PLURAL[rule.scope]}",

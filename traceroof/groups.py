@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import markers, names, traits
-from traceroof.devices import Device
+from traceroof import markers, names, tiles, traits
+from traceroof.devices import AMD, Device
 from traceroof.facts import Facts
 from traceroof.roofline import T_FLOOR_NS
 from traceroof.table import COLUMNS, PIPES, Column
@@ -39,11 +39,13 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("blocks", _REAL, "block", "thread blocks of the grid", ""),
         ("threads_per_block", _REAL, "thread", "threads of a block", ""),
         ("waves", _REAL, "", "blocks over those that fit at once: the report's, else by limits or SMs", ""),
-        ("warp_size", _REAL, "thread", "threads of a warp (wavefront)", ""),
+        ("vendor", _TEXT, "", "whose GPU it is: nvidia, amd or hygon", ""),
         ("compute_pct", _REAL, "%", "compute use: SM throughput, else busiest pipe or FLOP rate", ""),
         ("memory_pct", _REAL, "%", "memory use: memory throughput, else the busiest level known", ""),
         ("dram_pct", _REAL, "%", "DRAM use: DRAM throughput, else bytes over time and peak", ""),
         ("dram_basis", _TEXT, "", "what dram_pct is measured against", ""),
+        ("l1_pct", _REAL, "%", "first-level use: L1 throughput, else LDS or vector cache, the busier", ""),
+        ("l1_basis", _TEXT, "", "what l1_pct is measured against", ""),
         ("compute_basis", _TEXT, "", "what compute_pct is measured against", ""),
         ("busiest_pct", _REAL, "%", "the larger of compute_pct and memory_pct", ""),
         ("tensor_pct", _REAL, "%", "tensor-core use: their pipe, else operations over time and peak", ""),
@@ -57,6 +59,8 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("flop_dtype", _TEXT, "", "precision of most of the operations", ""),
         ("flop_peak_per_s", _REAL, "FLOP/s", "peak of that precision: the report's, else the device's", ""),
         ("flop_pct", _REAL, "%", "operations over time and peak, of the precision nearest its peak", ""),
+        ("dram_attainable", _REAL, "", "DRAM rate measured on this device over its peak", "nominal peak"),
+        ("flop_attainable", _REAL, "", "FLOP rate measured on this device over its peak, of the precision of flop_pct", "nominal peak"),
         ("intensity", _REAL, "FLOP/byte", "operations per DRAM byte, measured", ""),
         ("model", _TEXT, "", "model that counted the operator's work", ""),
         ("model_shape", _TEXT, "", "sizes that the model used", ""),
@@ -64,6 +68,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("model_unit", _TEXT, "", "unit that the modelled arithmetic may use: tensor or vector", ""),
         ("model_flops", _REAL, "FLOP", "operations of one launch by the operator's shapes", ""),
         ("model_bytes", _REAL, "byte", "least DRAM traffic of one launch by the operator's shapes", ""),
+        ("model_weight_bytes", _REAL, "byte", "the part of model_bytes that is a weight of the product", ""),
         ("model_intensity", _REAL, "FLOP/byte", "modelled operations per modelled byte", ""),
         ("model_ridge", _REAL, "FLOP/byte", "nominal peak of model_dtype over nominal bandwidth", ""),
         ("model_flop_pct", _REAL, "%", "modelled operations over time and nominal peak", "nominal peak"),
@@ -79,13 +84,22 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("operand_dtype", _TEXT, "", "narrowest operand type: the framework's, else of tensor operations, the name, most operations", ""),
         ("declared_dtype", _TEXT, "", "widest type that the framework declares for the operands, else in the name", ""),
         ("pipe_tensor_use_pct", _REAL, "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores", ""),
-        ("issue_active_estimate", _REAL, "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot exceed", ""),
+        ("pipe_fp32_use_pct", _REAL, "%", "pipe that runs FP32 arithmetic: FMA pipe, on AMD the VALU", ""),
+        ("pipe_fp64_use_pct", _REAL, "%", "FP64 pipe, on AMD FP64 operations over time and peak", ""),
+        ("fp64_rate_pct", _REAL, "%", "FP64 operations over time and peak", ""),
+        ("issue_active_estimate", _REAL, "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot exceed, else of samples", ""),
         ("global_sectors_excess_pct", _REAL, "%", "sectors that global accesses move beyond what they need", "sectors needed"),
         ("global_sectors_wasted_pct", _REAL, "%", "moved bytes that no thread asked for: by sectors, else of loads", "bytes moved"),
         ("local_requests", _REAL, "request", "spill_requests, else local loads and stores", ""),
         ("atomic_requests_pct", _REAL, "%", "atomic and reduction requests, a sector each at least", "L2 sectors"),
         ("shared_conflict_pct", _REAL, "%", "shared-memory wavefronts caused by bank conflicts", "wavefronts"),
         ("shared_wavefronts_per_request", _REAL, "wavefront/request", "shared-memory wavefronts a request", ""),
+        ("role", _TEXT, "", "what the launch is for beyond its category (roles.toml)", ""),
+        ("tile_m", _REAL, "row", "rows of the product's output tile that the kernel name states", ""),
+        ("tile_n", _REAL, "column", "columns of the product's output tile that the kernel name states", ""),
+        ("l2_cache_bytes", _REAL, "byte", "size of the device's second-level cache", ""),
+        ("int8_speedup", _REAL, "", "device peak of INT8 over 16 bit", ""),
+        ("fp8_over_int8", _REAL, "", "device peak of FP8 over INT8", ""),
         ("name_tensor_core", _REAL, "", "1 where the kernel name marks tensor cores, 0 vector units", ""),
         ("name_no_matrix", _REAL, "", "1 where the name marks matrix-vector, depthwise or helper work", ""),
         ("name_split_k", _REAL, "", "1 where the name marks split-K or stream-K", ""),
@@ -134,12 +148,14 @@ def group(
     categories: Sequence[str],
     devices: Mapping[int, Device] | None = None,
     model: Mapping[str, npt.NDArray[Any]] | None = None,
+    vendor: str | None = None,
 ) -> Groups:
     """Group the kernel rows of a kernel table.
 
     categories: the category of every row. devices: device ordinal -> device-table row, for the
     peaks that the report does not give; the key -1 stands for rows without an ordinal. model: the
-    modelled work of every row (``workload.model_columns``).
+    modelled work of every row (``workload.model_columns``). vendor: whose GPUs they are where
+    the device is not known.
     """
     is_kernel = np.asarray(kernels["kind"].to_numpy(zero_copy_only=False) == "kernel", dtype=bool)
     rows = np.flatnonzero(is_kernel)
@@ -161,10 +177,6 @@ def group(
 
     columns = _averages(part, codes, count, launches, weight)
     columns.update(_modelled(model or {}, rows, codes, count, launches))
-    columns.update(_modelled(model or {}, rows, codes, count, launches))
-    columns.update(_modelled(model or {}, rows, codes, count, launches))
-    columns.update(_modelled(model or {}, rows, codes, count, launches))
-    columns.update(_modelled(model or {}, rows, codes, count, launches))
     columns["category"] = category[first]
     columns["launches"] = np.bincount(codes, weights=launches, minlength=count)
     has_time = np.bincount(codes, weights=timed, minlength=count) > 0
@@ -178,7 +190,8 @@ def group(
 
     full_names = tuple(str(name) for name in part["kernel_name"].take(pa.array(first)).to_pylist())
     columns.update(markers.columns(full_names))
-    _derive(columns, count, _device_of_group(columns, count, devices or {}))
+    columns.update(tiles.columns(full_names))
+    _derive(columns, count, _device_of_group(columns, count, devices or {}), vendor)
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     of_row[rows] = codes
     return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
@@ -337,12 +350,24 @@ def _device_facts(device: Device) -> Mapping[str, float]:
         "tf32_speedup": peak["tf32"] / fp32 if fp32 and "tf32" in peak else np.nan,
         "fp64_ratio": peak["fp64"] / fp32 if fp32 and "fp64" in peak else np.nan,
         "sm_count": float(device.sm_count or "nan"),
+        "l2_cache_bytes": float(device.l2_bytes or "nan"),
+        "int8_speedup": _over(peak, ("int8",), ("bf16", "fp16")),
+        "fp8_over_int8": _over(peak, ("fp8",), ("int8",)),
         **{f"peak_{dtype}": value for dtype, value in peak.items()},
     }
 
 
+def _over(peak: Mapping[str, float], these: Sequence[str], those: Sequence[str]) -> float:
+    """The first known peak of some element types over the first known one of others."""
+    one, other = (next((peak[t] for t in types if t in peak), np.nan) for types in (these, those))
+    return one / other
+
+
 def _derive(
-    columns: dict[str, npt.NDArray[Any]], count: int, devices: Sequence[Device | None]
+    columns: dict[str, npt.NDArray[Any]],
+    count: int,
+    devices: Sequence[Device | None],
+    vendor: str | None,
 ) -> None:
     """Add what follows from the columns alone; every formula says so in GROUP_COLUMNS."""
     missing = np.full(count, np.nan)
@@ -359,9 +384,12 @@ def _derive(
     with np.errstate(divide="ignore", invalid="ignore"):
         columns["blocks"] = get("grid_x") * get("grid_y") * get("grid_z")
         columns["threads_per_block"] = get("block_x") * get("block_y") * get("block_z")
-        for name in ("warp_size", "compute_capability", "tf32_speedup", "fp64_ratio"):
+        for name in _OF_DEVICE:
             columns[name] = of_device(name)
-        columns["warp_size"] = _first_finite(columns["warp_size"], np.full(count, 32.0))
+        columns["vendor"] = np.array([one.vendor if one else vendor for one in devices], object)
+        # AMD's wavefronts have 32 or 64 lanes: there only the file or the device can say it.
+        of_others = np.where(np.isin(columns["vendor"], AMD), np.nan, 32.0)
+        columns["warp_size"] = _first_finite(get("warp_size"), of_device("warp_size"), of_others)
         columns["sm_count"] = _first_finite(get("sm_count"), of_device("sm_count"))
         columns["waves"] = _waves(columns["blocks"], columns["sm_count"], get)
 
@@ -372,6 +400,9 @@ def _derive(
         columns["dram_peak_bytes_per_s"] = _first_finite(
             get("peak_dram_bytes_per_s"), of_device("dram_peak")
         )
+        columns["dram_attainable"] = (
+            get("calibrated_dram_bytes_per_s") / columns["dram_peak_bytes_per_s"]
+        )
         _derive_flops(columns, count, seconds, get, of_device)
         columns["intensity"] = np.where(
             columns["dram_bytes"] > 0, columns["flops"] / columns["dram_bytes"], np.nan
@@ -379,6 +410,10 @@ def _derive(
         _derive_model(columns, count, seconds, get, of_device)
         _derive_utilisation(columns, count, get)
     traits.derive(columns, count, of_device)
+
+
+_OF_DEVICE = ("compute_capability", "tf32_speedup", "fp64_ratio", "l2_cache_bytes",
+              "int8_speedup", "fp8_over_int8")  # fmt: skip
 
 
 def _waves(blocks: Reals, sm_count: Reals, get: Any) -> Reals:
@@ -427,6 +462,10 @@ def _derive_flops(
 
     use = work / seconds / peaks * 100
     columns["flop_pct"] = np.fmax.reduce(use, axis=0)
+    columns["fp64_rate_pct"] = use[0]
+    nearest = np.argmax(np.nan_to_num(use, nan=-1.0), axis=0)
+    measured = np.stack([get(f"calibrated_{unit}_flops_per_s") for unit in _FLOP_UNITS]) / peaks
+    columns["flop_attainable"] = measured[nearest, np.arange(count)]
     columns["tensor_pct"] = _first_finite(get("pipe_tensor_pct"), use[3])
     most = np.argmax(np.where(known, work, -1.0), axis=0)
     some = columns["flops"] > 0
@@ -455,12 +494,16 @@ def _derive_model(
     for name in {value for value in dtype if value}:
         here = dtype == name
         vector = columns["model_unit"] == "vector"
-        peak[here & ~vector] = of_device(f"peak_{name}")[here & ~vector]
+        # FP64 and FP32 have a matrix rate of their own where the units are made for them.
+        matrix = _first_finite(of_device(f"peak_{name}_tensor"), of_device(f"peak_{name}"))
+        peak[here & ~vector] = matrix[here & ~vector]
         # Plain arithmetic of narrow types runs in the FP32 units at no less than their rate.
         wide = "fp64" if name == "fp64" else "fp32"
         peak[here & vector] = of_device(f"peak_{wide}")[here & vector]
-    tf32 = (dtype == "fp32") & (get("name_tensor_core") == 1)
-    peak[tf32] = _first_finite(of_device("peak_tf32"), peak)[tf32]
+    tf32 = (dtype == "fp32") & (columns["model_unit"] == "tensor")
+    tf32 &= (columns.pop("model_on_tensor_cores") == 1) & ~np.isnan(of_device("peak_tf32"))
+    peak[tf32] = of_device("peak_tf32")[tf32]
+    dtype[tf32] = "tf32"
     bandwidth = of_device("dram_peak")
 
     columns["model_intensity"] = flops / least_bytes
@@ -519,7 +562,13 @@ def _derive_utilisation(columns: dict[str, npt.NDArray[Any]], count: int, get: A
         ("peak FLOP rate", flop_rate),
         ("model, nominal peak", model_flop),
     )
+    # AMD counts LDS and vector cache apart from each other, over all cycles.
+    apart = np.fmax(get("vector_l1_pct"), get("shared_memory_busy_pct"))
+    apart[~np.isin(columns["vendor"], AMD)] = np.nan
+    columns["l1_pct"] = _first_finite(get("l1_throughput_pct"), apart)
+    columns["l1_basis"] = _basis(count, ("active", get("l1_throughput_pct")), ("elapsed", apart))
     levels = np.fmax(columns["dram_pct"], get("l2_throughput_pct"))
+    levels = np.where(np.isnan(levels), np.nan, np.fmax(levels, apart))
     columns["memory_pct"] = _first_finite(get("memory_throughput_pct"), levels)
     # Half an answer is none: a kernel that leaves DRAM idle may still fill its pipes.
     columns["busiest_pct"] = np.maximum(columns["compute_pct"], columns["memory_pct"])

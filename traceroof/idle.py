@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from traceroof import intervals
 from traceroof.hostcalls import HostKind
+from traceroof.intervals import Times
 from traceroof.lanes import UNKNOWN, HostView, Lane, Mask, Unions
 
 #: Why a GPU was idle, each gap for one reason, in the order in which reasons are tried.
@@ -18,7 +19,7 @@ CAUSES: Mapping[str, str] = {
     "load": "the host loaded, compiled or tuned code",
     "collect": "the host collected garbage",
     "allocate": "the host asked for memory or gave it back",
-    "sync": "the host had waited for the GPU to finish and only then launched on",
+    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that",
     "communication": "work was queued behind, or the host was in, a collective: other ranks",
     "profiler": "the profiler was at work on the host",
     "host": "the host launched the next work late, none of the above",
@@ -34,6 +35,9 @@ BACK_TO_BACK_NS = 2_000
 LAUNCH_LATENCY_NS = 10_000
 # A launch call that takes longer is no ordinary launch (HTA: 50 µs).
 SLOW_LAUNCH_NS = 50_000
+# A late launch that leaves the GPU idle for longer is no matter of launching: an operator takes the
+# host 10-100 us, so ten of them and more went by without one.
+PAUSE_NS = 1_000_000
 # A host activity that fills half of the wait is its cause.
 _CAUSE_SHARE = 0.5
 # µs clocks and two time sources: the end of a wait and the end of the work may cross by this.
@@ -133,7 +137,8 @@ class Idle:
         return np.asarray((part > 0) & (part >= _CAUSE_SHARE * (self.host_end - self.start)))
 
     def _after_wait(self) -> Mask:
-        """Whether the host was waiting for the GPU when it ran dry, and launched after that."""
+        """Whether the host was waiting for the GPU when it ran dry, and launched soon after that;
+        what it did for longer in between is its own."""
         view = self._view
         at = view.of_kind("sync", "copy")
         # A copy that was asked for asynchronously but returned only when it was done waited too
@@ -147,12 +152,24 @@ class Idle:
         )
         held = intervals.holding(waits, self.start)
         ended = np.where(held >= 0, waits.ends[np.maximum(held, 0)], 0) if len(waits) else held
-        return np.asarray((held >= 0) & (ended - _CLOCK_SLACK_NS <= self.launch))
+        ended = ended - _CLOCK_SLACK_NS
+        soon = self.launch - np.maximum(ended, self.start) < PAUSE_NS
+        return np.asarray((held >= 0) & (ended <= self.launch) & soon)
 
     def by_cause(self) -> dict[str, int]:
         totals = np.zeros(len(CAUSES), dtype=np.int64)
         np.add.at(totals, self.cause, self.duration)
         return {cause: int(total) for cause, total in zip(CAUSES, totals, strict=True)}
+
+    def count(self, cause: str) -> int:
+        """How many gaps have this cause."""
+        return int((self.cause == list(CAUSES).index(cause)).sum())
+
+    def pauses(self) -> Times:
+        """The gaps of 1 ms or longer that a late launch ended. ns."""
+        late = self.cause == list(CAUSES).index("host")
+        found: Times = self.duration[late & (self.duration >= PAUSE_NS)]
+        return found
 
     def longest(self) -> tuple[Gap, ...]:
         order = np.argsort(-self.duration, kind="stable")[:LONGEST_GAPS]

@@ -296,6 +296,12 @@ class HostView:
         found: npt.NDArray[np.int64] = at[self.host.is_call[at]]
         return found
 
+    def count(self, name: str) -> int:
+        """How many calls and ranges have this name."""
+        names = self.host.names
+        numbers = [number for number, text in enumerate(names) if text == name]
+        return int(_among(self.host.name[self.at], numbers).sum())
+
     def during(self, start: int, end: int) -> str | None:
         """The call or range that best names what the host did in [start, end): the innermost one
         that fills half of it, else the one that fills most. A step says nothing."""

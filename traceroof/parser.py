@@ -27,12 +27,14 @@ class Options:
     """What the user may ask of any reader.
 
     jobs: worker processes that a reader may use for a large file.
+    device: name of the GPU where the file does not say it; formulas for counters need it.
     max_inflated_bytes: refuse compressed input that grows beyond this.
     max_inflation: refuse compressed input that grows by more than this factor (checked beyond
     64 MiB; profiler files grow 10 to 40 times, a decompression bomb up to 1,000).
     """
 
     jobs: int = 1
+    device: str | None = None
     max_inflated_bytes: int = 64 << 30
     max_inflation: int = 200
 

@@ -48,6 +48,7 @@ RANK_COLUMNS: tuple[Column, ...] = tuple(
         ("slowest_compute_ratio", "", "its compute time over the median rank's"),
         ("slowest_own_ratio", "", "its time outside communication over the median rank's"),
         ("compute_imbalance", "", "(largest - mean) / mean of the ranks' compute time"),
+        ("step_imbalance", "", "(largest - mean) / mean of compute time, step by step"),
         ("compute_excess_ns", "ns", "largest minus median compute time, per step added up"),
         ("compute_over_mean_ns", "ns", "largest minus mean compute time, per step added up"),
         ("slowest_changes", "", "share of steps in which the slowest rank is another, 0-1"),
@@ -271,6 +272,8 @@ def _facts(
     facts: dict[str, float] = {"ranks": float(len(order))}
     if total.mean() > 0:
         facts["compute_imbalance"] = float((total.max() - total.mean()) / total.mean())
+        over = (computes.max(axis=1) - computes.mean(axis=1)).sum()
+        facts["step_imbalance"] = float(over / computes.mean(axis=1).sum())
     largest = computes.max(axis=1)
     facts["compute_excess_ns"] = float((largest - np.median(computes, axis=1)).sum())
     facts["compute_over_mean_ns"] = float((largest - computes.mean(axis=1)).sum())

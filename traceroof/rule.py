@@ -71,6 +71,8 @@ class Rule:
     trust: factor on the confidence from the quality of the inputs, 0-1.
     role: "class" says which wall a kernel hit, "cause" says why; people read the cause first.
     suppresses: rule ids (``stall-*`` patterns) that say nothing more on the same subject.
+    hides: another scope -> its subjects on which nothing is worth saying once this rule fired on
+        half of the run's time or more.
     thresholds: column -> threshold as printed beside the evidence.
     layer, effort, risk: what the fix touches.
     references: where the rule and its threshold come from.
@@ -100,6 +102,7 @@ class Rule:
     trust: Callable[[Facts], Column] | None = None
     role: Role = "cause"
     suppresses: tuple[str, ...] = ()
+    hides: Mapping[Scope, Callable[[Facts], Mask]] | None = None
     thresholds: Mapping[str, str] | None = None
     effort: Literal["config", "one-line", "refactor", "kernel"] = "kernel"
     risk: Literal["none", "numerics", "memory"] = "none"

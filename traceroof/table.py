@@ -142,6 +142,7 @@ def _columns() -> tuple[Column, ...]:
         ("memory_bandwidth_pct", "%", "busiest link between caches and memory", "elapsed"),
         ("memory_pipes_busy_pct", "%", "busiest pipe that issues memory instructions", "elapsed"),
         ("shared_memory_busy_pct", "%", "data path of the shared memory (LDS)", "elapsed"),
+        ("vector_l1_pct", "%", "lookups of the first-level data cache (AMD), 1 a cycle", "elapsed"),
         ("cu_busy_pct", "%", "compute units that held a wave (AMD); low when short", "elapsed"),
         ("sm_busy_pct", "%", "busiest instruction pipe of the compute units", "row"),
         ("issue_slots_busy_pct", "%", "issue slots used", "row"),
@@ -179,6 +180,8 @@ def _columns() -> tuple[Column, ...]:
         ("shared_requests", "request", "shared-memory requests"),
         ("shared_bytes", "byte", "shared memory (LDS), read and written"),
         ("remote_memory_pct", "%", "L2 misses that went to a peer or to the host", "misses"),
+        ("lines_per_request", "", "cache-line lookups of a wave's vector-memory instruction (AMD)"),
+        ("fabric_stalled_pct", "%", "L2 requests held back by the fabric (AMD)", "L2 busy"),
     )
     add(
         "arithmetic",
@@ -222,6 +225,7 @@ def _columns() -> tuple[Column, ...]:
         ("shared_memory_driver_bytes", "byte/block", "shared memory the driver takes"),
         ("scratch_bytes_per_thread", "byte/thread", "AMD scratch (private) memory"),
         ("cluster_size", "block", "blocks of a cluster"),
+        ("warp_size", "thread", "threads of a warp (wavefront)"),
         ("sm_count", "SM", "multiprocessors (compute units) of the device or partition"),
         ("waves_per_sm", "", "blocks divided by the blocks that fit on the device at once"),
         ("theoretical_occupancy_pct", "%", "warps that the launch lets reside", "warp slots"),
@@ -264,6 +268,13 @@ def _columns() -> tuple[Column, ...]:
         ("wait_dependency", "", "share of wave time waiting for data or a barrier (AMD)", "wave"),
         ("wait_issue", "", "share of wave time ready but not issued (AMD)", "wave"),
         ("wave_issuing", "", "share of wave time issuing (AMD)", "wave"),
+        ("instruction_cache_hit_pct", "%", "instruction fetches that hit (AMD)", "fetches"),
+        (
+            "scheduler_pipe_stall_pct",
+            "%",
+            "workgroups held back by full resources (AMD)",
+            "elapsed",
+        ),
         *(
             (
                 f"insufficient_{resource}_pct",
@@ -351,15 +362,13 @@ def kernel_table(columns: Mapping[str, Any]) -> pa.Table:
     if "kernel_name" not in columns:
         raise TraceroofError("a kernel table needs the column kernel_name")
     length = len(columns["kernel_name"])
-    defaults: dict[str, Any] = {
-        "kind": pa.repeat(pa.scalar("kernel"), length),
-        "launch_count": pa.repeat(pa.scalar(1, pa.int64()), length),
-        "source": pa.repeat(pa.scalar(0, pa.int64()), length),
-    }
+    given = {name: values for name, values in columns.items() if values is not None}
+    for name, value in (("kind", "kernel"), ("launch_count", 1), ("source", 0)):
+        if name not in given:
+            given[name] = pa.repeat(pa.scalar(value, _BY_NAME[name].type), length)
     # One array of nulls per type serves all absent columns: at millions of rows they are most of
     # the table.
     nulls = {type_: pa.nulls(length, type_) for type_ in {entry.type for entry in COLUMNS}}
-    given = defaults | {name: values for name, values in columns.items() if values is not None}
     arrays = [
         _array(entry, given[entry.name], length) if entry.name in given else nulls[entry.type]
         for entry in COLUMNS

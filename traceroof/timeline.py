@@ -22,6 +22,7 @@ from traceroof.timeline_facts import (
     copy_facts,
     host_facts,
     launch_facts,
+    shares,
     step_facts,
 )
 
@@ -121,14 +122,19 @@ def _timeline(lane: Lane, host: Host, spans: Mapping[tuple[int, str], int]) -> T
         "memcpy_ns": intervals.length(unions.memcpy),
         "exposed_memcpy_ns": intervals.length(unions.exposed_memcpy),
     }
-    causes = idle.by_cause()
+    causes, pauses = idle.by_cause(), idle.pauses()
     facts: dict[str, float] = {
         **numbers,
         "overlapped_communication_ns": numbers["communication_ns"]
         - numbers["exposed_communication_ns"],
+        **shares(numbers),
         **{f"idle_{cause}_ns": value for cause, value in causes.items()},
         "gaps": int((idle.duration >= BACK_TO_BACK_NS).sum()),
         "longest_gap_ns": int(idle.duration.max()) if len(idle.duration) else 0,
+        "gaps_after_sync": idle.count("sync"),
+        "pauses": len(pauses),
+        "pause_time_ns": int(pauses.sum()),
+        "late_launch_ns": causes["host"] - int(pauses.sum()),
         **launch_facts(lane),
         **host_facts(lane, view, found, end),
         **copy_facts(lane, unions),

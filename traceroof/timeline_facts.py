@@ -1,6 +1,8 @@
 """The figures of a timeline that rules read, by name: TIMELINE_COLUMNS and how each is computed."""
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +22,8 @@ TINY_NS = 5_000
 SMALL_COPY_BYTES = 64 << 10
 SCALAR_COPY_BYTES = 4 << 10
 SMALL_MESSAGE_BYTES = 1 << 20
+# From this size on a collective runs at the speed of its link, not at its latency.
+LARGE_MESSAGE_BYTES = 16 << 20
 
 
 def _columns() -> tuple[Column, ...]:
@@ -41,12 +45,19 @@ def _columns() -> tuple[Column, ...]:
         ("overlapped_communication_ns", "ns", "communication while something computes"),
         ("memcpy_ns", "ns", "at least one copy"),
         ("exposed_memcpy_ns", "ns", "copy while nothing computes or communicates"),
+        ("idle_pct", "%", "part of the span without any activity"),
+        ("exposed_communication_pct", "%", "part of the span with communication alone"),
+        ("exposed_memcpy_pct", "%", "part of the span with copies alone"),
     )
     add("idle", *((f"idle_{cause}_ns", "ns", meaning) for cause, meaning in CAUSES.items()))
     add(
         "idle",
         ("gaps", "gap", "times the GPU was idle for 2 µs or longer"),
         ("longest_gap_ns", "ns", "longest time the GPU was idle"),
+        ("gaps_after_sync", "gap", "of these gaps, those that follow a wait for the GPU"),
+        ("pauses", "gap", "gaps of 1 ms or longer that a late launch ended"),
+        ("pause_time_ns", "ns", "sum of these gaps, part of idle_host_ns"),
+        ("late_launch_ns", "ns", "the rest of idle_host_ns: shorter waits for late launches"),
     )
     add(
         "launches",
@@ -90,6 +101,7 @@ def _columns() -> tuple[Column, ...]:
         ("data_loader_time_ns", "ns", "host time waiting for or preparing batches"),
         ("profiler_time_ns", "ns", "host time of the profiler itself"),
         ("host_collective_time_ns", "ns", "host time in barriers and host-side collectives"),
+        ("data_parallel_calls", "call", "forward passes of torch.nn.DataParallel"),
     )
     add(
         "copies",
@@ -121,10 +133,13 @@ def _columns() -> tuple[Column, ...]:
         ("collectives", "launch", "communication kernels"),
         ("small_collectives", "launch", "communication kernels with a message under 1 MiB"),
         ("message_bytes", "byte", "payload of the communication kernels that say so"),
+        ("large_collectives", "launch", "collectives with a known group and 16 MiB or more"),
+        ("large_collective_time_ns", "ns", "sum of their times"),
+        ("bus_bytes_per_s", "byte/s", "bus bandwidth of the fastest of them"),
         (
             "overlap_slowdown",
             "",
-            "time of compute kernels under communication over their time alone",
+            "time of equal kernels under communication over their time alone, median by time",
         ),
     )
     add(
@@ -144,6 +159,13 @@ def _columns() -> tuple[Column, ...]:
 
 #: Every fact of a timeline that a rule of scope ``timeline`` may read: unit and meaning.
 TIMELINE_COLUMNS: tuple[Column, ...] = _columns()
+
+
+def shares(times: Mapping[str, int]) -> dict[str, float]:
+    """Parts of the span in percent; unknown where the span is empty."""
+    span = times["span_ns"]
+    names = ("idle", "exposed_communication", "exposed_memcpy")
+    return {f"{name}_pct": times[f"{name}_ns"] / span * 100 for name in names} if span else {}
 
 
 def launch_facts(lane: Lane) -> dict[str, float]:
@@ -214,16 +236,10 @@ def _repetition(lane: Lane) -> dict[str, float]:
     period with the best match. Candidates are the distances at which single kernels come again.
     The first 131,072 launches are looked at.
     """
-    import pandas as pd
-
     kernel = np.flatnonzero(lane.is_kernel)
     launch = lane.launch[kernel]
     order = np.argsort(np.where(launch == UNKNOWN, lane.start[kernel], launch), kind="stable")
-    kernel = kernel[order][:_LAUNCHES_TRIED]
-    code = lane.name[kernel].astype(np.int64)
-    for name in _LAUNCH_SHAPE:
-        axis = pd.factorize(lane.rows.wholes(name, lane.at[kernel]))[0]
-        code = pd.factorize(code * (1 << 32) + axis)[0].astype(np.int64)
+    code = _launch_codes(lane, kernel[order][:_LAUNCHES_TRIED])
     count = len(code)
     if count < 3:
         return {}
@@ -244,6 +260,27 @@ def _repetition(lane: Lane) -> dict[str, float]:
     if not best:
         return {"repeat_match": 0.0}
     return {"repeat_launches": best, "repeats": count // best, "repeat_match": match}
+
+
+def _launch_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A number for each distinct name, grid and block among the rows at these positions."""
+    code: npt.NDArray[np.int64] = lane.name[at].astype(np.int64)
+    for name in _LAUNCH_SHAPE:
+        code = _paired(code, lane.rows.wholes(name, lane.at[at]))
+    return code
+
+
+def _work_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The same, and the shapes of the operator: kernels that do the same work."""
+    return _paired(_launch_codes(lane, at), lane.rows.text("input_shapes", lane.at[at])[0])
+
+
+def _paired(code: npt.NDArray[np.int64], other: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """A number for each distinct pair of numbers."""
+    import pandas as pd
+
+    second = pd.factorize(other)[0]
+    return np.asarray(pd.factorize(code * (1 << 32) + second)[0], dtype=np.int64)
 
 
 def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> dict[str, float]:
@@ -278,7 +315,13 @@ def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> d
         ("host_collective", "collective"),
     ):
         facts[f"{name}_time_ns"] = intervals.length(view.union(kind))  # type: ignore[arg-type]
+    facts["data_parallel_calls"] = view.count(_DATA_PARALLEL)
     return facts
+
+
+# The range that torch.nn.DataParallel opens around its forward pass (torch/nn/parallel); the
+# distributed one is called DistributedDataParallel.forward.
+_DATA_PARALLEL = "DataParallel.forward"
 
 
 def _steady_from(lane: Lane, found: Sequence[Step], launches: Times, end: int) -> int:
@@ -340,7 +383,41 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
     return facts
 
 
+# What a ring sends over each link per byte of payload, for a group of n; other collectives send
+# each byte once (NCCL tests, doc/PERFORMANCE.md).
+_TWICE_BUT_OWN = re.compile("all_?reduce", re.IGNORECASE)
+_ALL_BUT_OWN = re.compile("all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
+
+
+def _bandwidth(
+    lane: Lane, at: npt.NDArray[np.int64], size: npt.NDArray[np.float64]
+) -> dict[str, float]:
+    """Bus bandwidth of the large collectives at the positions ``at``: of the fastest, which waited
+    least for other ranks."""
+    ranks = lane.rows.wholes("group_size", lane.at[at]).astype(np.float64)
+    large = (size >= LARGE_MESSAGE_BYTES) & (ranks >= 2)
+    time = (lane.end - lane.start)[at]
+    large &= time > 0
+    if not large.any():
+        return {}
+    number, names = lane.rows.text("collective", lane.at[at])
+    factors = [
+        2.0 if _TWICE_BUT_OWN.search(name) else 1.0 if _ALL_BUT_OWN.search(name) else np.nan
+        for name in (*map(str, names), "")
+    ]
+    factor = np.array(factors)[number]
+    others = (ranks - 1) / ranks
+    sent = np.where(np.isnan(factor), size, factor * others * size)
+    return {
+        "large_collectives": int(large.sum()),
+        "large_collective_time_ns": int(time[large].sum()),
+        "bus_bytes_per_s": float((sent[large] / time[large]).max()) * 1e9,
+    }
+
+
 _FEW = 3
+# A comparison of less of the time beside communication says nothing about the rest.
+_COVERED = 0.25
 
 
 def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
@@ -355,18 +432,21 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
     if np.isfinite(size).any():
         facts["message_bytes"] = float(np.nansum(size))
         facts["small_collectives"] = int((size < SMALL_MESSAGE_BYTES).sum())
+    facts |= _bandwidth(lane, np.flatnonzero(at), size)
     rest = np.flatnonzero(lane.is_kernel & ~at & (lane.end > lane.start))
     start, end = lane.start[rest], lane.end[rest]
     part = intervals.covered(unions.communication, start, end) / np.maximum(end - start, 1)
-    frame = pd.DataFrame({"name": lane.name[rest], "time": end - start, "part": part})
-    alone = frame[frame["part"] == 0].groupby("name")["time"].agg(["median", "size"])
-    under = frame[frame["part"] >= 0.5].groupby("name")["time"].agg(["sum", "size"])
-    under = under.rename(columns={"size": "under"})
-    both = alone.rename(columns={"size": "alone"}).join(under, how="inner")
-    both = both[(both["alone"] >= _FEW) & (both["under"] >= _FEW)]
-    expected = float((both["median"] * both["under"]).sum())
-    if expected > 0:
-        facts["overlap_slowdown"] = float(both["sum"].sum()) / expected
+    frame = pd.DataFrame({"kind": _work_codes(lane, rest), "time": end - start, "part": part})
+    under = frame[frame["part"] >= 0.5].groupby("kind")["time"].agg(["median", "size", "sum"])
+    alone = frame[frame["part"] == 0].groupby("kind")["time"].agg(["median", "size"])
+    both = under.join(alone.add_suffix("_alone"), how="inner")
+    both = both[(both["size"] >= _FEW) & (both["size_alone"] >= _FEW) & (both["median_alone"] > 0)]
+    if both["sum"].sum() >= _COVERED * under["sum"].sum() > 0:
+        # The median of the ratios, by time: one kernel that hides two problem sizes (a persistent
+        # grid) moves it less than a mean.
+        ratios = (both["median"] / both["median_alone"]).sort_values()
+        reached = both["sum"].loc[ratios.index].cumsum()
+        facts["overlap_slowdown"] = float(ratios[reached >= reached.iloc[-1] / 2].iloc[0])
     return facts
 
 

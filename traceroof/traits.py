@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.devices import AMD
 from traceroof.operands import element_type
 
 Reals = npt.NDArray[np.float64]
@@ -18,6 +19,9 @@ Columns = dict[str, npt.NDArray[Any]]
 
 # The widest access, 16 bytes a thread, needs 16 sectors of 32 bytes for a warp.
 _SECTOR_BYTES, _WIDEST_SECTORS = 32, 16
+
+# What AMD's first-level cache asks the second for at most, but for whole lines it reads.
+_AMD_REQUEST_BYTES = 64
 
 # The backend of scaled_dot_product_attention that writes out the whole score matrix.
 _UNFUSED_ATTENTION = "_scaled_dot_product_attention_math"
@@ -42,7 +46,11 @@ def derive(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> N
 def _derive_accesses(columns: Columns, get: Callable[[str], Reals]) -> None:
     # SM throughput is the busiest of several units, issue slots among them: a ceiling.
     columns["issue_active_estimate"] = _first_known(
-        get("issue_active"), get("issue_slots_busy_pct") / 100, get("sm_throughput_pct") / 100
+        get("issue_active"),
+        get("issue_slots_busy_pct") / 100,
+        get("sm_throughput_pct") / 100,
+        # PC samples: how many of the resident warps issue.
+        np.minimum(get("wave_issuing") * get("warps_active"), 1),
     )
     moved, needed = get("global_sectors"), get("global_sectors_ideal")
     moved, needed = (np.where((moved > 0) & (needed > 0), one, np.nan) for one in (moved, needed))
@@ -56,14 +64,22 @@ def _derive_accesses(columns: Columns, get: Callable[[str], Reals]) -> None:
     columns["local_requests"] = _first_known(
         get("spill_requests"), get("local_load_instructions") + get("local_store_instructions")
     )
-    columns["atomic_requests_pct"] = 100 * _ratio(
-        get("atomic_requests"), get("l2_bytes") / _SECTOR_BYTES
-    )
+    # AMD's L2 takes requests of up to 64 bytes, NVIDIA's sectors of 32.
+    amd = np.array([vendor in AMD for vendor in columns["vendor"]], dtype=bool)
+    of_l2 = get("l2_bytes") / np.where(amd, _AMD_REQUEST_BYTES, _SECTOR_BYTES)
+    columns["atomic_requests_pct"] = 100 * _ratio(get("atomic_requests"), of_l2)
     wavefronts = get("shared_wavefronts")
-    columns["shared_conflict_pct"] = 100 * _ratio(get("shared_conflicts"), wavefronts)
+    conflicts = 100 * _ratio(get("shared_conflicts"), wavefronts)
+    columns["shared_conflict_pct"] = np.where(wavefronts == 0, 0.0, conflicts)
     columns["shared_wavefronts_per_request"] = _ratio(wavefronts, get("shared_requests"))
     columns["pipe_tensor_use_pct"] = _first_known(
         get("tensor_pct"), np.where(get("name_tensor_core") == 0, 0.0, np.nan)
+    )
+    # On AMD one unit runs every type; how much of it FP64 takes only its operations tell.
+    vector = np.where(amd, get("pipe_valu_pct"), np.nan)
+    columns["pipe_fp32_use_pct"] = _first_known(get("pipe_fma_pct"), vector)
+    columns["pipe_fp64_use_pct"] = _first_known(
+        get("pipe_fp64_pct"), np.where(amd, get("fp64_rate_pct"), np.nan)
     )
 
 

@@ -378,6 +378,12 @@ def test_encodings_and_line_ends(read: Reader, encoding: str, line_end: str) -> 
     assert row(read(text.replace("\n", line_end), encoding))["kernel_name"] == "größe(float)"
 
 
+def test_digits_grouped_by_a_windows_code_page(read: Reader) -> None:
+    found = row(read(details([Launch([DURATION, RATE])], locale="old_french"), "cp1252"))
+    assert found["duration_ns"] == 21_058_944
+    assert found["dram_bytes"] == pytest.approx(196456177859.63 * 0.021058944, rel=1e-12)
+
+
 def test_time_stamps_of_a_ci_log(read: Reader) -> None:
     rule = Rule("SpeedOfLight", "SOLBottleneck", "OPT", "two\nlines")
     text = PREAMBLE + details([Launch([DURATION], [rule])])
@@ -531,13 +537,28 @@ def test_a_time_without_a_unit_of_time_is_left_out(read: Reader) -> None:
     recording = read(details([Launch([m("gpu__time_duration.sum", "", "6752"), SHARE])]))
     assert row(recording)["duration_ns"] is None
     assert recording.raw_metrics["metric"].to_pylist() == ["gpu__time_duration.sum"]
-    assert any("is no unit for it" in note for note in severe(recording))
+    [note] = severe(recording)
+    assert note == "values of gpu__time_duration.sum left out: its unit is missing"
 
 
 def test_negative_durations_are_unknown(read: Reader) -> None:
     recording = read(details([Launch([m("gpu__time_duration.sum", "ns", "-5"), SHARE])]))
     assert row(recording)["duration_ns"] is None
     assert any("negative" in note for note in severe(recording))
+
+
+@pytest.mark.parametrize("duration", ["-10", "0", "1" + "0" * 40])
+def test_no_bytes_from_a_rate_over_an_impossible_time(read: Reader, duration: str) -> None:
+    recording = read(details([Launch([m("gpu__time_duration.sum", "ns", duration), RATE])]))
+    assert row(recording)["dram_bytes"] is None
+
+
+def test_a_figure_far_beyond_its_peak_is_noted(read: Reader) -> None:
+    over = m(f"dram__throughput.avg.{PCT}", "%", "185.5")
+    usual = m(f"lts__throughput.avg.{PCT}", "%", "100.39")
+    recording = read(details([Launch([DURATION, over, usual])]))
+    assert row(recording)["dram_throughput_pct"] == 185.5
+    assert notes(recording) == ["values above 110 % of peak"]
 
 
 @pytest.mark.parametrize("cut", range(1, 140, 7))
@@ -620,6 +641,67 @@ def test_duration_from_cycles_and_their_rate(read: Reader) -> None:
         )
     )
     assert found["duration_ns"] == 800_000  # 1e6 cycles / 1.25 GHz
+
+
+def test_memory_use_from_the_roofline_chart_alone(read: Reader) -> None:
+    chart = [
+        m("DRAM Frequency", "Ghz", "13.72", ROOFLINE, "Single Precision Roofline"),
+        m("Theoretical DRAM Bytes Accessible", "byte/cycle", "128", ROOFLINE,
+          "Single Precision Roofline"),
+        m("DRAM Bandwidth", "Gbyte/s", "345.14", ROOFLINE, "Single Precision Achieved Value"),
+    ]  # fmt: skip
+    found = row(read(details([Launch(chart)], "F")))
+    assert found["dram_throughput_pct"] == pytest.approx(345.14 / (128 * 13.72) * 100)
+
+
+# --- launch shapes -------------------------------------------------------------------------------
+
+
+def _sized(blocks: str, waves: str, occupancy: str = "62.5", **more: Any) -> Launch:
+    section = "Launch Statistics"
+    return Launch(
+        [
+            DURATION,
+            m("Block Size", "", "256", section),
+            m("Grid Size", "", blocks, section),
+            m("Waves Per SM", "", waves, section),
+            m("Theoretical Occupancy", "%", occupancy, "Occupancy"),
+        ],
+        **more,
+    )
+
+
+def test_tables_without_shape_columns_have_the_totals(read: Reader) -> None:
+    """Header variants A and B print no shape, the section of the launch how many blocks it has."""
+    recording = read(details([_sized("864", "1.6"), _sized("9", "0.02", id=1)], "B"))
+    first, second = rows(recording)
+    assert (first["grid_x"], first["grid_y"], first["grid_z"]) == (864, 1, 1)
+    assert (second["grid_x"], second["block_x"], second["block_y"]) == (9, 256, 1)
+    assert any("total only" in note and "2 times" in note for note in notes(recording))
+    assert severe(recording) == []
+
+
+def test_shape_columns_outrank_the_totals(read: Reader) -> None:
+    recording = read(details([_sized("4096", "1.6", grid=(64, 64, 1), block=(32, 8, 1))], "E"))
+    found = row(recording)
+    assert (found["grid_x"], found["grid_y"], found["block_y"]) == (64, 64, 8)
+    assert not any("total only" in note for note in notes(recording))
+
+
+def test_a_shape_of_nothing_is_unknown(read: Reader) -> None:
+    """What a range or a graph has is no grid."""
+    found = row(read(details([Launch([DURATION], grid=(0, 0, 0), block=(0, 0, 0))])))
+    assert (found["grid_x"], found["block_z"]) == (None, None)
+
+
+def test_occupancy_that_could_not_be_computed_is_unknown(read: Reader) -> None:
+    """Seen beside "ERR float division by zero": 0 % occupancy and 0 waves of a launch that ran."""
+    recording = read(details([_sized("36", "0", "0"), _sized("1", "0.00", "100", id=1)]))
+    broken, tiny = rows(recording)
+    assert (broken["theoretical_occupancy_pct"], broken["waves_per_sm"]) == (None, None)
+    assert (tiny["theoretical_occupancy_pct"], tiny["waves_per_sm"]) == (100, 0)
+    raw_of_broken = {r["metric"] for r in recording.raw_metrics.to_pylist() if r["row"] == 0}
+    assert "launch__waves_per_multiprocessor" in raw_of_broken
 
 
 def test_floating_point_work(read: Reader) -> None:
@@ -832,6 +914,21 @@ def test_figures_that_only_rules_print(read: Reader) -> None:
     assert found["imbalance_sm_pct"] == pytest.approx(16.0)
 
 
+def test_waves_and_multiprocessors_that_only_rules_print(read: Reader) -> None:
+    rules = [
+        Rule("SpeedOfLight", "SOLBottleneck", "OPT",
+             "This kernel grid is too small to fill the available resources on this device, "
+             "resulting in only 0.2 full waves across all SMs. Look at Launch Statistics."),
+        Rule("LaunchStats", "LaunchConfiguration", "WRN",
+             "The grid for this launch is configured to execute only 9 blocks, which is less "
+             "than the GPU's 108 multiprocessors. This can underutilize some multiprocessors."),
+    ]  # fmt: skip
+    recording = read(details([Launch([DURATION, SHARE], rules)]))
+    assert (row(recording)["waves_per_sm"], row(recording)["sm_count"]) == (0.2, 108)
+    assert recording.devices[0].sm_count == 108
+    assert "figures taken from the sentences of rules (2 times)" in notes(recording)
+
+
 def test_imbalance_from_counters(read: Reader) -> None:
     found = row(
         read(
@@ -1027,6 +1124,15 @@ def test_no_permission_shows_as_n_a_everywhere(tmp_path: Path) -> None:
     error = refusal(tmp_path, everything)
     assert "n/a" in error.message
     assert "ERR_NVGPUCTRPERM" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"), [("n/a", "not permitted"), ("(!) n/a", "not permitted"), ("nan", "are nan")]
+)
+def test_nothing_measured_is_refused(tmp_path: Path, cell: str, words: str) -> None:
+    error = refusal(tmp_path, details([Launch([m("gpu__time_duration.sum", "", cell)])]))
+    assert words in error.message
+    assert error.hint
 
 
 _NVPROF = (

@@ -29,7 +29,7 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
     (
         "l1-smem-bound",
         {
-            "l1_throughput_pct": 90.0,
+            "l1_pct": 90.0,
             "compute_pct": 88.0,
             "top_pipe": "lsu",
             "top_pipe_pct": 88.0,
@@ -38,7 +38,7 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
         0.76,
         0.70,
     ),
-    ("l1-smem-bound", {"l1_throughput_pct": 90.0, "compute_pct": 40.0}, 0.6, 0.5),
+    ("l1-smem-bound", {"l1_pct": 90.0, "compute_pct": 40.0}, 0.6, 0.5),
     # Twice the rate: 0.88 of the peak now is 0.44 of the narrower type's, 0.55 of what is likely.
     (
         "compute-tensor-bound",
@@ -79,13 +79,13 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
     # 1e9 of 4e9 operations are FP64: 0.25 x (1 - 1/32) x 0.96 = 0.2325.
     (
         "compute-fp64-bound",
-        {"pipe_fp64_pct": 96.0, "flop_fp64": 1e9, "flop_fp32": 3e9, "fp64_ratio": 1 / 32},
+        {"pipe_fp64_use_pct": 96.0, "flop_fp64": 1e9, "flop_fp32": 3e9, "fp64_ratio": 1 / 32},
         0.2325,
         0.2325,
     ),
     # Operations not counted: all of them may be FP64. 1 x (1 - 1/2) x 0.6.
-    ("compute-fp64-bound", {"pipe_fp64_pct": 60.0, "fp64_ratio": 0.5}, 0.3, 0.3),
-    ("compute-fp64-bound", {"pipe_fp64_pct": 60.0}, NONE, NONE),
+    ("compute-fp64-bound", {"pipe_fp64_use_pct": 60.0, "fp64_ratio": 0.5}, 0.3, 0.3),
+    ("compute-fp64-bound", {"pipe_fp64_use_pct": 60.0}, NONE, NONE),
     # (90 - 18) / 90 x 0.75.
     (
         "slow-pipe-limiter",

@@ -254,7 +254,7 @@ def roofline_command(diagnosis: Diagnosis) -> str | None:
     """The command that collects what a place on the roofline needs."""
     from traceroof import collect
 
-    return collect.command(("intensity", "dram_bytes"), (), amd=diagnosis.is_amd)
+    return collect.command(("intensity", "dram_bytes"), (), vendor=diagnosis.vendor)
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
     return NotJudged(
         f"{len(rules)} rule{plural} for some kernels ({named})",
         missing,
-        collect.command(missing, kernels, amd=diagnosis.is_amd),
+        collect.command(missing, kernels, vendor=diagnosis.vendor),
     )
 
 
@@ -191,7 +191,7 @@ def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJud
     return NotJudged(
         f"the class of {len(unclassed):,} kernel{plural} ({share} of kernel time)",
         missing,
-        collect.command(missing, names, amd=diagnosis.is_amd),
+        collect.command(missing, names, vendor=diagnosis.vendor),
     )
 
 

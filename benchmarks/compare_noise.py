@@ -1,0 +1,218 @@
+"""How often `traceroof compare` is fooled by noise, and how often it misses a change.
+
+    python benchmarks/compare_noise.py [--trials 1000] [--write docs/compare.md]
+
+Runs of a program of 100 kernels are made up: kernel k takes 1/k of the largest, one takes exactly
+5 % of the time. Each run scatters around that; the head is the same program, or has the 5 % kernel
+slowed down by 10 %. Prints, or writes between its markers on the page, how many unchanged kernels
+were called slower, and how often the slow one was found.
+"""
+
+import argparse
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.verdicts import Thresholds, judge
+
+Reals = npt.NDArray[np.float64]
+Noise = Callable[[np.random.Generator, tuple[int, int]], Reals]
+
+KERNELS = 100
+SHARE, SLOWDOWN = 0.05, 0.10
+TOTAL_NS = 100e6
+JITTERS = (0.02, 0.03, 0.04, 0.05, 0.10)
+RUNS = (5, 6, 7, 8, 10)
+MARK = "<!-- measured by benchmarks/compare_noise.py -->"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table: shares of kernels (false), of trials (the others), 0-1.
+
+    false: unchanged kernels called slower. false_trials: trials in which any was. found: the slow
+    kernel called slower; unclear: inconclusive; missed: called unchanged or faster.
+    """
+
+    false: float
+    false_trials: float
+    found: float
+    unclear: float
+    missed: float
+
+
+def program() -> tuple[Reals, int]:
+    """Times of the kernels of one run in ns, and which of them takes 5 %."""
+    times = 1 / np.arange(1, KERNELS + 1)
+    times = times / times.sum()
+    slow = int(np.argmin(np.abs(times - SHARE)))
+    times[slow] = SHARE * (times.sum() - times[slow]) / (1 - SHARE)
+    return times / times.sum() * TOTAL_NS, slow
+
+
+def normal(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    return generator.standard_normal(shape)
+
+
+def skewed(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    """Log-normal of spread 1: most runs are fast, some are much slower."""
+    made = np.exp(generator.standard_normal(shape))
+    return np.asarray((made - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e))
+
+
+def outliers(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    """One run in twenty is slower by five times the usual spread."""
+    made = generator.standard_normal(shape)
+    made = np.where(generator.random(shape) < 0.05, 5 * np.abs(made), made)
+    return np.asarray(made / 1.48)  # its standard deviation: sqrt(0.95 + 0.05 x 25) = 1.48
+
+
+def together(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    """Half of the variance moves all kernels of a run alike, as a clock does."""
+    own, shared = generator.standard_normal(shape), generator.standard_normal((1, shape[1]))
+    return np.asarray((own + shared) / np.sqrt(2))
+
+
+SHAPES: Sequence[tuple[str, Noise]] = (
+    ("normal", normal),
+    ("skewed", skewed),
+    ("outliers", outliers),
+    ("shared by all kernels", together),
+)
+
+
+def simulate(runs: int, jitter: float, noise: Noise = normal, *, trials: int, seed: int) -> Cell:
+    """Compare made-up runs, ``trials`` times with the slow kernel and as often without."""
+    generator = np.random.default_rng(seed)
+    times, slow = program()
+    limits = Thresholds()
+    false = false_trials = found = unclear = missed = 0
+    for slowdown in (0.0, SLOWDOWN):
+        for _ in range(trials):
+            sides = [
+                times[:, None] * (1 + jitter * noise(generator, (KERNELS, runs))) for _ in range(2)
+            ]
+            sides[1][slow] *= 1 + slowdown
+            words = judge(
+                *sides,
+                by="runs",
+                least_ns=limits.least(TOTAL_NS),
+                percent=limits.percent,
+                limits=limits,
+            ).word
+            wrong = sum(
+                word == "regressed" and not (slowdown and at == slow)
+                for at, word in enumerate(words)
+            )
+            false += wrong
+            false_trials += wrong > 0
+            if slowdown:
+                found += words[slow] == "regressed"
+                unclear += words[slow] == "inconclusive"
+                missed += words[slow] in ("unchanged", "improved")
+    unchanged = trials * KERNELS + trials * (KERNELS - 1)
+    return Cell(
+        false=false / unchanged,
+        false_trials=false_trials / (2 * trials),
+        found=found / trials,
+        unclear=unclear / trials,
+        missed=missed / trials,
+    )
+
+
+def runs_needed(jitter: float, *, trials: int) -> int:
+    """Runs a side from which on the slow kernel is found in 95 of 100 trials, by halving."""
+    low, high = 4, 128
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = simulate(middle, jitter, trials=trials, seed=middle).found >= 0.95
+        low, high = (low, middle) if found else (middle, high)
+    return high
+
+
+def least_runs(jitter: float) -> int:
+    """Runs a side below which no test finds it in 95 of 100 cases at 1 % false ones, were it made
+    for this kernel alone: normal noise, 2 (spread / shift)^2 (z of 99.5 % + z of 95 %)^2."""
+    shift = np.log(1 + SLOWDOWN)
+    return int(np.ceil(2 * (jitter / shift) ** 2 * (2.576 + 1.645) ** 2))
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{share * 100:.{digits}f} %"
+
+
+def rows(trials: int) -> Iterable[str]:
+    """The tables as Markdown."""
+    yield f"{trials:,} trials a row and kind; the noise of a kernel is independent and normal."
+    yield ""
+    yield from _header("runs a side", "jitter")
+    for runs in RUNS:
+        for jitter in JITTERS:
+            cell = simulate(runs, jitter, trials=trials, seed=runs * 1000 + round(jitter * 1000))
+            yield _row(f"{runs}", percent(jitter, 0), cell)
+    yield ""
+    yield "Other shapes of noise, at 2 % jitter:"
+    yield ""
+    yield from _header("runs a side", "noise")
+    for runs in (5, 7, 10):
+        for name, noise in SHAPES:
+            cell = simulate(runs, 0.02, noise, trials=trials, seed=runs)
+            yield _row(f"{runs}", name, cell)
+    yield ""
+    yield "Runs a side that find it in 95 of 100 trials, and what no test can do with fewer:"
+    yield ""
+    yield "| jitter | found from | no test below |"
+    yield "|--:|--:|--:|"
+    for jitter in JITTERS:
+        needed = runs_needed(jitter, trials=trials)
+        yield f"| {percent(jitter, 0)} | {needed} | {least_runs(jitter)} |"
+    yield ""
+    yield "Jitter of 10 % from launch to launch, at so many launches a run (its mean is the sample):"
+    yield ""
+    yield from _header("runs a side", "launches")
+    for runs in (5, 10):
+        for launches in (1, 10, 25, 100):
+            jitter = 0.10 / launches**0.5
+            cell = simulate(runs, jitter, trials=trials, seed=runs + launches)
+            yield _row(f"{runs}", f"{launches}", cell)
+
+
+def _header(*names: str) -> Iterable[str]:
+    names = (*names, "false: of kernels", "of comparisons", "found", "inconclusive", "missed")
+    yield f"| {' | '.join(names)} |"
+    yield "|" + "--:|" * len(names)
+
+
+def _row(*cells: object) -> str:
+    *names, cell = cells
+    assert isinstance(cell, Cell)
+    shown = (
+        percent(cell.false, 3),
+        percent(cell.false_trials),
+        f"**{percent(cell.found)}**" if cell.found >= 0.95 else percent(cell.found),
+        percent(cell.unclear),
+        percent(cell.missed),
+    )
+    return f"| {' | '.join((*map(str, names), *shown))} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--write", type=Path)
+    arguments = parser.parse_args()
+    table = "\n".join(rows(arguments.trials))
+    if arguments.write is None:
+        print(table)
+        return
+    page = arguments.write.read_text("utf-8")
+    between = re.compile(f"({re.escape(MARK)}\n).*?(\n{re.escape(MARK)})", re.DOTALL)
+    arguments.write.write_text(between.sub(lambda m: m[1] + table + m[2], page), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""What the rules on modelled work ask; columns as in ``traceroof.groups``."""
+
+import numpy as np
+
+from traceroof.ceilings import UNCALIBRATED, Attainable
+from traceroof.facts import Column, Facts, Mask
+from traceroof.launch_order import sizes_of
+
+#: Columns that the functions below read.
+MODELLED = ("roof_pct", "model_flop_pct", "model_dram_pct")
+
+#: Columns that sharpen them: measured ceilings of the device, as shares of the nominal ones.
+CEILINGS = ("flop_attainable", "dram_attainable")
+
+# A modelled rate above the peak by more than rounding: the data came from a cache, or the model is
+# wrong for this launch (``groups``). Then it says nothing.
+_LIMIT_PCT = 105
+
+
+def credible(k: Facts) -> Mask:
+    """Groups whose modelled work fits their time and their device."""
+    above = np.fmax(k.model_flop_pct, k.model_dram_pct) > _LIMIT_PCT
+    return np.asarray(~np.isnan(k.roof_pct) & ~above)
+
+
+def attained(k: Facts, peak: Attainable | None = None) -> Column:
+    """Least time over the time taken, 0-1, held against what is attainable of the peaks."""
+    compute = _share(k, "flop_attainable", UNCALIBRATED.compute) if peak is None else peak.compute
+    by_flops = k.model_flop_pct / (100 * np.asarray(compute))
+    # The roof knows one thing more: no launch takes less than its fixed cost.
+    return np.asarray(np.fmax(np.fmax(by_flops, by_bytes(k, peak)), k.roof_pct / 100))
+
+
+def by_bytes(k: Facts, peak: Attainable | None = None) -> Column:
+    """Modelled bytes over time and attainable bandwidth, 0-1."""
+    memory = _share(k, "dram_attainable", UNCALIBRATED.memory) if peak is None else peak.memory
+    return np.asarray(k.model_dram_pct / (100 * np.asarray(memory)))
+
+
+def _share(k: Facts, measured: str, otherwise: float | Column) -> Column:
+    known = getattr(k, measured) if measured in k else np.full(len(k), np.nan)
+    return np.where(np.isnan(known), otherwise, known)
+
+
+def missed(k: Facts, peak: Attainable) -> Column:
+    """Share of the time above the least time."""
+    return np.asarray(1 - attained(k, peak))
+
+
+def size(k: Facts, name: str) -> Column:
+    """One size of ``model_shape`` (``M`` of ``M=8 N=4``); NaN where it is not there."""
+    return np.array([sizes_of(text).get(name, np.nan) for text in k.model_shape], dtype=np.float64)
+
+
+def traced(k: Facts) -> Mask:
+    """Groups that a framework's operator launched: those that can have shapes."""
+    return np.array([isinstance(text, str) for text in k.operator], dtype=bool)

@@ -1,0 +1,97 @@
+"""The driver is asked for memory while the program should only compute."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Rule
+from traceroof.rules._timelines import QUALITY, part, trust
+
+
+def _saves(k: Facts) -> Column:
+    # Without steps the second half only shows that it goes on; then all of it counts.
+    late = np.where(k.steps > 0, k.late_allocate_time_ns / k.allocate_time_ns, 1.0)
+    return part(k.idle_allocate_ns * np.clip(late, 0, 1), k)
+
+
+RULES = (
+    Rule(
+        id="alloc-in-steady-state",
+        title="Memory is asked of the driver while the program runs",
+        scope="timeline",
+        why=(
+            "cudaMalloc and above all cudaFree may wait for all work on the GPU and hold the host "
+            "meanwhile. Frameworks keep freed memory to avoid them; calls after warm-up mean that "
+            "this cache overflows, is emptied, or is by-passed."
+        ),
+        condition=(
+            "calls for memory after warm-up (in the second half where the trace has no steps), "
+            "and the GPU idle for them for 0.5 % of the span or more"
+        ),
+        needs=("late_allocate_calls", "late_allocate_time_ns", "idle_allocate_ns", "span_ns"),
+        uses=(
+            "allocate_calls",
+            "allocate_time_ns",
+            "steps",
+            *(name for name in QUALITY if name != "span_ns"),
+        ),
+        when=lambda k: (k.late_allocate_calls > 0) & (k.idle_allocate_ns >= 0.005 * k.span_ns),
+        because=(
+            "{late_allocate_calls:,.0f} calls that ask the driver for memory or give it back take "
+            "{late_allocate_time_ns} after warm-up, and the GPU is idle for {idle_allocate_ns} "
+            "over such calls"
+        ),
+        fix=(
+            "Find what asks: varying shapes, a memory cache at its limit, "
+            "torch.cuda.empty_cache() in the loop, a library with workspaces of its own. Pad "
+            "shapes to a few sizes, lower the batch, set "
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, allocate workspaces once."
+        ),
+        refute=(
+            "Record a later window: if the calls are gone there, they were warm-up and cost "
+            "nothing in the long run."
+        ),
+        saves=lambda k, peak: _saves(k),
+        kind="hard",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        risk="memory",
+        trust=trust,
+        suppresses=("gpu-idle-share",),
+        thresholds={"idle_allocate_ns": ">= 0.5 % of the span", "late_allocate_calls": "> 0"},
+        references=(
+            "CUDA Runtime API: cudaMalloc and cudaFree may synchronise",
+            "PyTorch documentation, CUDA semantics: memory management, expandable segments",
+        ),
+        fires=(
+            {
+                "span_ns": 723e6,
+                "late_allocate_calls": 40.0,
+                "late_allocate_time_ns": 274e6,
+                "allocate_time_ns": 274e6,
+                "idle_allocate_ns": 193e6,
+                "steps": 3.0,
+            },
+            {
+                "span_ns": 100e6,
+                "late_allocate_calls": 1.0,
+                "late_allocate_time_ns": 0.5e6,
+                "idle_allocate_ns": 0.5e6,
+            },
+        ),
+        silent=(
+            {
+                "span_ns": 100e6,
+                "late_allocate_calls": 0.0,
+                "late_allocate_time_ns": 0.0,
+                "idle_allocate_ns": 50e6,
+            },
+            {
+                "span_ns": 100e6,
+                "late_allocate_calls": 90.0,
+                "late_allocate_time_ns": 9e6,
+                "idle_allocate_ns": 0.49e6,
+            },
+        ),
+    ),
+)

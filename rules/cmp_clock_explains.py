@@ -1,0 +1,77 @@
+"""The clock moved by as much as the time of a kernel."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._changes import on_both_sides
+
+_COMPUTE = ("compute-bound", "compute-leaning", "l1-bound", "latency-bound", "launch-bound")
+_MOVED = 0.01
+_CLOSE = 0.01
+
+
+def _on_the_clock(k: Facts) -> Mask:
+    """Kernels whose time goes with the core clock; those of DRAM have a clock of their own."""
+    found = np.zeros(len(k), dtype=bool)
+    for name in _COMPUTE:
+        found |= k.class_head == name
+    return on_both_sides(k) & found
+
+
+def _explains(k: Facts) -> Mask:
+    clock = k.sm_clock_hz_base / k.sm_clock_hz_head
+    time = k.call_head_ns / k.call_base_ns
+    return np.asarray((np.abs(clock - 1) >= _MOVED) & (np.abs(time - clock) <= _CLOSE))
+
+
+_KERNEL = {"level": "kernel", "verdict": "regressed", "class_head": "compute-bound"}
+
+RULES = (
+    Rule(
+        id="cmp-clock-explains",
+        title="The clock explains the change",
+        scope="compare",
+        why=(
+            "A kernel that computes takes a fixed number of cycles: at another clock it takes "
+            "another time, and the code has nothing to do with it."
+        ),
+        condition=(
+            "the core clock moved by 1 % or more, and the time of a launch by the same factor to "
+            "within 1 point, in a kernel that compute, L1 or latency limits"
+        ),
+        needs=("sm_clock_hz_base", "sm_clock_hz_head", "call_base_ns", "call_head_ns"),
+        uses=("level", "verdict", "class_head"),
+        applies=_on_the_clock,
+        when=_explains,
+        because=(
+            "the core clock went from {sm_clock_hz_base} to {sm_clock_hz_head}, the time of a "
+            "launch from {call_base_ns} to {call_head_ns}: the same factor"
+        ),
+        fix="Lock the clocks on both sides (nvidia-smi --lock-gpu-clocks), then measure again.",
+        refute="With locked clocks the difference must be gone.",
+        kind="hard",
+        grade="observed",
+        layer="hardware",
+        severity="info",
+        effort="config",
+        suppresses=("cmp-kernel-regressed", "cmp-improved"),
+        thresholds={"sm_clock_hz_head": "1 % from sm_clock_hz_base"},
+        references=("Time is cycles over clock: NVIDIA Nsight Compute, clock control",),
+        # 1.40 / 1.30 = 1.077.
+        fires=(
+            {**_KERNEL, "sm_clock_hz_base": 1.40e9, "sm_clock_hz_head": 1.30e9,
+             "call_base_ns": 1e5, "call_head_ns": 1.077e5},
+            {**_KERNEL, "sm_clock_hz_base": 1.30e9, "sm_clock_hz_head": 1.40e9,
+             "call_base_ns": 1e5, "call_head_ns": 0.929e5},
+        ),
+        silent=(
+            {**_KERNEL, "sm_clock_hz_base": 1.40e9, "sm_clock_hz_head": 1.30e9,
+             "call_base_ns": 1e5, "call_head_ns": 1.2e5},
+            {**_KERNEL, "sm_clock_hz_base": 1.400e9, "sm_clock_hz_head": 1.395e9,
+             "call_base_ns": 1e5, "call_head_ns": 1.004e5},
+            {**_KERNEL, "class_head": "dram-bound", "sm_clock_hz_base": 1.40e9,
+             "sm_clock_hz_head": 1.30e9, "call_base_ns": 1e5, "call_head_ns": 1.077e5},
+        ),
+    ),
+)  # fmt: skip

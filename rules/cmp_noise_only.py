@@ -1,0 +1,53 @@
+"""Nothing moved beyond the noise."""
+
+from traceroof.rule import Rule
+from traceroof.rules._changes import of_level
+
+RULES = (
+    Rule(
+        id="cmp-noise-only",
+        title="No change beyond the noise",
+        scope="compare",
+        why=(
+            "No change that matters fits into the differences between the runs. How small a change "
+            "could have been seen depends on the noise and on the number of runs."
+        ),
+        condition="the total is unchanged, and no kernel regressed or improved; 5 runs a side",
+        needs=("verdict", "kernels_changed", "sampled"),
+        uses=("level", "noise_pct", "detectable_pct", "samples_base", "samples_head"),
+        applies=lambda k: of_level(k, "total"),
+        when=lambda k: (
+            (k.verdict == "unchanged")
+            & (k.kernels_changed == 0)
+            & (k.sampled == "runs")
+            & (k.samples_base >= 5)
+            & (k.samples_head >= 5)
+        ),
+        because=(
+            "the runs differ by {noise_pct} among themselves; with {samples_base:.0f} against "
+            "{samples_head:.0f} of them a change of {detectable_pct} of the total would show"
+        ),
+        fix="Nothing; to see smaller changes, repeat more often or lock the clocks.",
+        refute="Slow the head down on purpose by the change named: it must be found.",
+        kind="hard",
+        grade="observed",
+        layer="hardware",
+        severity="info",
+        thresholds={"kernels_changed": "0", "samples_base": ">= 5", "samples_head": ">= 5"},
+        references=("Hodges and Lehmann, Ann. Math. Stat. 27 (1956) 324: efficiency of rank tests",),
+        fires=(
+            {"level": "total", "verdict": "unchanged", "kernels_changed": 0.0, "sampled": "runs",
+             "samples_base": 5.0, "samples_head": 5.0},
+            {"level": "total", "verdict": "unchanged", "kernels_changed": 0.0, "sampled": "runs",
+             "samples_base": 10.0, "samples_head": 10.0, "noise_pct": 1.0, "detectable_pct": 2.0},
+        ),
+        silent=(
+            {"level": "total", "verdict": "unchanged", "kernels_changed": 0.0, "sampled": "runs",
+             "samples_base": 5.0, "samples_head": 4.0},
+            {"level": "total", "verdict": "unchanged", "kernels_changed": 1.0, "sampled": "runs",
+             "samples_base": 5.0, "samples_head": 5.0},
+            {"level": "total", "verdict": "unchanged", "kernels_changed": 0.0, "sampled": "steps",
+             "samples_base": 9.0, "samples_head": 9.0},
+        ),
+    ),
+)  # fmt: skip

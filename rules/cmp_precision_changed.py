@@ -1,0 +1,82 @@
+"""A kernel works in another element type, or no longer on tensor cores."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._changes import on_both_sides
+
+# Below 1 % the tensor pipe is as good as unused; from 10 % on it does the work.
+_UNUSED_PCT, _USED_PCT = 1.0, 10.0
+
+_WHY = (
+    "Half the bytes and several times the peak depend on the element type and on the tensor "
+    "cores. A cast that got lost, or a flag, changes both, and the results too."
+)
+_FIX = (
+    "Was it meant? Look at autocast, allow_tf32, the weights' type, and the alignment that the "
+    "library's tensor-core kernels need."
+)
+_REFUTE = "Print the operator's input types on both sides, and name the kernels: they must differ."
+_REFERENCES = ("PyTorch documentation: automatic mixed precision; TF32 on Ampere and later",)
+_KERNEL = {"level": "kernel", "verdict": "regressed"}
+
+
+def _other_units(k: Facts) -> Mask:
+    before, after = k.pipe_tensor_use_pct_base, k.pipe_tensor_use_pct_head
+    dropped = (before >= _USED_PCT) & (after < _UNUSED_PCT)
+    taken_up = (before < _UNUSED_PCT) & (after >= _USED_PCT)
+    return np.asarray(dropped | taken_up)
+
+
+def _examples(column: str, *pairs: tuple[object, object]) -> tuple[dict[str, object], ...]:
+    return tuple({**_KERNEL, f"{column}_base": a, f"{column}_head": b} for a, b in pairs)
+
+
+RULES = (
+    Rule(
+        id="cmp-precision-changed",
+        title="Another element type",
+        scope="compare",
+        why=_WHY,
+        condition="the narrowest operand type of a kernel differs between base and head",
+        needs=("operand_dtype_base", "operand_dtype_head"),
+        uses=("level", "verdict"),
+        applies=on_both_sides,
+        when=lambda k: np.asarray(k.operand_dtype_base != k.operand_dtype_head),
+        because="operands {operand_dtype_base} → {operand_dtype_head}",
+        fix=_FIX,
+        refute=_REFUTE,
+        kind="option",
+        grade="derived",
+        layer="framework",
+        severity="low",
+        risk="numerics",
+        references=_REFERENCES,
+        fires=_examples("operand_dtype", ("bf16", "fp32"), ("fp32", "fp16")),
+        silent=_examples("operand_dtype", ("bf16", "bf16"), ("fp32", "fp32")),
+    ),
+    Rule(
+        id="cmp-tensor-cores-changed",
+        title="On tensor cores on one side only",
+        scope="compare",
+        why=_WHY,
+        condition="tensor-core use goes from 10 % or more to less than 1 %, or the other way",
+        needs=("pipe_tensor_use_pct_base", "pipe_tensor_use_pct_head"),
+        uses=("level", "verdict"),
+        applies=on_both_sides,
+        when=_other_units,
+        because="tensor-core use {pipe_tensor_use_pct_base} → {pipe_tensor_use_pct_head}",
+        fix=_FIX,
+        refute=_REFUTE,
+        kind="option",
+        grade="observed",
+        layer="framework",
+        severity="low",
+        risk="numerics",
+        thresholds={"pipe_tensor_use_pct_head": "< 1 from >= 10, or back"},
+        references=_REFERENCES,
+        fires=_examples("pipe_tensor_use_pct", (10.0, 0.99), (0.0, 40.0)),
+        silent=_examples("pipe_tensor_use_pct", (9.9, 0.0), (40.0, 1.0)),
+    ),
+)

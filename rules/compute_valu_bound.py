@@ -1,0 +1,62 @@
+"""The vector units of an AMD GPU are at their wall."""
+
+from traceroof.rule import Rule
+from traceroof.rules._kernels import of_class, on_amd, pipe_may_reach
+
+RULES = (
+    Rule(
+        id="compute-valu-bound",
+        title="The vector units (VALU) are at their wall",
+        scope="kernel",
+        why=(
+            "One vector unit a SIMD runs all arithmetic that is no matrix instruction: floating "
+            "point, integer, comparisons, conversions. It is issued as fast as it takes work."
+        ),
+        condition="VALU busy in 80 % of the cycles or more; device memory not at its wall",
+        needs=("pipe_valu_pct",),
+        uses=(
+            "vendor",
+            "primary_class",
+            "compute_pct",
+            "tensor_pct",
+            "flop_fp32",
+            "flop_fp64",
+            "flops_per_s",
+            "fp32_nonfused_pct",
+            "threads_per_instruction",
+        ),
+        applies=lambda k: on_amd(k) & pipe_may_reach(k, 60) & ~of_class(k, "dram-bound"),
+        when=lambda k: k.pipe_valu_pct >= 80,
+        because=(
+            "the vector units are busy {pipe_valu_pct} of the time[, the matrix units {tensor_pct}]"
+        ),
+        fix=(
+            "Matrix-like work on the matrix units (hipBLASLt, CK, rocWMMA), packed arithmetic "
+            "(v_pk_fma_f32, half2), or fewer operations: uniform values and address arithmetic in "
+            "scalar registers, no division by a variable, work hoisted out of loops."
+        ),
+        refute="Take out a tenth of the arithmetic in a copy of the kernel: the time must fall.",
+        # Below 60 % a pipe no longer counts as busy: what is left is not its fault.
+        saves=lambda k, peak: 1 - 60 / k.pipe_valu_pct,
+        kind="option",
+        role="class",
+        grade="observed",
+        layer="hardware",
+        severity="info",
+        suppresses=("stall-math-pipe",),
+        thresholds={"pipe_valu_pct": ">= 80"},
+        references=(
+            "rocprofiler-compute, compute unit: VALU utilization",
+            "Nsight Compute HighPipeUtilization rule: 80 % and more is the bottleneck",
+        ),
+        fires=(
+            {"vendor": "amd", "pipe_valu_pct": 80.0},
+            {"vendor": "amd", "pipe_valu_pct": 97.0, "tensor_pct": 0.0, "compute_pct": 97.0},
+        ),
+        silent=(
+            {"vendor": "amd", "pipe_valu_pct": 79.9},
+            {"vendor": "amd", "pipe_valu_pct": 90.0, "primary_class": "dram-bound"},
+            {"vendor": "nvidia", "pipe_valu_pct": 90.0},
+        ),
+    ),
+)

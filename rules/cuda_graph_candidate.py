@@ -1,0 +1,132 @@
+"""The same launches, over and over."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._timelines import (
+    LAUNCHES,
+    QUALITY,
+    graph_saving,
+    late_host,
+    launch_bound,
+    trust,
+)
+
+_REPEATS = 3
+_MATCH = 0.95
+
+
+def _unblocked(k: Facts) -> Mask:
+    """Nothing in the sequence that a graph cannot hold; one wait a sequence can stand at its end."""
+    waits = np.nan_to_num(k.sync_calls) + np.nan_to_num(k.scalar_copies)
+    calm = waits <= k.repeats
+    return np.asarray(calm & ~(k.late_allocate_calls > 0))
+
+
+def _fires(k: Facts) -> Mask:
+    eager = ~(k.graph_kernels >= 0.5 * k.kernels)
+    repeats = (k.repeats >= _REPEATS) & (k.repeat_match >= _MATCH)
+    return np.asarray((late_host(k) | launch_bound(k)) & repeats & eager & _unblocked(k))
+
+
+RULES = (
+    Rule(
+        id="cuda-graph-candidate",
+        title="The same launches repeat: a graph could replay them",
+        scope="timeline",
+        why=(
+            "A graph records a sequence of launches once and replays it with one call, so that the "
+            "host no longer pays for each kernel. It needs the same kernels with the same shapes "
+            "each time, and nothing inside that waits for the GPU or asks for memory."
+        ),
+        condition=(
+            "launch-bound or host-bound, the same sequence of kernels (name, grid and block) at "
+            "least 3 times with at least 95 % of launches equal, less than half of the kernels in "
+            "graphs already, at most one wait for the GPU or scalar copied to the host a sequence, "
+            "and no memory asked of the driver after warm-up"
+        ),
+        needs=("repeat_match", "repeats", "idle_ns", "idle_host_ns", "sync_calls", "span_ns"),
+        uses=(
+            "repeat_launches",
+            *LAUNCHES,
+            "scalar_copies",
+            "late_allocate_calls",
+            *(name for name in QUALITY if name != "span_ns"),
+        ),
+        when=_fires,
+        because=(
+            "[a sequence of {repeat_launches:,.0f} launches repeats {repeats:,.0f} times "
+            "({repeat_match:.0%} of the launches equal), while ][for {late_launch_ns} of "
+            "{span_ns} ]the GPU waits for the host to launch the next one"
+        ),
+        fix=(
+            "Capture it: torch.compile(mode='reduce-overhead'), torch.cuda.make_graphed_callables, "
+            "or the graph mode of the serving engine. Inputs go into fixed buffers; anything that "
+            "reads a value back on the host (`.item()`, shapes that depend on data) stays outside."
+        ),
+        refute=(
+            "Capture the sequence and time a replay: if it takes as long as before, its kernels "
+            "wait for each other and not for the host."
+        ),
+        saves=lambda k, peak: graph_saving(k),
+        kind="hard",
+        grade="derived",
+        layer="framework",
+        effort="config",
+        risk="memory",
+        trust=trust,
+        thresholds={"repeats": ">= 3", "repeat_match": ">= 0.95", "sync_calls": "<= repeats"},
+        references=(
+            "CUDA C++ Programming Guide, CUDA Graphs: what may be captured",
+            "PyTorch documentation, torch.cuda.CUDAGraph: static shapes, no synchronisation",
+        ),
+        fires=(
+            {
+                "span_ns": 84e6,
+                "idle_ns": 73e6,
+                "idle_host_ns": 72e6,
+                "idle_launch_ns": 0.0,
+                "idle_back_to_back_ns": 0.0,
+                "kernels": 768.0,
+                "repeat_launches": 42.0,
+                "repeats": 18.0,
+                "repeat_match": 0.985,
+                "sync_calls": 0.0,
+            },
+            {
+                "span_ns": 100e6,
+                "idle_ns": 40e6,
+                "idle_host_ns": 40e6,
+                "idle_launch_ns": 0.0,
+                "idle_back_to_back_ns": 0.0,
+                "kernels": 900.0,
+                "repeats": 3.0,
+                "repeat_match": 0.95,
+                "sync_calls": 3.0,
+                "graph_kernels": 449.0,
+            },
+        ),
+        silent=tuple(
+            {
+                "span_ns": 100e6,
+                "idle_ns": 40e6,
+                "idle_host_ns": 40e6,
+                "kernels": 900.0,
+                "repeats": 3.0,
+                "repeat_match": 0.95,
+                "sync_calls": 3.0,
+                **other,
+            }
+            for other in (
+                {"repeat_match": 0.949},
+                {"repeats": 2.0},
+                {"sync_calls": 4.0},
+                {"scalar_copies": 1.0},
+                {"graph_kernels": 450.0},
+                {"late_allocate_calls": 1.0},
+                {"idle_host_ns": 19e6},
+            )
+        ),
+    ),
+)

@@ -1,0 +1,278 @@
+"""Launches that move data without computing: one rule a role of ``roles.toml``."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from traceroof.composition import slug
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Grade, Layer, Rule
+
+# Where both figures are at hand: the part of the role's time that goes.
+_ALL = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Waste:
+    """One role whose time could be spared.
+
+    least_pct: share of the GPU time from which on the rule fires. also: a second condition that
+    fires it too. likely: part of the time that goes in practice. more: further columns.
+    """
+
+    id: str
+    role: str
+    title: str
+    least_pct: float
+    what: str
+    why: str
+    fix: str
+    refute: str
+    layer: Layer
+    references: tuple[str, ...]
+    likely: float = _ALL
+    also: Callable[[Facts], Mask] | None = None
+    condition: str = ""
+    more: tuple[str, ...] = ()
+    fires: tuple[Mapping[str, Any], ...] = ()
+    severity: Any = None
+    grade: Grade = "inferred"
+    effort: Any = "refactor"
+    risk: Any = "none"
+
+
+_WASTES = (
+    _Waste(
+        id="layout-conversion-share",
+        role="layout change",
+        title="Changing layouts takes long",
+        least_pct=5,
+        what="transpose, concatenate or copy tensors into another layout",
+        why=(
+            "A transpose, a permuted copy or a concatenation reads and writes a whole tensor and "
+            "computes nothing. They appear where two neighbours want different layouts, often in "
+            "pairs that undo each other."
+        ),
+        fix=(
+            "One layout from end to end (channels_last for convolutions), the transpose folded into "
+            "the product's flags or strides, outputs written into slices of one preallocated tensor "
+            "instead of concatenated, the copy fused with a neighbour by torch.compile."
+        ),
+        refute="After the change the copies must be gone and the total lower by half their time.",
+        layer="framework",
+        # Some of them are needed somewhere.
+        likely=0.5,
+        references=(
+            "PyTorch tutorial: channels last memory format",
+            "NVIDIA, Convolutional Layers User's Guide: tensor layouts",
+        ),
+    ),
+    _Waste(
+        id="redundant-copy",
+        role="copy",
+        title="Copies within the device take long",
+        least_pct=3,
+        what="copy tensors on the device as they are",
+        why=(
+            "clone(), contiguous() and copies between buffers move every byte twice for nothing that "
+            "the model asked for. At device bandwidth they still add up."
+        ),
+        fix=(
+            "Write into the target at once (out=, views, preallocated buffers), drop clones that "
+            "guard against nothing, keep collective buffers and gradients in one place "
+            "(gradient_as_bucket_view=True in DDP)."
+        ),
+        refute="Remove one copy: the result must not change.",
+        layer="framework",
+        effort="one-line",
+        references=("PyTorch profiler, ExtraCUDACopyPattern", "PyTorch documentation: DDP buckets"),
+    ),
+    _Waste(
+        id="precision-convert-churn",
+        role="cast",
+        title="Casting between element types takes long",
+        least_pct=3,
+        what="cast tensors between element types",
+        also=lambda k: (k.cast_launches >= k.products) & (k.products >= 8) & (k.cast_pct >= 1),
+        condition=", or one cast or more for each matrix product and 1 % of the GPU time",
+        more=("products",),
+        why=(
+            "A cast reads and writes a whole tensor. Autocast casts weights on every use, and "
+            "modules that switch to FP32 and back cast their input and their output."
+        ),
+        fix=(
+            "One type through a whole region; weights cast once, not in every step; casts fused "
+            "into the kernel before (torch.compile does that); norms and activations that take "
+            "16-bit input and accumulate in FP32 inside."
+        ),
+        refute="Count the casts in one step before and after.",
+        layer="framework",
+        risk="numerics",
+        references=("PyTorch documentation: automatic mixed precision",),
+        fires=({"cast_pct": 1.0, "cast_launches": 24, "products": 24},),
+    ),
+    _Waste(
+        id="padding-waste",
+        role="padding",
+        title="Padding copies tensors",
+        least_pct=1,
+        what="pad tensors",
+        why=(
+            "Padding copies the tensor into a larger one, and everything behind it computes on the "
+            "padded part as well, which this figure does not count: the true lengths are not in a "
+            "profile."
+        ),
+        fix=(
+            "Sort sequences into buckets of similar length, pack them and use kernels for variable "
+            "lengths, let the convolution or the kernel behind pad on the fly."
+        ),
+        refute="Print how many elements of a batch are padding: below a fifth, leave it.",
+        layer="model",
+        severity="info",
+        references=("Krell et al.: Efficient sequence packing without cross-contamination, 2021",),
+    ),
+    _Waste(
+        id="grad-zeroing",
+        role="gradient reset",
+        title="Gradients are overwritten with zeros",
+        least_pct=0.5,
+        what="set gradients to zero",
+        why=(
+            "Zeroing writes every gradient once, and the first backward pass then reads and adds "
+            "where it could simply write."
+        ),
+        fix="optimizer.zero_grad(set_to_none=True), the default from PyTorch 2.0 on.",
+        refute="The fills must be gone from the trace.",
+        layer="framework",
+        effort="one-line",
+        grade="observed",
+        references=("PyTorch documentation: Optimizer.zero_grad",),
+    ),
+    _Waste(
+        id="embedding-scatter",
+        role="scattered gradient",
+        title="Adding gradients into a table row by row takes long",
+        least_pct=3,
+        what="add gradients into table rows",
+        why=(
+            "Rows that occur several times in a batch must be summed. The framework's own kernels "
+            "sort the indices first or let threads with the same row wait for each other; a few very "
+            "frequent rows make that serial."
+        ),
+        fix=(
+            "Fused embedding tables (FBGEMM, TorchRec) or sparse gradients, index_select or gather "
+            "with unique indices, a lookup written as a one-hot product for small tables; for "
+            "x[index] with a gradient, index_select in place of indexing."
+        ),
+        refute="Train on random instead of real indices: if the time falls, repeats were the cause.",
+        layer="framework",
+        # Rows still have to be read and added.
+        likely=0.5,
+        references=(
+            "PyTorch documentation: torch.nn.Embedding, sparse gradients",
+            "FBGEMM documentation: table batched embeddings",
+        ),
+    ),
+    _Waste(
+        id="kv-cache-write-share",
+        role="cache write",
+        title="Writing the key-value cache takes long",
+        least_pct=10,
+        what="write keys and values into the cache",
+        why=(
+            "A decoding step writes one key and one value a layer and sequence: a few kilobytes. "
+            "What takes time is a launch of its own for each layer, or a copy of more than is new."
+        ),
+        fix=(
+            "A kernel that rotates the query and key and writes the cache at once, the write fused "
+            "into the attention kernel, graph replay so that launches cost nothing, copies of new "
+            "tokens only."
+        ),
+        refute="Compare the bytes of the new keys and values with what the kernels move.",
+        layer="operator",
+        effort="kernel",
+        references=("vLLM documentation: paged attention and cache kernels",),
+    ),
+    _Waste(
+        id="dequant-overhead",
+        role="dequantisation",
+        title="Converting quantised data back takes long",
+        least_pct=5,
+        what="convert quantised tensors back",
+        why=(
+            "Weights or messages in few bits save bytes only while they stay small. A pass of its own "
+            "that widens them reads the small tensor, writes the wide one, and the product reads that "
+            "again: more bytes than without quantisation."
+        ),
+        fix=(
+            "A product that converts in registers (Marlin, Machete, torchao's int4 and int8 "
+            "products, FP8 scaled_mm), or weights widened once where memory allows."
+        ),
+        refute="Time the fused product on the same shape.",
+        layer="operator",
+        effort="refactor",
+        references=("Frantar et al.: MARLIN, 2024",),
+    ),
+)
+
+
+def _rule(waste: _Waste) -> Rule:
+    pct, launches, source = (f"{slug(waste.role)}_{what}" for what in ("pct", "launches", "from"))
+
+    def when(k: Facts) -> Mask:
+        found = np.asarray(getattr(k, pct) >= waste.least_pct)
+        return found | waste.also(k) if waste.also else found
+
+    def saves(k: Facts, peak: Attainable) -> Column:
+        part = np.where(np.asarray(peak.memory) < 1, waste.likely, _ALL)
+        return np.asarray(part * getattr(k, pct) / k.share_pct)
+
+    def example(value: float, **more: float) -> Mapping[str, Any]:
+        return {
+            pct: value,
+            launches: 12.0,
+            source: "aten::clone > aten::copy_",
+            "share_pct": 40.0,
+            **dict.fromkeys(waste.more, 4.0),
+            **more,
+        }
+
+    return Rule(
+        id=waste.id,
+        title=waste.title,
+        scope="category",
+        why=waste.why,
+        condition=(
+            f"launches that {waste.what} take {waste.least_pct:g} % of the GPU time or more"
+            f"{waste.condition}"
+        ),
+        needs=(pct,),
+        uses=(launches, source, "share_pct", "category", *waste.more),
+        when=when,
+        because=(
+            f"{{{launches}}} launches that {waste.what} take {{{pct}}} of the GPU time, most of it "
+            f"from {{{source}}}"
+        ),
+        fix=waste.fix,
+        refute=waste.refute,
+        saves=saves,
+        kind="hard",
+        grade=waste.grade,
+        layer=waste.layer,
+        effort=waste.effort,
+        risk=waste.risk,
+        severity=waste.severity,
+        thresholds={pct: f">= {waste.least_pct:g}"},
+        references=waste.references,
+        fires=(
+            example(waste.least_pct),
+            example(30.0),
+            *({"share_pct": 40.0, **more} for more in waste.fires),
+        ),
+        silent=(example(waste.least_pct * 0.99), example(0.0)),
+    )
+
+
+RULES = tuple(_rule(waste) for waste in _WASTES)

@@ -1,0 +1,206 @@
+"""More bytes move than the shapes need."""
+
+from typing import Any
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import of_class, tunable
+from traceroof.rules._matrix import one_of
+from traceroof.rules._models import size
+
+_MEMORY = ("dram-bound", "l2-bound", "memory-leaning", "balanced")
+_BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
+
+
+def _modelled(k: Facts) -> Mask:
+    return tunable(k) & ~np.isnan(k.model_bytes)
+
+
+def _excess(k: Facts, peak: Attainable) -> Column:
+    return np.asarray(1 - 1 / k.traffic_ratio)
+
+
+def _reused(k: Facts) -> Mask:
+    # Only a class of memory gains from fewer bytes; a streaming kernel has a ratio of one.
+    return _modelled(k) & of_class(k, *_MEMORY)
+
+
+def _wave_bytes(k: Facts) -> Column:
+    """Operands that all tiles in flight read along the whole of K."""
+    element = np.array([_BYTES.get(str(dtype), np.nan) for dtype in k.operand_dtype])
+    return np.asarray(
+        (k.tile_m + k.tile_n) * size(k, "K") * element * np.minimum(k.blocks, k.sm_count)
+    )
+
+
+_LEVELS = (
+    (
+        "l1",
+        "L1",
+        40,
+        (
+            "Keep what several threads of a block need in shared memory or registers, larger "
+            "blocks on neighbouring data, loads that share cache lines."
+        ),
+    ),
+    (
+        "l2",
+        "L2",
+        50,
+        (
+            "Order blocks so that those in flight read the same data (swizzle, rasterise), make "
+            "tiles larger, share loads between blocks of a cluster, work in pieces that fit L2."
+        ),
+    ),
+)
+
+
+def _low_reuse(level: str, name: str, limit: int, fix: str) -> Rule:
+    hits = f"{level}_hit_pct"
+
+    def example(ratio: float, hit: float, primary: str = "dram-bound") -> dict[str, Any]:
+        return {
+            "traffic_ratio": ratio, hits: hit, "model_bytes": 1e8, "primary_class": primary,
+        }  # fmt: skip
+
+    return Rule(
+        id=f"{level}-reuse-low",
+        title=f"Data that could be reused misses in {name}",
+        scope="kernel",
+        why=(
+            "The shapes say that each byte need move only once from device memory, the counters "
+            "that it moves more than twice, and few accesses hit in the cache that should hold it."
+        ),
+        condition=(
+            f"a class of memory, {name} hit rate below {limit} %, and measured bytes more than "
+            "twice the least traffic"
+        ),
+        needs=("traffic_ratio", hits),
+        uses=("primary_class", "model_bytes", "dram_bytes", "model_shape"),
+        applies=_reused,
+        when=lambda k: (k.traffic_ratio > 2) & (getattr(k, hits) < limit),
+        because=f"{name} hits {{{hits}}} while {{traffic_ratio}} times the least traffic moves",
+        fix=fix,
+        refute="Shrink the working set below the cache: the hit rate and the speed must rise.",
+        saves=_excess,
+        kind="conditional",
+        grade="derived",
+        layer="operator",
+        thresholds={"traffic_ratio": "> 2", hits: f"< {limit}"},
+        references=("docs/operators.md: least traffic of an operator",),
+        fires=(example(2.1, limit - 0.1), example(5.0, 5.0, "memory-leaning")),
+        silent=(example(2.0, 5.0), example(5.0, limit), example(5.0, 5.0, "compute-bound")),
+    )
+
+
+_PRODUCT = {
+    "category": "gemm",
+    "model_bytes": 1e8,
+    "model_shape": "M=8192 N=8192 K=8192",
+    "operand_dtype": "bf16",
+    "tile_m": 128.0,
+    "tile_n": 128.0,
+    "blocks": 4096.0,
+    "sm_count": 108.0,
+    "l2_cache_bytes": 40e6,
+    "primary_class": "memory-leaning",
+}
+
+RULES = (
+    Rule(
+        id="excess-traffic",
+        title="Far more bytes move than the shapes need",
+        scope="kernel",
+        why=(
+            "Each tensor must be read or written once. The counters show more: a column buffer, "
+            "partial sums of a split product, tiles read again after they left the cache, spilled "
+            "registers, or sectors written in parts."
+        ),
+        condition="measured DRAM bytes above 1.5 times the least traffic, and DRAM use at 50 % or more",
+        needs=("traffic_ratio", "dram_pct"),
+        uses=("primary_class", "model_bytes", "dram_bytes", "model_shape", "l2_hit_pct"),
+        applies=_modelled,
+        when=lambda k: (k.traffic_ratio > 1.5) & (k.dram_pct >= 50),
+        because=(
+            "{dram_bytes} moved where the shapes need {model_bytes}: {traffic_ratio} times as much, "
+            "with device memory at {dram_pct}"
+        ),
+        fix=(
+            "Find which tensor moves twice: implicit instead of explicit im2col, no split along K "
+            "where the grid is large enough, a tile order that keeps operands in L2, no spills, "
+            "whole sectors written."
+        ),
+        refute=(
+            "Compare with the same call on tensors a quarter of the size: a ratio that falls to one "
+            "points at the cache, one that stays at the algorithm."
+        ),
+        saves=_excess,
+        kind="hard",
+        grade="derived",
+        layer="operator",
+        thresholds={"traffic_ratio": "> 1.5", "dram_pct": ">= 50"},
+        references=("docs/operators.md: least traffic of an operator",),
+        fires=(
+            {"traffic_ratio": 1.6, "dram_pct": 50.0, "model_bytes": 1e8, "dram_bytes": 1.6e8},
+            {"traffic_ratio": 3.0, "dram_pct": 88.0, "model_bytes": 1e8, "dram_bytes": 3e8},
+        ),
+        silent=(
+            {"traffic_ratio": 1.5, "dram_pct": 80.0, "model_bytes": 1e8},
+            {"traffic_ratio": 3.0, "dram_pct": 49.9, "model_bytes": 1e8},
+            {"traffic_ratio": 3.0, "dram_pct": 80.0},
+        ),
+    ),
+    *(_low_reuse(*level) for level in _LEVELS),
+    Rule(
+        id="gemm-l2-reuse",
+        title="The tiles in flight read more than L2 holds",
+        scope="kernel",
+        why=(
+            "A product of large matrices moves few bytes only because neighbouring tiles find each "
+            "other's operands in L2. Here the tiles in flight together read more than L2 holds, "
+            "and the counters show that operands were fetched again."
+        ),
+        condition=(
+            "a GEMM with measured bytes above 1.5 times the least traffic, whose tiles in flight "
+            "read (tile M + tile N) x K elements each, together more than the size of L2"
+        ),
+        needs=("traffic_ratio", "tile_m", "tile_n", "l2_cache_bytes"),
+        uses=(
+            "category", "primary_class", "model_bytes", "model_shape", "operand_dtype", "blocks",
+            "sm_count", "dram_bytes",
+        ),
+        applies=lambda k: _reused(k) & one_of(k.category, "gemm"),
+        when=lambda k: (k.traffic_ratio > 1.5) & (_wave_bytes(k) > k.l2_cache_bytes),
+        because=(
+            "{traffic_ratio} times the least traffic moves; tiles of {tile_m:.0f} x {tile_n:.0f} "
+            "along K of {model_shape} do not fit {l2_cache_bytes} of L2"
+        ),
+        fix=(
+            "A tile order that keeps a square of tiles in flight (rasterisation or swizzle option "
+            "of the library), larger tiles, loads shared by the blocks of a cluster."
+        ),
+        refute="Change the tile order: measured bytes and time must fall together.",
+        saves=_excess,
+        kind="conditional",
+        grade="derived",
+        layer="operator",
+        thresholds={"traffic_ratio": "> 1.5"},
+        references=(
+            "NVIDIA CUTLASS documentation: threadblock rasterisation",
+            "NVIDIA, Matrix Multiplication Background User's Guide",
+        ),
+        # (128 + 128) x 8192 x 2 byte x 108 = 453 MB; with K = 256, 14.2 MB.
+        fires=(
+            {**_PRODUCT, "traffic_ratio": 1.6},
+            {**_PRODUCT, "traffic_ratio": 4.0, "primary_class": "dram-bound"},
+        ),
+        silent=(
+            {**_PRODUCT, "traffic_ratio": 1.5},
+            {**_PRODUCT, "traffic_ratio": 4.0, "model_shape": "M=8192 N=8192 K=256"},
+            {**_PRODUCT, "traffic_ratio": 4.0, "primary_class": "compute-bound"},
+            {**_PRODUCT, "traffic_ratio": 4.0, "category": "conv"},
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""Communication that no computation hides."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Rule
+from traceroof.rules._timelines import part
+
+
+def _transfer(k: Facts) -> Column:
+    """Exposed communication less the waiting for other ranks, which is their time (straggler)."""
+    own = k.exposed_communication_ns - np.nan_to_num(k.waiting_ns)
+    return part(np.maximum(own, 0), k)
+
+
+RULES = (
+    Rule(
+        id="exposed-comm",
+        title="Communication runs while nothing computes",
+        scope="timeline",
+        why=(
+            "The kernels after a collective need its result, or no other work was queued beside "
+            "it. Whatever the links can do, this time is free once something computes meanwhile."
+        ),
+        condition=(
+            "communication alone for 5 % of the span or more, the time spent waiting for other "
+            "ranks left out where it is known"
+        ),
+        needs=("exposed_communication_ns", "exposed_communication_pct", "communication_ns"),
+        uses=("span_ns", "waiting_ns", "collectives", "collectives_per_step", "message_bytes"),
+        applies=lambda k: k.communication_ns > 0,
+        when=lambda k: _transfer(k) >= 0.05,
+        because=(
+            "communication takes {communication_ns}, {exposed_communication_ns} of it "
+            "({exposed_communication_pct} of the time) with nothing else running[; waiting for "
+            "other ranks: {waiting_ns}]"
+        ),
+        fix=(
+            "Start collectives earlier and beside computation: gradient buckets during backward, "
+            "prefetched parameter shards, asynchronous tensor parallelism. Send less: lower "
+            "precision, no_sync with gradient accumulation. Where one rank only was recorded, "
+            "record all first: waiting for a slow rank looks like communication."
+        ),
+        refute=(
+            "Replace the collectives by nothing in a test run: the step must get shorter by about "
+            "this time."
+        ),
+        saves=lambda k, peak: _transfer(k),
+        kind="hard",
+        grade="observed",
+        layer="framework",
+        effort="refactor",
+        suppresses=("comm-overlap-low",),
+        thresholds={"exposed_communication_pct": ">= 5, without waiting"},
+        references=(
+            "TraceLens: exposed communication above 5 %",
+            "Holistic Trace Analysis: communication computation overlap",
+            "PyTorch documentation, DistributedDataParallel: buckets and overlap",
+        ),
+        fires=(
+            {
+                "span_ns": 100e6,
+                "communication_ns": 30e6,
+                "exposed_communication_ns": 5e6,
+                "exposed_communication_pct": 5.0,
+            },
+            {
+                "span_ns": 620e6,
+                "communication_ns": 481e6,
+                "exposed_communication_ns": 481e6,
+                "exposed_communication_pct": 77.5,
+                "waiting_ns": 243e6,
+            },
+        ),
+        silent=(
+            {
+                "span_ns": 100e6,
+                "communication_ns": 30e6,
+                "exposed_communication_ns": 4.9e6,
+                "exposed_communication_pct": 4.9,
+            },
+            {
+                "span_ns": 100e6,
+                "communication_ns": 30e6,
+                "exposed_communication_ns": 30e6,
+                "exposed_communication_pct": 30.0,
+                "waiting_ns": 25.1e6,
+            },
+            {
+                "span_ns": 100e6,
+                "communication_ns": 0.0,
+                "exposed_communication_ns": 0.0,
+                "exposed_communication_pct": 0.0,
+            },
+        ),
+    ),
+)

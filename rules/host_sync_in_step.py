@@ -1,0 +1,78 @@
+"""The host waits for the GPU, and then the GPU for the host."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._timelines import QUALITY, part, trust
+
+
+def _fires(k: Facts) -> Mask:
+    waits = np.nan_to_num(k.sync_calls) + np.nan_to_num(k.copy_calls)
+    waits = waits + np.nan_to_num(k.pageable_copies)
+    return np.asarray((waits > 0) & (k.idle_sync_ns >= 0.01 * k.span_ns))
+
+
+RULES = (
+    Rule(
+        id="host-sync-in-step",
+        title="The host waits for the GPU, which then runs dry",
+        scope="timeline",
+        why=(
+            "While the host waits for a result it launches nothing, so the queue empties; when it "
+            "goes on, the GPU has nothing to do until the next launch arrives. A wait that ends "
+            "while work is still queued costs nothing and is not counted."
+        ),
+        condition="gaps that follow a wait of the host for the GPU, 1 % of the span or more",
+        needs=("idle_sync_ns", "sync_calls"),
+        uses=(
+            "gaps_after_sync",
+            "sync_time_ns",
+            "syncs_per_step",
+            "copy_calls",
+            "scalar_copies",
+            "pageable_copies",
+            *QUALITY,
+        ),
+        when=_fires,
+        because=(
+            "the GPU runs dry[ {gaps_after_sync:,.0f} times] after the host has waited for it, "
+            "for {idle_sync_ns} in all (waits: {sync_calls:,.0f} synchronisations[, "
+            "{copy_calls:,.0f} blocking copies][, {pageable_copies:,.0f} copies of pageable "
+            "memory][; {scalar_copies:,.0f} copies bring 4 KiB or less to the host])"
+        ),
+        fix=(
+            "Keep values on the GPU: no `.item()`, `.cpu()`, `print` or `if` on a tensor in the "
+            "step, no boolean masks or `nonzero`, whose size is read back. Read losses every N "
+            "steps, copy with non_blocking=True from pinned memory, call torch.cuda.synchronize() "
+            "only to measure. torch.cuda.set_sync_debug_mode('warn') names the places."
+        ),
+        refute="Remove one of the waits: if its gap stays, the host was late for another reason.",
+        saves=lambda k, peak: part(k.idle_sync_ns, k),
+        kind="hard",
+        grade="observed",
+        layer="model",
+        effort="one-line",
+        trust=trust,
+        thresholds={"idle_sync_ns": ">= 1 % of the span"},
+        references=(
+            "Nsight Systems expert rule cuda_api_sync",
+            "PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
+        ),
+        fires=(
+            {"span_ns": 100e6, "idle_sync_ns": 1e6, "sync_calls": 1.0, "gaps_after_sync": 1.0},
+            {
+                "span_ns": 1.94e9,
+                "idle_sync_ns": 383e6,
+                "sync_calls": 6_866.0,
+                "scalar_copies": 3_176.0,
+                "gaps_after_sync": 6_000.0,
+            },
+            {"span_ns": 100e6, "idle_sync_ns": 5e6, "sync_calls": 0.0, "pageable_copies": 9.0},
+        ),
+        silent=(
+            {"span_ns": 100e6, "idle_sync_ns": 0.9e6, "sync_calls": 1_000.0},
+            {"span_ns": 100e6, "idle_sync_ns": 5e6, "sync_calls": 0.0, "copy_calls": 0.0},
+        ),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Where the time goes: the categories and the kernel to look at first."""
+
+from traceroof.rule import Rule
+from traceroof.rules._kernels import computes
+from traceroof.rules._models import missed
+
+RULES = (
+    Rule(
+        id="category-hotspot",
+        title="This kind of work takes most of the time",
+        scope="category",
+        why=(
+            "A saving of one half in a category that takes a tenth of the time saves a twentieth. "
+            "The one or two largest categories decide what is worth looking at."
+        ),
+        condition="one of the two categories with the most GPU time, with 20 % of it or more",
+        needs=("share_pct", "rank_by_time"),
+        uses=("launches", "median_ns", "modelled_pct", "roof_pct", "spare_ns"),
+        when=lambda k: (k.rank_by_time <= 2) & (k.share_pct >= 20),
+        because=(
+            "{launches} launches of {median_ns} in the median take {share_pct} of the GPU time "
+            "(share of their roof, by shapes: {roof_pct})"
+        ),
+        fix=(
+            "Read the findings of its kernels first. Above 77 % of the roof the kernels are about "
+            "as fast as they get: then only less work, smaller types or fusion help."
+        ),
+        refute="Sort the kernel table by category and time.",
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        severity="info",
+        thresholds={"share_pct": ">= 20", "rank_by_time": "<= 2"},
+        references=("Gregg: Systems Performance, workload characterisation",),
+        fires=(
+            {"share_pct": 20.0, "rank_by_time": 2, "launches": 243, "median_ns": 41e3},
+            {"share_pct": 77.0, "rank_by_time": 1, "modelled_pct": 80.0, "roof_pct": 40.0,
+             "spare_ns": 5e6},
+        ),
+        silent=(
+            {"share_pct": 25.0, "rank_by_time": 3},
+            {"share_pct": 19.9, "rank_by_time": 1},
+        ),
+    ),
+    Rule(
+        id="single-kernel-dominates",
+        title="One kernel takes more than half of the kernel time",
+        scope="kernel",
+        why="Whatever else is improved, the run cannot get twice as fast without this kernel.",
+        condition="more than 50 % of the kernel time in one kernel group",
+        needs=("share_pct",),
+        uses=("primary_class", "category", "launches", "median_ns", "roof_pct", "model_flop_pct",
+              "model_dram_pct", "model_shape"),
+        applies=computes,
+        when=lambda k: k.share_pct > 50,
+        because=(
+            "{launches} launches of {median_ns} in the median take {share_pct} of the kernel time"
+        ),
+        fix="Its other findings come first; then ask whether it must run as often, or at all.",
+        refute="Leave the kernel out of a run: its share of the time must go.",
+        saves=missed,
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        severity="info",
+        thresholds={"share_pct": "> 50"},
+        references=("Amdahl: Validity of the single processor approach, AFIPS 1967",),
+        fires=(
+            {"share_pct": 50.1, "launches": 1, "median_ns": 1e6},
+            {"share_pct": 90.0, "roof_pct": 40.0, "model_flop_pct": 40.0, "model_dram_pct": 5.0},
+        ),
+        silent=({"share_pct": 50.0}, {"share_pct": 80.0, "primary_class": "communication"}),
+    ),
+)  # fmt: skip

@@ -1,0 +1,87 @@
+"""Many copies too small for the link."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Rule
+from traceroof.rules._timelines import part, per_step
+
+# What one copy costs beyond its bytes.
+_EACH_NS = 5_000
+_MANY = 10
+
+
+def _saves(k: Facts) -> Column:
+    waits = np.nan_to_num(k.idle_ns) + np.nan_to_num(k.exposed_memcpy_ns)
+    return part(np.fmin(k.small_copies * _EACH_NS, waits), k)
+
+
+RULES = (
+    Rule(
+        id="memcpy-many-small",
+        title="Many small copies",
+        scope="timeline",
+        why=(
+            "A copy of a kilobyte takes as long as one of fifty: the call, the engine's start and "
+            "the link's latency decide. Many in a row cost the host a call each as well."
+        ),
+        condition="more than 10 copies under 64 KiB a step (in all where the trace has no steps)",
+        needs=("small_copies", "copies", "span_ns", "idle_ns", "exposed_memcpy_ns"),
+        uses=("steps", "warm_up_steps", "h2d_copies", "d2h_copies", "d2d_copies", "copy_bytes"),
+        when=lambda k: per_step(k, k.small_copies) > _MANY,
+        because=(
+            "{small_copies:,.0f} of {copies:,.0f} copies are smaller than 64 KiB[ (of all copies "
+            "{h2d_copies:,.0f} go to the GPU, {d2h_copies:,.0f} to the host, {d2d_copies:,.0f} "
+            "stay within the GPU)]"
+        ),
+        fix=(
+            "Put small tensors into one buffer and copy that; make constants on the GPU once; "
+            "collate before the transfer. Copies of gradients within the GPU go away with "
+            "DistributedDataParallel(gradient_as_bucket_view=True)."
+        ),
+        refute="Join the copies of one step into one: the step must get shorter by 5 µs for each.",
+        saves=lambda k, peak: _saves(k),
+        kind="conditional",
+        grade="derived",
+        layer="framework",
+        effort="refactor",
+        thresholds={"small_copies": "> 10 a step"},
+        references=("RRZE GPU benchmarks: 30 µs for a copy of 1 KB on V100",),
+        fires=(
+            {
+                "small_copies": 33.0,
+                "copies": 33.0,
+                "steps": 3.0,
+                "warm_up_steps": 0.0,
+                "span_ns": 10e6,
+                "idle_ns": 1e6,
+                "exposed_memcpy_ns": 0.0,
+            },
+            {
+                "small_copies": 11.0,
+                "copies": 20.0,
+                "span_ns": 1e6,
+                "idle_ns": 1e6,
+                "exposed_memcpy_ns": 0.0,
+            },
+        ),
+        silent=(
+            {
+                "small_copies": 40.0,
+                "copies": 40.0,
+                "steps": 3.0,
+                "warm_up_steps": 1.0,
+                "span_ns": 10e6,
+                "idle_ns": 1e6,
+                "exposed_memcpy_ns": 0.0,
+            },
+            {
+                "small_copies": 10.0,
+                "copies": 500.0,
+                "span_ns": 10e6,
+                "idle_ns": 1e6,
+                "exposed_memcpy_ns": 0.0,
+            },
+        ),
+    ),
+)

@@ -1,0 +1,105 @@
+"""Copies from or to memory that the driver has to stage."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._timelines import part
+
+# A small copy is latency, pinned or not; the driver takes up to 64 KiB without waiting.
+_WORTH_BYTES = 64 << 10
+# What a pinned copy reaches on the fastest common link, PCIe 5.0 x16 (Gen 4: 25, Gen 3: 12 GB/s).
+_PINNED_BYTES_PER_S = 50e9
+
+
+def _fires(k: Facts) -> Mask:
+    large = k.pageable_bytes >= _WORTH_BYTES * k.pageable_copies
+    return np.asarray((k.pageable_copies > 0) & large & (k.pageable_exposed_ns > 0))
+
+
+def _saves(k: Facts) -> Column:
+    pinned = k.pageable_bytes / _PINNED_BYTES_PER_S * 1e9
+    return part(np.fmin(np.maximum(k.pageable_time_ns - pinned, 0), k.pageable_exposed_ns), k)
+
+
+RULES = (
+    Rule(
+        id="memcpy-pageable",
+        title="Copies with pageable host memory",
+        scope="timeline",
+        why=(
+            "The GPU can only reach pinned memory. The driver copies pageable memory through a "
+            "pinned buffer of its own, piece by piece, which is slower and keeps the host in the "
+            "call: such a copy is not asynchronous whatever it was asked for."
+        ),
+        condition=(
+            "copies with pageable host memory of 64 KiB or more (mean), while nothing else runs"
+        ),
+        needs=("pageable_copies", "pageable_bytes", "pageable_time_ns", "pageable_exposed_ns"),
+        uses=("span_ns", "h2d_exposed_ns", "d2h_exposed_ns"),
+        applies=lambda k: (k.h2d_exposed_ns > 0) | (k.d2h_exposed_ns > 0),
+        when=_fires,
+        because=(
+            "{pageable_copies:,.0f} copies of pageable memory move {pageable_bytes} in "
+            "{pageable_time_ns}, {pageable_exposed_ns} of it with nothing else running"
+        ),
+        fix=(
+            "Pin the host side and copy asynchronously: DataLoader(pin_memory=True) and "
+            "tensor.to(device, non_blocking=True), or a pinned buffer used again each step. Then "
+            "the copy can run beside the kernels of the step before."
+        ),
+        refute=(
+            "Pin one of the buffers: the copy's rate (bytes over time) must rise to the link's, "
+            "12 GB/s on PCIe 3.0, 25 on 4.0, 50 on 5.0."
+        ),
+        saves=lambda k, peak: _saves(k),
+        kind="conditional",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        risk="memory",
+        thresholds={"pageable_bytes": ">= 64 KiB a copy"},
+        references=(
+            "Nsight Systems expert rule cuda_memcpy_async",
+            "CUDA Runtime API, API synchronization behavior: pageable copies",
+            "RRZE gpu-benches: 12.3 GB/s pinned on PCIe 3.0 x16",
+        ),
+        fires=(
+            {
+                "span_ns": 1e9,
+                "h2d_exposed_ns": 13.8e6,
+                "pageable_copies": 12.0,
+                "pageable_bytes": 115.6e6,
+                "pageable_time_ns": 13.8e6,
+                "pageable_exposed_ns": 13.8e6,
+            },
+            {
+                "span_ns": 1e9,
+                "d2h_exposed_ns": 1.0,
+                "pageable_copies": 1.0,
+                "pageable_bytes": 65_536.0,
+                "pageable_time_ns": 20e3,
+                "pageable_exposed_ns": 1.0,
+            },
+        ),
+        silent=(
+            {
+                "span_ns": 1e9,
+                "h2d_exposed_ns": 3e6,
+                "pageable_copies": 2.0,
+                "pageable_bytes": 131_071.0,
+                "pageable_time_ns": 3e6,
+                "pageable_exposed_ns": 3e6,
+            },
+            {
+                "span_ns": 1e9,
+                "h2d_exposed_ns": 3e6,
+                "pageable_copies": 12.0,
+                "pageable_bytes": 115.6e6,
+                "pageable_time_ns": 13.8e6,
+                "pageable_exposed_ns": 0.0,
+            },
+            {"span_ns": 1e9, "h2d_exposed_ns": 0.0, "d2h_exposed_ns": 0.0},
+        ),
+    ),
+)

@@ -1,0 +1,114 @@
+"""Copies and fills that keep the host waiting."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Rule
+from traceroof.rules._timelines import part
+
+_SHARE = 0.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Blocking:
+    """One kind of call. bound: how much of the GPU's time it can have cost at most. ns."""
+
+    id: str
+    title: str
+    calls: str
+    time: str
+    words: str
+    why: str
+    fix: str
+    uses: tuple[str, ...]
+    bound: Callable[[Facts], Column]
+
+
+_KINDS = (
+    _Blocking(
+        id="memcpy-sync",
+        title="Blocking copies",
+        calls="copy_calls",
+        time="copy_time_ns",
+        words="copy calls that return when the copy is done",
+        why=(
+            "A blocking copy first waits for the work before it, then for itself; meanwhile the "
+            "host launches nothing. The time is the host's, and the GPU's as far as it ran dry."
+        ),
+        fix=(
+            "Use the asynchronous copy (non_blocking=True, cudaMemcpyAsync, hipMemcpyAsync) from "
+            "pinned memory on a stream, and wait only where the value is used."
+        ),
+        uses=("idle_sync_ns", "idle_copy_ns", "h2d_exposed_ns", "d2h_exposed_ns"),
+        bound=lambda k: (
+            np.nan_to_num(k.idle_sync_ns)
+            + np.nan_to_num(k.idle_copy_ns)
+            + np.nan_to_num(k.h2d_exposed_ns)
+            + np.nan_to_num(k.d2h_exposed_ns)
+        ),
+    ),
+    _Blocking(
+        id="memset-sync",
+        title="Blocking fills",
+        calls="fill_calls",
+        time="fill_time_ns",
+        words="fill calls that may wait for the GPU",
+        why=(
+            "cudaMemset and its like may wait for the work before them (on pinned host memory they "
+            "always do); the asynchronous form only takes its place in the stream."
+        ),
+        fix="Use cudaMemsetAsync or hipMemsetAsync on the stream that needs the memory.",
+        uses=("idle_ns",),
+        bound=lambda k: np.asarray(k.idle_ns),
+    ),
+)
+
+
+def _rule(one: _Blocking) -> Rule:
+    def cost(k: Facts) -> Column:
+        return part(np.fmin(getattr(k, one.time), one.bound(k)), k)
+
+    example = {
+        "span_ns": 100e6,
+        one.calls: 5.0,
+        one.time: 0.5e6,
+        **dict.fromkeys(one.uses, 0.5e6),
+    }
+    return Rule(
+        id=one.id,
+        title=one.title,
+        scope="timeline",
+        why=one.why,
+        condition=(
+            f"{one.words}, that cost the GPU 0.5 % of the span or more (their time on the host, "
+            "as far as the GPU waited)"
+        ),
+        needs=(one.calls, one.time, "span_ns"),
+        uses=one.uses,
+        when=lambda k: (getattr(k, one.calls) > 0) & (cost(k) >= _SHARE),
+        because=f"{{{one.calls}:,.0f}} {one.words} hold the host for {{{one.time}}}",
+        fix=one.fix,
+        refute="Replace one of them: if the gap after it stays, the host waited for something else.",
+        saves=lambda k, peak: cost(k),
+        kind="hard",
+        grade="observed",
+        layer="framework",
+        effort="one-line",
+        thresholds={one.time: ">= 0.5 % of the span, as far as the GPU waited"},
+        references=(
+            "Nsight Systems expert rules cuda_memcpy_sync and cuda_memset_sync",
+            "CUDA Runtime API, API synchronization behavior",
+        ),
+        fires=(example, {**example, one.calls: 1.0, one.time: 50e6}),
+        silent=(
+            {**example, one.time: 0.49e6},
+            {**example, one.calls: 0.0},
+            {**example, **dict.fromkeys(one.uses, 0.1e6)},
+        ),
+    )
+
+
+RULES = tuple(_rule(one) for one in _KINDS)

@@ -1,0 +1,106 @@
+"""Expert layers: few rows for each expert, and time spent on sending rows about."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._kernels import tunable
+from traceroof.rules._models import CEILINGS, MODELLED, attained, credible, missed
+
+
+def _grouped(k: Facts) -> Mask:
+    return np.asarray(tunable(k) & (k.model == "grouped gemm") & credible(k))
+
+
+_EXAMPLE = {
+    "model": "grouped gemm",
+    "model_shape": "E=64 M=512 N=4096 K=2048",
+    "model_intensity": 7.9,
+    "model_ridge": 295.0,
+    "roof_pct": 30.0,
+    "model_flop_pct": 1.0,
+    "model_dram_pct": 30.0,
+}
+
+RULES = (
+    Rule(
+        id="moe-small-groups",
+        title="Each expert gets few rows, and reads its weight slowly",
+        scope="kernel",
+        why=(
+            "A grouped product reads the weight of every expert that got a row. With a few rows "
+            "each, reading takes the time, and tiles made for many rows run mostly empty."
+        ),
+        condition=(
+            "a grouped GEMM with an intensity below the ridge (rows for each expert too few to "
+            "leave the memory side) and a least time below 0.7 of the time taken"
+        ),
+        needs=("model_intensity", "model_ridge"),
+        uses=("primary_class", "model", "model_shape", *MODELLED, *CEILINGS, "duration_ns"),
+        applies=_grouped,
+        when=lambda k: (k.model_intensity < k.model_ridge) & (attained(k) < 0.7),
+        because=(
+            "{model_shape} (E experts share M rows) has {model_intensity} against a ridge of "
+            "{model_ridge} and runs at {roof_pct} of its roof"
+        ),
+        fix=(
+            "A grouped kernel with small row tiles, weights in fewer bits, larger batches, experts "
+            "spread over more GPUs so that each gets more rows; a balance loss or capacity limit "
+            "where some experts get most rows."
+        ),
+        refute=(
+            "Time the largest expert's product alone: the grouped one should take about that, plus "
+            "reading the other weights."
+        ),
+        saves=missed,
+        kind="hard",
+        grade="derived",
+        layer="operator",
+        suppresses=("roofline-headroom", "latency-bound", "dram-leaning-headroom"),
+        thresholds={"model_intensity": "< ridge", "roof_pct": "< 0.7 of attainable"},
+        references=("Gale et al.: MegaBlocks, 2022",),
+        fires=(
+            _EXAMPLE,
+            {**_EXAMPLE, "model_intensity": 294.0, "roof_pct": 59.4, "model_dram_pct": 59.4},
+        ),
+        silent=(
+            {**_EXAMPLE, "model_intensity": 295.0},
+            {**_EXAMPLE, "roof_pct": 59.5, "model_dram_pct": 59.5},
+            {**_EXAMPLE, "model": "gemm"},
+        ),
+    ),
+    Rule(
+        id="moe-permute-share",
+        title="Routing and sorting rows for the experts takes long",
+        scope="category",
+        why=(
+            "Choosing experts, counting, sorting and copying rows does no arithmetic that the model "
+            "asked for. In eager code it is a dozen small launches for every layer."
+        ),
+        condition="kernels of expert routing at 10 % of the GPU time or more",
+        needs=("share_pct",),
+        uses=("category", "launches", "median_ns"),
+        applies=lambda k: k.category == "moe-routing",
+        when=lambda k: k.share_pct >= 10,
+        because="{launches} routing launches, {median_ns} in the median, take {share_pct} of the GPU time",
+        fix=(
+            "One fused kernel for gating and sorting (vLLM, SGLang, Megatron have them), a grouped "
+            "product that gathers its rows itself, routing captured in the graph."
+        ),
+        refute="The launches of a layer must fall to one or two, and the category with them.",
+        saves=lambda k, peak: np.ones(len(k)),
+        kind="conditional",
+        grade="inferred",
+        layer="operator",
+        thresholds={"share_pct": ">= 10"},
+        references=("Gale et al.: MegaBlocks, 2022",),
+        fires=(
+            {"category": "moe-routing", "share_pct": 10.0, "launches": 144, "median_ns": 2700.0},
+            {"category": "moe-routing", "share_pct": 30.0},
+        ),
+        silent=(
+            {"category": "moe-routing", "share_pct": 9.9},
+            {"category": "gemm", "share_pct": 60.0},
+        ),
+    ),
+)

@@ -1,0 +1,237 @@
+"""Whether fewer bits help: where bytes limit, and only there."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+from traceroof.rules._kernels import tunable
+from traceroof.rules._matrix import one_of
+from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible
+
+_WIDE = ("fp16", "bf16", "fp32")
+
+
+def _serves(k: Facts) -> Mask:
+    # Training needs its weights in full; only there a launch has a phase.
+    trains = np.array([isinstance(phase, str) for phase in k.phase], dtype=bool)
+    return np.asarray(tunable(k) & (k.model == "gemm") & credible(k) & ~trains)
+
+
+def _weight_share(k: Facts) -> Column:
+    return np.asarray(k.model_weight_bytes / k.model_bytes)
+
+
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # Half of the weight's bytes, of a kernel that bytes alone limit.
+    size = np.where(k.operand_dtype == "fp32", 4, 2)
+    return np.asarray(_weight_share(k) * (1 - 1 / size))
+
+
+_DECODE = {
+    "model": "gemm",
+    "model_shape": "M=16 N=4096 K=4096",
+    "operand_dtype": "bf16",
+    "model_intensity": 15.9,
+    "model_ridge": 295.0,
+    "roof_pct": 66.0,
+    "model_flop_pct": 3.6,
+    "model_dram_pct": 66.0,
+    "model_bytes": 33.8e6,
+    "model_weight_bytes": 33.6e6,
+}
+_PACKED = {"role": "weight-only product", "model_ridge": 295.0}
+_INT8 = {"category": "gemm", "operand_dtype": "int8"}
+
+RULES = (
+    Rule(
+        id="quantise-weights",
+        title="Reading the weights takes the time: fewer bits would help",
+        scope="kernel",
+        why=(
+            "The product reads its weight at nearly full bandwidth and does little with it. Weights "
+            "in 8 bits halve the bytes and nearly the time, in 4 bits with a scale for each "
+            "128 leave 26 % of them; the arithmetic may stay in 16 bits."
+        ),
+        condition=(
+            "a GEMM outside training with 16-bit or wider weights, intensity below half the ridge, "
+            "weights at least 60 % of its bytes, at 0.7 of the attainable bandwidth or more"
+        ),
+        needs=("model_intensity", "model_ridge", "model_weight_bytes"),
+        uses=(
+            "primary_class", "phase", "model", "model_shape", "operand_dtype", "model_bytes",
+            *MODELLED,
+            *CEILINGS,
+        ),
+        applies=_serves,
+        when=lambda k: (k.model_intensity < k.model_ridge / 2)
+        & (_weight_share(k) >= 0.6)
+        & (by_bytes(k) >= 0.7)
+        & one_of(k.operand_dtype, *_WIDE),
+        because=(
+            "{model_shape} reads {model_weight_bytes} of {operand_dtype} weights at "
+            "{model_dram_pct} of the nominal bandwidth, with {model_intensity} where the ridge is "
+            "at {model_ridge}"
+        ),
+        fix=(
+            "Weights in FP8 or INT8 (the bound), or in 4 bits, with a kernel that converts them in "
+            "registers, 16 bytes at a time; a conversion pass of its own would undo the gain. "
+            "Check the accuracy of the model's answers."
+        ),
+        refute=(
+            "Time the quantised kernel on this shape: if measured DRAM bytes do not halve, the "
+            "weight is converted beforehand."
+        ),
+        saves=_saves,
+        kind="option",
+        grade="derived",
+        layer="model",
+        effort="refactor",
+        risk="numerics",
+        thresholds={
+            "model_intensity": "< ridge / 2",
+            "model_weight_bytes": ">= 60 % of all bytes",
+            "model_dram_pct": ">= 0.7 of attainable",
+        },
+        references=(
+            "Frantar et al.: GPTQ, 2022; MARLIN, 2024",
+            "Williams, Waterman, Patterson: Roofline, CACM 2009",
+        ),
+        # 59.5 / 85 = 0.7.
+        fires=(
+            _DECODE,
+            {**_DECODE, "model_intensity": 147.4, "roof_pct": 59.5, "model_dram_pct": 59.5,
+             "model_weight_bytes": 20.3e6},
+        ),
+        silent=(
+            {**_DECODE, "model_intensity": 147.5},
+            {**_DECODE, "roof_pct": 59.4, "model_dram_pct": 59.4},
+            {**_DECODE, "model_weight_bytes": 20.2e6},
+            {**_DECODE, "operand_dtype": "fp8"},
+            {**_DECODE, "phase": "forward"},
+        ),
+    ),
+    Rule(
+        id="quantise-not-useful",
+        title="Weights in few bits gain nothing here",
+        scope="kernel",
+        why=(
+            "The weight is stored in few bits but multiplied in 16, and with this many rows "
+            "arithmetic limits the product. Reading less saves no time; converting the weight "
+            "costs some."
+        ),
+        condition="a weight-only quantised product with an intensity of half the ridge or more",
+        needs=("model_intensity", "model_ridge"),
+        uses=("primary_class", "role", "model_shape"),
+        applies=lambda k: tunable(k) & (k.role == "weight-only product"),
+        when=lambda k: k.model_intensity >= k.model_ridge / 2,
+        because=(
+            "{model_shape}: {model_intensity} against a ridge of {model_ridge}: arithmetic, not "
+            "bytes, limits it"
+        ),
+        fix=(
+            "Low-precision arithmetic (FP8, INT8, FP4 with activations quantised as well), or "
+            "weights converted once to 16 bit for the large batches and kept packed for the small."
+        ),
+        refute="Time the plain 16-bit product on this shape: it must not be slower.",
+        kind="option",
+        grade="derived",
+        layer="model",
+        severity="info",
+        effort="refactor",
+        risk="numerics",
+        thresholds={"model_intensity": ">= ridge / 2"},
+        references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),
+        fires=(
+            {**_PACKED, "model_intensity": 147.5, "model_shape": "M=512 N=4096 K=4096"},
+            {**_PACKED, "model_intensity": 900.0},
+        ),
+        silent=(
+            {**_PACKED, "model_intensity": 147.4},
+            {"model_intensity": 900.0, "model_ridge": 295.0},
+        ),
+    ),
+    Rule(
+        id="quantise-int8-slow-device",
+        title="INT8 is slow on this device",
+        scope="kernel",
+        why=(
+            "Most GPUs multiply INT8 twice as fast as 16 bit. Some new ones gave that up for FP8 and "
+            "FP4: there INT8 is no faster than 16 bit, or far slower."
+        ),
+        condition=(
+            "an INT8 product on a device whose INT8 peak is below 1.2 times its 16-bit peak, and "
+            "whose FP8 peak is higher"
+        ),
+        needs=("int8_speedup", "fp8_over_int8"),
+        uses=("category", "primary_class", "operand_dtype"),
+        applies=lambda k: tunable(k)
+        & one_of(k.category, "gemm", "conv", "attention")
+        & (k.operand_dtype == "int8"),
+        when=lambda k: (k.int8_speedup < 1.2) & (k.fp8_over_int8 > 1),
+        because=(
+            "INT8 peaks at {int8_speedup} times the 16-bit rate here, FP8 at {fp8_over_int8} times "
+            "the INT8 rate"
+        ),
+        fix="Quantise to FP8 or FP4 for this device, or multiply in 16 bits.",
+        refute="Time the same product in FP8.",
+        saves=lambda k, peak: 1 - 1 / k.fp8_over_int8,
+        kind="option",
+        grade="derived",
+        layer="model",
+        effort="refactor",
+        risk="numerics",
+        thresholds={"int8_speedup": "< 1.2"},
+        references=("traceroof devices: dense peaks with their sources",),
+        # B300: 0.15 against 2.25 POP/s.
+        fires=(
+            {**_INT8, "int8_speedup": 0.067, "fp8_over_int8": 30.0},
+            {**_INT8, "int8_speedup": 1.19, "fp8_over_int8": 1.7, "category": "conv"},
+        ),
+        silent=(
+            {**_INT8, "int8_speedup": 1.2, "fp8_over_int8": 1.7},
+            {**_INT8, "int8_speedup": 2.0, "fp8_over_int8": 1.0},
+            {**_INT8, "int8_speedup": 0.067, "fp8_over_int8": 30.0, "operand_dtype": "bf16"},
+        ),
+    ),
+    Rule(
+        id="dequant-alu-bound",
+        title="Converting the weights takes longer than reading them",
+        scope="kernel",
+        why=(
+            "The product reads weights in few bits and widens them in registers. Here the conversions "
+            "keep the integer pipe busy while device memory is not."
+        ),
+        condition=(
+            "a weight-only quantised product with the ALU pipe at 60 % or more and DRAM below 60 %"
+        ),
+        needs=("pipe_alu_pct", "dram_pct"),
+        uses=("primary_class", "role", "pipe_xu_pct", "model_shape"),
+        applies=lambda k: tunable(k) & (k.role == "weight-only product"),
+        when=lambda k: (k.pipe_alu_pct >= 60) & (k.dram_pct < 60),
+        because=(
+            "the ALU pipe runs at {pipe_alu_pct} and device memory at {dram_pct} in a product of "
+            "packed weights"
+        ),
+        fix=(
+            "A layout in which one instruction converts several weights (interleaved, as in Marlin), "
+            "16-byte loads, scales applied after the product where they allow it, larger groups."
+        ),
+        refute="Replace the conversion by a plain cast in a copy: if the time stays, it was hidden.",
+        saves=lambda k, peak: 1 - k.dram_pct / 80,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        effort="kernel",
+        thresholds={"pipe_alu_pct": ">= 60", "dram_pct": "< 60"},
+        references=("Frantar et al.: MARLIN, 2024",),
+        fires=(
+            {"role": "weight-only product", "pipe_alu_pct": 60.0, "dram_pct": 59.9},
+            {"role": "weight-only product", "pipe_alu_pct": 85.0, "dram_pct": 30.0},
+        ),
+        silent=(
+            {"role": "weight-only product", "pipe_alu_pct": 59.9, "dram_pct": 30.0},
+            {"role": "weight-only product", "pipe_alu_pct": 85.0, "dram_pct": 60.0},
+            {"role": "cast", "pipe_alu_pct": 85.0, "dram_pct": 30.0},
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""The same small launches again and again, which one launch could replace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Attainable, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Repeat:
+    """One pattern of ``sequences`` in which launches repeat."""
+
+    id: str
+    pattern: str
+    title: str
+    condition: str
+    why: str
+    fix: str
+    refute: str
+    references: tuple[str, ...]
+    layer: Any = "framework"
+
+
+_REPEATS = (
+    _Repeat(
+        id="workgroup-serial-launch",
+        pattern="serial",
+        title="One kernel is launched many times in a row",
+        condition=(
+            "one kernel on one grid ten times or more in a row on one stream, each of 100 µs at most"
+        ),
+        why=(
+            "Each launch costs about 2 µs on the GPU whatever it does, and a small grid leaves most "
+            "multiprocessors idle. The same work in one launch pays once and fills them."
+        ),
+        fix=(
+            "A batched call (bmm, a foreach operator, vmap, a grouped product), tensors stacked or "
+            "concatenated before, or the loop inside the kernel."
+        ),
+        refute=(
+            "If each launch needs the result of the one before, they cannot be merged: then a graph "
+            "replay at least removes the gaps."
+        ),
+        references=("Zhou et al.: GPA, a GPU performance advisor, CGO 2021 (kernel merge)",),
+    ),
+    _Repeat(
+        id="for-loop-indexing",
+        pattern="loop",
+        title="A loop indexes tensors one piece at a time",
+        condition=(
+            "a pattern of up to four launches with an indexing operator ten times or more in a row"
+        ),
+        why=(
+            "A loop in Python that takes out or writes one element or row at a time launches several "
+            "kernels of 2 µs for a few bytes, and the host spends far longer on each."
+        ),
+        fix=(
+            "One indexing call with all indices (x[index], gather, index_put_), a mask, or "
+            "torch.vmap over the loop."
+        ),
+        refute="After the change the launches must be one or two, with the same result.",
+        references=("PyTorch profiler, ForLoopIndexingPattern",),
+    ),
+)
+
+
+def _rule(one: _Repeat) -> Rule:
+    pct, launches, time, kept, gap, example, regions = (
+        f"{one.pattern}_{what}"
+        for what in ("pct", "launches", "time_ns", "kept_ns", "gap_ns", "example", "regions")
+    )
+
+    def spared_ns(k: Facts) -> Column:
+        return np.asarray(getattr(k, time) - getattr(k, kept) + getattr(k, gap))
+
+    def saves(k: Facts, peak: Attainable) -> Column:
+        return np.asarray(spared_ns(k) / k.time_ns)
+
+    def found(fixed: float, between: float) -> Mapping[str, Any]:
+        return {
+            launches: 480.0, regions: 24.0, time: 2e6, kept: 2e6 - fixed, gap: between, pct: 2.0,
+            example: "copy_ (20 times in a row), 24 times", "time_ns": 1e8,
+        }  # fmt: skip
+
+    return Rule(
+        id=one.id,
+        title=one.title,
+        scope="run",
+        why=one.why,
+        condition=f"{one.condition}; fixed costs and gaps of 0.5 % of the run or more",
+        needs=(time, kept, gap),
+        uses=(pct, launches, regions, example, "time_ns"),
+        applies=lambda k: ~np.isnan(getattr(k, time)),
+        when=lambda k: spared_ns(k) >= 0.005 * k.time_ns,
+        because=(
+            f"{{{launches}}} launches of this kind take {{{time}}}, with {{{gap}}} between them: "
+            f"{{{example}}}"
+        ),
+        fix=one.fix,
+        refute=one.refute,
+        saves=saves,
+        kind="conditional",
+        grade="inferred",
+        layer=one.layer,
+        effort="refactor",
+        references=one.references,
+        # 0.5 % of 100 ms are 0.5 ms.
+        fires=(found(500_000.0, 0.0), found(100_000.0, 30e6)),
+        silent=(found(300_000.0, 199_999.0), found(0.0, 0.0)),
+    )
+
+
+RULES = tuple(_rule(one) for one in _REPEATS)

@@ -1,0 +1,143 @@
+"""A kernel takes far longer than its shapes need."""
+
+from traceroof.rule import Rule
+from traceroof.rules._kernels import tunable
+from traceroof.rules._models import CEILINGS, attained, credible, missed, traced
+
+_HALF = {"operator": "aten::mm", "roof_pct": 40.0, "model_flop_pct": 40.0, "model_dram_pct": 8.0}
+
+RULES = (
+    Rule(
+        id="roofline-headroom",
+        title="The kernel takes far longer than its shapes need",
+        scope="kernel",
+        why=(
+            "The shapes give the operations that the mathematics needs and the bytes that must "
+            "move once. Held against what good kernels reach of the device's peaks they give a "
+            "least time; this kernel takes more than 1.4 times that."
+        ),
+        condition=(
+            "least time below 0.7 of the time taken, at 80 % of the nominal FLOP rate and 85 % of "
+            "the nominal bandwidth"
+        ),
+        needs=("input_shapes", "roof_pct"),
+        uses=(
+            "primary_class",
+            "operator",
+            "model",
+            "model_shape",
+            *CEILINGS,
+            "model_flop_pct",
+            "model_dram_pct",
+            "model_intensity",
+            "model_ridge",
+            "t_min_ns",
+            "duration_ns",
+        ),
+        applies=lambda k: tunable(k) & traced(k),
+        when=lambda k: credible(k) & (attained(k) < 0.7),
+        because=(
+            "its shapes ({model_shape}) need {t_min_ns} at nominal peaks, it takes {duration_ns}: "
+            "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
+        ),
+        fix=(
+            "A product or a convolution: let the library search (max-autotune, cudnn.benchmark, "
+            "another release), see the findings on tiles and alignment. Work limited by bytes: "
+            "contiguous tensors, 16-byte accesses, one pass instead of several, fused with its "
+            "neighbours. A kernel of a few microseconds: more work in each launch."
+        ),
+        refute=(
+            "Time the best library call for the same shapes on an idle GPU: if it is no faster, "
+            "the shape itself is unfavourable."
+        ),
+        saves=missed,
+        kind="hard",
+        grade="derived",
+        layer="operator",
+        suppresses=("latency-bound", "dram-leaning-headroom"),
+        thresholds={"roof_pct": "< 0.7 of attainable"},
+        references=(
+            "Williams, Waterman, Patterson: Roofline, CACM 2009",
+            "docs/operators.md: the models of operations and bytes",
+        ),
+        # 40 / 80 = 0.5; 55.9 / 80 = 0.699; 59.4 / 85 = 0.699.
+        fires=(
+            {**_HALF, "input_shapes": "[]"},
+            {**_HALF, "input_shapes": "[]", "roof_pct": 55.9, "model_flop_pct": 55.9},
+            {
+                "input_shapes": "[]",
+                "operator": "aten::add",
+                "roof_pct": 59.4,
+                "model_flop_pct": 0.5,
+                "model_dram_pct": 59.4,
+            },
+        ),
+        # 56 / 80 = 0.7; 59.5 / 85 = 0.7; a fixed cost of 2 of 2.8 µs; more bytes than can move.
+        silent=(
+            {**_HALF, "input_shapes": "[]", "roof_pct": 56.0, "model_flop_pct": 56.0},
+            {**_HALF, "input_shapes": "[]", "roof_pct": 59.5, "model_dram_pct": 59.5},
+            {**_HALF, "input_shapes": "[]", "roof_pct": 71.0},
+            {**_HALF, "input_shapes": "[]", "roof_pct": 106.0, "model_dram_pct": 106.0},
+            {**_HALF, "input_shapes": "[]", "primary_class": "launch-bound"},
+            {"roof_pct": 40.0},
+        ),
+    ),
+    Rule(
+        id="roofline-at-wall",
+        title="The kernel is as fast as its shapes allow",
+        scope="kernel",
+        why=(
+            "By its shapes the kernel moves bytes, or does operations, about as fast as good "
+            "kernels do on this device. Tuning it further gains next to nothing."
+        ),
+        condition=(
+            "least time at least 0.9 of the time taken, at 80 % of the nominal FLOP rate and 85 % "
+            "of the nominal bandwidth"
+        ),
+        needs=("roof_pct",),
+        uses=(
+            "primary_class",
+            "model",
+            "model_shape",
+            *CEILINGS,
+            "model_flop_pct",
+            "model_dram_pct",
+            "model_dtype",
+            "model_intensity",
+            "model_ridge",
+            "t_min_ns",
+            "duration_ns",
+        ),
+        applies=lambda k: tunable(k) & credible(k),
+        when=lambda k: attained(k) >= 0.9,
+        because=(
+            "its shapes ({model_shape}) need {t_min_ns} at nominal peaks and it takes {duration_ns}: "
+            "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
+        ),
+        fix=(
+            "Leave the kernel alone and change the approach: a smaller element type, another "
+            "algorithm, fusion with its neighbours so that bytes need not move, fewer calls, or a "
+            "faster device."
+        ),
+        refute=(
+            "Flush the caches before the call: if the time grows, the data came from a cache and "
+            "the model counts bytes that did not move."
+        ),
+        kind="hard",
+        grade="derived",
+        layer="model",
+        severity="info",
+        thresholds={"roof_pct": ">= 0.9 of attainable"},
+        references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),
+        # 72 / 80 = 0.9; 76.5 / 85 = 0.9.
+        fires=(
+            {"roof_pct": 72.0, "model_flop_pct": 72.0, "model_dram_pct": 10.0},
+            {"roof_pct": 76.5, "model_flop_pct": 1.0, "model_dram_pct": 76.5},
+        ),
+        silent=(
+            {"roof_pct": 71.9, "model_flop_pct": 71.9, "model_dram_pct": 10.0},
+            {"roof_pct": 76.4, "model_flop_pct": 1.0, "model_dram_pct": 76.4},
+            {"roof_pct": 120.0, "model_flop_pct": 1.0, "model_dram_pct": 120.0},
+        ),
+    ),
+)

@@ -1,0 +1,146 @@
+"""Serving: what the run does, what a token costs at least, and what choosing it costs."""
+
+import numpy as np
+
+from traceroof.ceilings import UNCALIBRATED
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Attainable, Rule
+
+
+def _used(k: Facts) -> Column:
+    """Floor over the time of a step, held against what is attainable."""
+    return np.asarray(k.decode_floor_ns / UNCALIBRATED.memory / k.decode_step_ns)
+
+
+def _saves_step(k: Facts, peak: Attainable) -> Column:
+    waste = 1 - k.decode_floor_ns / np.asarray(peak.memory) / k.decode_step_ns
+    return np.asarray(waste * k.decode_time_ns / k.time_ns)
+
+
+def _decodes(k: Facts) -> Mask:
+    return np.asarray(k.decode_steps > 0)
+
+
+# 13.5 GB at 2.039 TB/s: 6.61 ms (LLaMA-7B in FP16 on an A100 80 GB); at 85 % 7.79 ms.
+_STEP = {
+    "decode_steps": 20.0,
+    "decode_weight_bytes": 13.476e9,
+    "decode_floor_ns": 6.61e6,
+    "decode_step_ns": 30e6,
+    "decode_time_ns": 600e6,
+    "decode_sequences": 1.0,
+    "time_ns": 700e6,
+}
+
+RULES = (
+    Rule(
+        id="prefill-decode-mix",
+        title="What the run serves: prompts or tokens",
+        scope="run",
+        why=(
+            "Reading prompts is limited by arithmetic and decides the time to the first token; making "
+            "tokens one by one is limited by reading weights and cache, and decides the time of each "
+            "further one. The same kernel can be right for one and wrong for the other."
+        ),
+        condition="passes of a serving engine, or attention with a cache, that tell the two apart",
+        needs=("prefill_pct", "decode_pct"),
+        uses=("mixed_pct", "serving_from", "prompt_tokens_pct", "decode_sequences", "decode_step_ns"),
+        applies=lambda k: ~np.isnan(k.prefill_pct),
+        when=lambda k: (k.prefill_pct + k.decode_pct) >= 0,
+        because=(
+            "{prefill_pct} of the GPU time goes to reading prompts, {decode_pct} to making tokens, "
+            "by {serving_from}"
+        ),
+        fix=(
+            "Judge the kernels accordingly. Where one pass does both, chunked prefill trades the "
+            "delay of tokens against throughput; with a single request it changes nothing."
+        ),
+        refute="The engine's own counts of prompt and generated tokens.",
+        kind="hard",
+        grade="observed",
+        layer="framework",
+        severity="info",
+        references=("AMD TraceLens: prefill and decode phases",
+                    "Agrawal et al.: Sarathi-Serve, OSDI 2024"),
+        fires=(
+            {"prefill_pct": 100.0, "decode_pct": 0.0, "mixed_pct": 0.0,
+             "serving_from": "the annotations of the passes"},
+            {"prefill_pct": 0.0, "decode_pct": 0.0, "mixed_pct": 100.0},
+        ),
+        silent=({"decode_pct": 0.0}, {}),
+    ),
+    Rule(
+        id="tpot-floor",
+        title="A token takes far longer than reading the weights",
+        scope="run",
+        why=(
+            "A step that makes one token for each sequence must read every weight once. Weight bytes "
+            "over bandwidth is the least time of a step; the cache comes on top, with many or long "
+            "sequences."
+        ),
+        condition=(
+            "weights over the attainable bandwidth below 0.7 of the median time of a decoding step, "
+            "where nine tenths of its products' time have shapes"
+        ),
+        needs=("decode_step_ns", "decode_floor_ns"),
+        uses=("decode_steps", "decode_weight_bytes", "decode_time_ns", "decode_sequences", "decode_weights_pct", "time_ns"),
+        applies=_decodes,
+        when=lambda k: _used(k) < 0.7,
+        because=(
+            "a decoding step takes {decode_step_ns}; reading its {decode_weight_bytes} of weights "
+            "takes {decode_floor_ns} at the nominal bandwidth"
+        ),
+        fix=(
+            "Find what fills the step: gaps between launches (graph replay), slow products of few "
+            "rows, attention over the cache, collectives. At the floor only fewer bytes help: weights "
+            "in fewer bits, more sequences in a step, speculative decoding. With one sequence the "
+            "scheduler's options change nothing."
+        ),
+        refute="Double the sequences of a step: near the floor its time hardly changes.",
+        saves=_saves_step,
+        kind="hard",
+        grade="derived",
+        layer="framework",
+        effort="config",
+        thresholds={"decode_step_ns": "> floor / 0.7"},
+        references=("Pope et al.: Efficiently scaling transformer inference, 2022",),
+        # 7.79 / 11.1 = 0.702; 7.79 / 11.2 = 0.695.
+        fires=(_STEP, {**_STEP, "decode_step_ns": 11.2e6}),
+        silent=(
+            {**_STEP, "decode_step_ns": 11.1e6},
+            {**_STEP, "decode_steps": 0.0},
+        ),
+    ),
+    Rule(
+        id="sampling-sort-overhead",
+        title="Choosing the next token takes long",
+        scope="run",
+        why=(
+            "Sorting or scanning a vocabulary of a hundred thousand entries for each sequence, in "
+            "several launches, can take as long as several layers of the model."
+        ),
+        condition="launches of the sampler at 5 % of the GPU time or more",
+        needs=("sampling_pct",),
+        uses=("sampling_launches", "gpu_time_ns", "time_ns", "decode_pct"),
+        when=lambda k: k.sampling_pct >= 5,
+        because="{sampling_launches} launches that choose tokens take {sampling_pct} of the GPU time",
+        fix=(
+            "A sampler without a full sort (FlashInfer's rejection sampling, a top-k kernel of small "
+            "k), greedy choice as one argmax, penalties and masks only where a request asks for them, "
+            "the vocabulary split over the ranks."
+        ),
+        refute="Sample greedily: the difference is what the sampler costs.",
+        saves=lambda k, peak: k.sampling_pct / 100 * k.gpu_time_ns / k.time_ns,
+        kind="hard",
+        grade="inferred",
+        layer="framework",
+        effort="config",
+        thresholds={"sampling_pct": ">= 5"},
+        references=("FlashInfer documentation: sorting-free sampling",),
+        fires=(
+            {"sampling_pct": 5.0, "sampling_launches": 12.0, "gpu_time_ns": 1e7, "time_ns": 1.1e7},
+            {"sampling_pct": 30.0},
+        ),
+        silent=({"sampling_pct": 4.9}, {"sampling_pct": 0.0}),
+    ),
+)  # fmt: skip

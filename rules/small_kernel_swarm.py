@@ -1,0 +1,96 @@
+"""Many kernels that are too short to be worth a launch."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._timelines import part
+
+
+def _fires(k: Facts) -> Mask:
+    by_time = k.short_kernel_time_ns >= 0.1 * k.busy_ns
+    by_number = k.short_kernels >= 0.5 * k.kernels
+    return np.asarray((by_time | by_number) & (k.kernels >= 100))
+
+
+def _saves(k: Facts) -> Column:
+    return part(k.short_kernel_time_ns + np.nan_to_num(k.idle_back_to_back_ns), k)
+
+
+RULES = (
+    Rule(
+        id="small-kernel-swarm",
+        title="Many kernels shorter than 10 µs",
+        scope="timeline",
+        why=(
+            "A kernel of a few microseconds spends much of its time starting, filling the GPU and "
+            "draining it. Neighbours that work on the same data read and write it once more each."
+        ),
+        condition=(
+            "at least 100 kernels, and those under 10 µs hold 10 % of the busy time or are half of "
+            "all launches"
+        ),
+        needs=("kernels", "short_kernels", "short_kernel_time_ns", "busy_ns", "span_ns"),
+        uses=("idle_back_to_back_ns", "tiny_kernels", "median_kernel_ns", "graph_kernels"),
+        when=_fires,
+        because=(
+            "{short_kernels:,.0f} of {kernels:,.0f} kernels are shorter than 10 µs; together they "
+            "take {short_kernel_time_ns}"
+        ),
+        fix=(
+            "Fuse neighbours: torch.compile for elementwise chains and norms, fused or foreach "
+            "optimizers, fused attention or expert kernels, one batched operator for a loop. A "
+            "graph removes the launches, not the short kernels."
+        ),
+        refute=(
+            "Fuse the most frequent pair and compare: the count must fall by its launches and the "
+            "time by about the shorter of the two."
+        ),
+        saves=lambda k, peak: _saves(k),
+        kind="conditional",
+        grade="observed",
+        layer="framework",
+        effort="refactor",
+        thresholds={
+            "short_kernel_time_ns": ">= 10 % of the busy time",
+            "short_kernels": "or >= half of all kernels",
+        },
+        references=(
+            "nsys-ai and perfxpert: kernels under 10 µs",
+            "RRZE gpu-small-kernels: a queued empty kernel takes 1.6 to 2.6 µs on L40, A100, H200",
+        ),
+        fires=(
+            {
+                "span_ns": 10e6,
+                "busy_ns": 10e6,
+                "kernels": 434.0,
+                "short_kernels": 100.0,
+                "short_kernel_time_ns": 1e6,
+                "idle_back_to_back_ns": 0.1e6,
+            },
+            {
+                "span_ns": 10e6,
+                "busy_ns": 10e6,
+                "kernels": 100.0,
+                "short_kernels": 50.0,
+                "short_kernel_time_ns": 0.2e6,
+            },
+        ),
+        silent=(
+            {
+                "span_ns": 10e6,
+                "busy_ns": 10e6,
+                "kernels": 434.0,
+                "short_kernels": 216.0,
+                "short_kernel_time_ns": 0.99e6,
+            },
+            {
+                "span_ns": 10e6,
+                "busy_ns": 10e6,
+                "kernels": 99.0,
+                "short_kernels": 99.0,
+                "short_kernel_time_ns": 1e6,
+            },
+        ),
+    ),
+)

@@ -1,0 +1,126 @@
+"""One rank keeps the others waiting."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.rule import Rule
+
+_SHARE = 0.6
+_SLOWER = 1.05
+
+
+def _fires(k: Facts) -> Mask:
+    slower = (k.slowest_compute_ratio > _SLOWER) | (k.slowest_own_ratio > _SLOWER)
+    return np.asarray((k.slowest_share >= _SHARE) & slower & (_waiting(k) >= 0.01))
+
+
+def _waiting(k: Facts) -> Column:
+    """What all ranks wait together, of the GPU time of all."""
+    return np.asarray(k.waiting_ns * k.ranks / k.time_ns)
+
+
+RULES = (
+    Rule(
+        id="straggler-rank",
+        title="One rank keeps the others waiting",
+        scope="run",
+        why=(
+            "A collective ends when its last rank has come. The others spend the time until then "
+            "inside it, which looks like slow communication; the time is lost on the rank that "
+            "comes late."
+        ),
+        condition=(
+            "one rank causes at least 60 % of the waiting in matched collectives, its computation "
+            "or its time outside communication is over 1.05 times the median rank's, and the "
+            "ranks wait for 1 % of their time or more"
+        ),
+        needs=("slowest_rank", "slowest_share", "waiting_ns", "ranks"),
+        uses=(
+            "slowest_last_share",
+            "slowest_compute_ratio",
+            "slowest_own_ratio",
+            "waiting_share",
+            "time_ns",
+            "matched_collectives",
+        ),
+        # Waiting is only known of ranks whose clocks agree.
+        applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
+        when=_fires,
+        because=(
+            "rank {slowest_rank:.0f} causes {slowest_share:.0%} of the waiting: the ranks wait "
+            "for {waiting_ns} on average[, {waiting_share:.0%} of their communication][. Beside "
+            "the median rank it computes {slowest_compute_ratio:.2f} times as long][, and its "
+            "time outside communication is {slowest_own_ratio:.2f} times as long]"
+        ),
+        fix=(
+            "Read that rank's own findings: more computation means uneven work or a slower GPU, "
+            "more idle time a host that is late. Uneven work: data, experts, layers. A slower "
+            "GPU: clocks, power, temperature (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`). A late "
+            "host: data loading on one rank, a busy or throttled CPU, logging, NUMA binding."
+        ),
+        refute=(
+            "Swap two ranks between machines: a fault that stays with the machine is hardware, one "
+            "that moves with the rank is data or code."
+        ),
+        saves=lambda k, peak: _waiting(k),
+        kind="hard",
+        grade="observed",
+        layer="hardware",
+        effort="refactor",
+        suppresses=("wait-in-collective", "rank-compute-imbalance"),
+        thresholds={
+            "slowest_share": ">= 0.6",
+            "slowest_compute_ratio": "> 1.05, or",
+            "slowest_own_ratio": "> 1.05",
+        },
+        references=("Holistic Trace Analysis: stragglers enter the last collective late",),
+        fires=(
+            {
+                "ranks": 2.0,
+                "slowest_rank": 0.0,
+                "slowest_share": 0.99,
+                "slowest_own_ratio": 1.43,
+                "slowest_compute_ratio": 1.0,
+                "waiting_ns": 122e6,
+                "waiting_share": 0.34,
+                "time_ns": 1.22e9,
+            },
+            {
+                "ranks": 8.0,
+                "slowest_rank": 3.0,
+                "slowest_share": 0.6,
+                "slowest_compute_ratio": 1.06,
+                "waiting_ns": 1e6,
+                "time_ns": 800e6,
+            },
+        ),
+        silent=(
+            {
+                "ranks": 8.0,
+                "slowest_rank": 4.0,
+                "slowest_share": 0.54,
+                "slowest_own_ratio": 1.2,
+                "waiting_ns": 5e6,
+                "time_ns": 100e6,
+            },
+            {
+                "ranks": 2.0,
+                "slowest_rank": 1.0,
+                "slowest_share": 0.63,
+                "slowest_compute_ratio": 1.002,
+                "slowest_own_ratio": 1.0,
+                "waiting_ns": 50e6,
+                "time_ns": 1e9,
+            },
+            {
+                "ranks": 2.0,
+                "slowest_rank": 1.0,
+                "slowest_share": 0.9,
+                "slowest_own_ratio": 1.2,
+                "waiting_ns": 4.9e6,
+                "time_ns": 1e9,
+            },
+            {},
+        ),
+    ),
+)

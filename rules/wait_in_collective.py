@@ -1,0 +1,55 @@
+"""Communication time that is waiting."""
+
+import numpy as np
+
+from traceroof.rule import Rule
+
+RULES = (
+    Rule(
+        id="wait-in-collective",
+        title="Much of the communication time is waiting for other ranks",
+        scope="run",
+        why=(
+            "A rank that enters a collective early stays in it until the last one has come. That "
+            "part is no transfer: a faster link or smaller messages do not shorten it."
+        ),
+        condition="ranks wait for 20 % of their communication time or more, no single one to blame",
+        needs=("waiting_share", "waiting_ns", "ranks", "time_ns"),
+        uses=("slowest_rank", "slowest_share", "matched_collectives"),
+        applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
+        when=lambda k: k.waiting_share >= 0.2,
+        because=(
+            "on average a rank waits for {waiting_ns} inside collectives before the last one "
+            "enters, {waiting_share:.0%} of its communication time[; rank {slowest_rank:.0f} "
+            "causes most of it ({slowest_share:.0%})]"
+        ),
+        fix=(
+            "Make the ranks arrive together: equal work, hosts that are not busy with other "
+            "things, no synchronisation of single ranks between collectives."
+        ),
+        refute="Put a barrier before the collectives in a test: the waiting must move there.",
+        saves=lambda k, peak: k.waiting_ns * k.ranks / k.time_ns,
+        kind="hard",
+        grade="derived",
+        layer="framework",
+        effort="refactor",
+        thresholds={"waiting_share": ">= 0.2"},
+        references=("Holistic Trace Analysis: early ranks wait inside collectives",),
+        fires=(
+            {
+                "ranks": 8.0,
+                "waiting_ns": 3e6,
+                "waiting_share": 0.2,
+                "time_ns": 100e6,
+                "slowest_rank": 4.0,
+                "slowest_share": 0.54,
+            },
+            {"ranks": 2.0, "waiting_ns": 122e6, "waiting_share": 0.34, "time_ns": 1.2e9},
+        ),
+        silent=(
+            {"ranks": 8.0, "waiting_ns": 1e6, "waiting_share": 0.19, "time_ns": 100e6},
+            {"ranks": 2.0, "waiting_ns": 0.0, "waiting_share": 0.0, "time_ns": 100e6},
+            {},
+        ),
+    ),
+)

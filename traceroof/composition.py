@@ -1,0 +1,266 @@
+"""What the time of a run is made of beyond its categories: roles, least times, the optimizer.
+
+Roles (``roles.toml``) split categories further; the optimizer's step is found by its phase, which
+the framework's annotation gives.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof import names, roles, sequences
+from traceroof.groups import Groups
+from traceroof.launch_order import sizes_of
+from traceroof.serving import SERVING_COLUMNS, serving
+from traceroof.table import Column
+from traceroof.timeline import Timeline
+
+Reals = npt.NDArray[np.float64]
+
+_REAL, _TEXT = pa.float64(), pa.string()
+
+
+def slug(role: str) -> str:
+    """A role as the name of a column: ``layout change`` is ``layout_change``."""
+    return role.replace(" ", "_").replace("-", "_")
+
+
+#: Columns of the facts of scope ``category`` that come from here.
+CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
+    Column(name, _TEXT if name.endswith("_from") else _REAL, unit, meaning, "category", basis)
+    for name, unit, meaning, basis in (
+        ("rank_by_time", "", "1 for the category with the most time", ""),
+        ("modelled_pct", "%", "time of launches whose least time is known", "category's time"),
+        ("roof_pct", "%", "least time at nominal peaks over the time taken, of those launches",
+         "nominal peak"),
+        ("spare_ns", "ns", "time above the least time at nominal peaks, of those launches", ""),
+        ("products", "launch", "matrix products of the whole run", ""),
+        ("conv_layout_pct", "%", "layout changes that convolutions launch", "GPU time"),
+        ("conv_layout_per_conv", "", "layout changes for each kernel that convolves", ""),
+        *(
+            entry
+            for role in roles.names()
+            for entry in (
+                (f"{slug(role)}_pct", "%", f"launches in the role: {role}", "GPU time"),
+                (f"{slug(role)}_launches", "launch", f"launches in the role: {role}", ""),
+                (f"{slug(role)}_from", "", f"what launches most of the time of: {role}", ""),
+            )
+        ),
+    )
+)  # fmt: skip
+
+#: Columns of the facts of scope ``run`` that come from here.
+RUN_COLUMNS: tuple[Column, ...] = (
+    *(
+        Column(name, _REAL, unit, meaning, "run", basis)
+        for name, unit, meaning, basis in (
+            ("gpu_time_ns", "ns", "time of all GPU activities, one by one", ""),
+            ("sampling_pct", "%", "choosing the next tokens", "GPU time"),
+            ("sampling_launches", "launch", "launches that choose the next tokens", ""),
+            ("optimizer_pct", "%", "steps of the optimizer", "GPU time"),
+            ("optimizer_time_ns", "ns", "GPU time of the optimizer's steps", ""),
+            ("optimizer_steps", "", "steps in which the optimizer ran", ""),
+            ("optimizer_launches", "launch", "launches of the optimizer's steps", ""),
+            ("optimizer_plain_launches", "launch",
+             "of these, launches that work on one tensor each", ""),
+            ("optimizer_parameters", "", "parameters updated in one step, by shapes", ""),
+            ("optimizer_least_ns", "ns",
+             "all steps at nominal bandwidth, each state read and written once", ""),
+        )
+    ),
+    *sequences.SEQUENCE_COLUMNS,
+    *SERVING_COLUMNS,
+)  # fmt: skip
+
+# Bytes of a parameter that one fused step moves: gradient, weight and states read, weight and
+# states written (models.OPTIMIZERS: Adam in FP32, and in mixed precision too; SGD with momentum;
+# SGD). Which states there are shows in the operators that update them.
+_STATE_BYTES: tuple[tuple[frozenset[str], float], ...] = (
+    (frozenset({"aten::addcdiv_", "aten::_foreach_addcdiv_", "aten::_fused_adam_",
+                "aten::_fused_adamw_"}), 28.0),
+    (frozenset({"aten::mul_", "aten::_foreach_mul_", "aten::_fused_sgd_"}), 20.0),
+    (frozenset({"aten::add_", "aten::_foreach_add_"}), 12.0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Composition:
+    """by_category: category -> values by the names of CATEGORY_COLUMNS. of_run: values by the names
+    of RUN_COLUMNS; what is unknown is absent."""
+
+    by_category: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
+    of_run: Mapping[str, float | str] = field(default_factory=dict)
+
+
+def composition(
+    kernels: pa.Table,
+    categories: Sequence[str],
+    role: npt.NDArray[np.object_],
+    grouped: Groups,
+    lines: Sequence[Timeline] = (),
+) -> Composition:
+    """role: of every row (``roles.roles_of``). grouped: the groups of the kernels, with their class
+    and modelled work. lines: the run's timelines."""
+    category = np.asarray(categories, dtype=object)
+    launches = _reals(kernels, "launch_count")
+    time = launches * np.nan_to_num(_reals(kernels, "duration_ns"))
+    total = float(time.sum())
+    if not total:
+        return Composition()
+    sampling = role == "sampling"
+    of_run: dict[str, float | str] = {
+        "gpu_time_ns": total,
+        "sampling_pct": float(time[sampling].sum()) / total * 100,
+        "sampling_launches": float(launches[sampling].sum()),
+        **_optimizer(kernels, role, time, launches, grouped),
+        **sequences.sequences(kernels, grouped),
+        **serving(kernels, grouped, lines),
+    }
+    return Composition(_by_category(kernels, category, role, time, launches, grouped), of_run)
+
+
+def _by_category(
+    kernels: pa.Table,
+    category: npt.NDArray[np.object_],
+    role: npt.NDArray[np.object_],
+    time: Reals,
+    launches: Reals,
+    grouped: Groups,
+) -> Mapping[str, Mapping[str, float | str]]:
+    total = float(time.sum())
+    convolving = _within_convolution(kernels)
+    moved = convolving & (role == "layout change")
+    own = float(launches[category == "conv"].sum())
+    see = grouped.facts.only(
+        ("category", "time_ns", "roof_pct", "model_flop_pct", "model_dram_pct")
+    )
+    # A model above the peak is wrong for this launch (``groups``): it does not count as known.
+    plausible = ~np.isnan(see.roof_pct) & ~(np.fmax(see.model_flop_pct, see.model_dram_pct) > 105)
+    launcher = _Launchers(kernels)
+    found: dict[str, dict[str, float | str]] = {}
+    order = sorted(set(category), key=lambda name: (-float(time[category == name].sum()), name))
+    for rank, name in enumerate(order, start=1):
+        mine = category == name
+        groups = (see.category == name) & (see.time_ns > 0)
+        known = groups & plausible
+        taken = float(see.time_ns[known].sum())
+        least = float((see.time_ns * np.minimum(see.roof_pct, 100) / 100)[known].sum())
+        whole = float(see.time_ns[groups].sum())
+        values: dict[str, float | str] = {
+            "rank_by_time": float(rank),
+            "modelled_pct": taken / whole * 100 if whole else np.nan,
+            "roof_pct": least / taken * 100 if taken else np.nan,
+            "spare_ns": taken - least if taken else np.nan,
+            "products": float(launches[category == "gemm"].sum()),
+            "conv_layout_pct": float(time[mine & moved].sum()) / total * 100,
+            "conv_layout_per_conv": float(launches[mine & moved].sum()) / own if own else np.nan,
+        }
+        for one in roles.names():
+            here = mine & (role == one)
+            values[f"{slug(one)}_pct"] = float(time[here].sum()) / total * 100
+            values[f"{slug(one)}_launches"] = float(launches[here].sum())
+            if here.any():
+                values[f"{slug(one)}_from"] = launcher.most(here, time)
+        found[str(name)] = values
+    return found
+
+
+class _Launchers:
+    """What launched each row, in words: its operators, innermost last, else its kernel."""
+
+    def __init__(self, kernels: pa.Table) -> None:
+        self._paths = kernels["operator_path"].combine_chunks().dictionary_encode()
+        self._names = kernels["kernel_name"].combine_chunks().dictionary_encode()
+
+    def most(self, here: npt.NDArray[np.bool_], time: Reals) -> str:
+        """What launched most of the time of some rows."""
+        for encoded, word in ((self._paths, _last_operators), (self._names, _function)):
+            texts = encoded.dictionary.to_pylist()
+            codes = np.asarray(encoded.indices.fill_null(len(texts)), dtype=np.int64)[here]
+            weight = np.bincount(codes, weights=time[here], minlength=len(texts) + 1)
+            if len(texts) and 2 * weight[-1] <= weight.sum():
+                by_word: dict[str, float] = {}
+                for at in np.flatnonzero(weight[:-1]).tolist():
+                    text = word(str(texts[at]))
+                    by_word[text] = by_word.get(text, 0.0) + float(weight[at])
+                return max(by_word, key=lambda text: by_word[text])
+        return ""
+
+
+def _last_operators(path: str) -> str:
+    return " > ".join(path.split(" > ")[-3:])
+
+
+def _function(name: str) -> str:
+    return names.function(name).partition("<")[0][:60]
+
+
+def _within_convolution(kernels: pa.Table) -> npt.NDArray[np.bool_]:
+    """Rows that an operator of a convolution launched."""
+    encoded = kernels["operator"].combine_chunks().dictionary_encode()
+    named = [
+        "conv" in str(name).lower() and "convert" not in str(name).lower()
+        for name in encoded.dictionary.to_pylist()
+    ]
+    codes = np.asarray(encoded.indices.fill_null(len(named)), dtype=np.int64)
+    return np.asarray(np.array([*named, False], dtype=bool)[codes])
+
+
+def _optimizer(
+    kernels: pa.Table,
+    role: npt.NDArray[np.object_],
+    time: Reals,
+    launches: Reals,
+    grouped: Groups,
+) -> dict[str, float | str]:
+    """The launches of the optimizer's steps; zeroing gradients and collectives are none of them."""
+    phase = kernels["phase"].to_numpy(zero_copy_only=False) == "optimizer"
+    see = grouped.facts.only(("category", "operator", "model_shape", "dram_peak_bytes_per_s"))
+    group = grouped.of_row
+    stepping = phase & (group >= 0) & (role != "gradient reset")
+    stepping &= ~(see.category == "communication")[group]
+    if not stepping.any():
+        return {}
+    # The same step of another file is that of another rank.
+    step = np.asarray(
+        kernels["step"].combine_chunks().dictionary_encode().indices.fill_null(-1), dtype=np.int64
+    )
+    source = np.asarray(kernels["source"].to_numpy(), dtype=np.int64)
+    steps = len(np.unique((source * (int(step.max()) + 2) + step)[stepping]))
+    foreach = np.array(
+        ["multi_tensor" in name or "foreach" in str(operator) or "fused" in str(operator)
+         for name, operator in zip(grouped.names, see.operator, strict=True)], dtype=bool
+    )  # fmt: skip
+    facts: dict[str, float | str] = {
+        "optimizer_pct": float(time[stepping].sum()) / float(time.sum()) * 100,
+        "optimizer_time_ns": float(time[stepping].sum()),
+        "optimizer_steps": float(steps),
+        "optimizer_launches": float(launches[stepping].sum()),
+        "optimizer_plain_launches": float(launches[stepping & ~foreach[group]].sum()),
+    }
+    parameters = np.array([_parameters(shape) for shape in see.model_shape], dtype=np.float64)
+    for updates, moved in _STATE_BYTES:
+        updating = stepping & np.isin(see.operator.astype(str), sorted(updates))[group]
+        count = parameters[group[updating]]
+        if updating.any():
+            if np.isnan(count).any():
+                break
+            facts["optimizer_parameters"] = float(count.sum()) / steps
+            least = float((count * moved / see.dram_peak_bytes_per_s[group[updating]]).sum()) * 1e9
+            if not np.isnan(least):
+                facts["optimizer_least_ns"] = least
+            break
+    return facts
+
+
+def _parameters(shape: Any) -> float:
+    sizes = sizes_of(shape)
+    return float(sizes.get("parameters", sizes.get("elements", float("nan"))))
+
+
+def _reals(kernels: pa.Table, name: str) -> Reals:
+    return np.asarray(kernels[name].to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -1,0 +1,122 @@
+"""One side of a comparison: its diagnosis, its runs and steps, and sums over its rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof import groups, names
+from traceroof.diagnosis import Diagnosis, diagnose, row_categories
+from traceroof.pairing import Identity
+from traceroof.recording import Run
+from traceroof.rule import Rule
+from traceroof.samples import (
+    By,
+    Per,
+    Runs,
+    Samples,
+    Steps,
+    Whole,
+    runs_of,
+    samples_of,
+    steps_of,
+)
+from traceroof.table import as_reals
+
+Reals = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run, and what its rows of the kernel table belong to.
+
+    group: kernel group of each row, numbered as ``diagnosis.kernels``; -1 for copies and fills.
+    category: of each row. time_ns, launches: of each row; time is 0 where it is unknown.
+    """
+
+    diagnosis: Diagnosis
+    group: Whole
+    category: npt.NDArray[np.object_]
+    source: Whole
+    time_ns: Reals
+    launches: Reals
+    runs: Runs
+    steps: Steps
+
+    @classmethod
+    def of(cls, run: Run, device: str | None, rules: Sequence[Rule] | None) -> Self:
+        """Diagnose a run and find its repetitions and steps."""
+        diagnosis = diagnose(run, device=device, rules=rules)
+        kernels = run.recording.kernels
+        category = row_categories(kernels)
+        group = groups.group(kernels, category).of_row
+        launches = as_reals(kernels["launch_count"])
+        time = np.nan_to_num(launches * as_reals(kernels["duration_ns"]))
+        source = np.asarray(kernels["source"].fill_null(0).to_numpy(), dtype=np.int64)
+        kernel_time = np.where(group >= 0, time, 0.0)
+        runs = runs_of(kernels, group, kernel_time)
+        return cls(
+            diagnosis=diagnosis,
+            group=group,
+            category=np.asarray(category, dtype=object),
+            source=source,
+            time_ns=time,
+            launches=launches,
+            runs=runs,
+            steps=steps_of(run.recording, diagnosis.timelines, runs, kernel_time),
+        )
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs that ran side by side in one run; None without a timeline."""
+        seen = {
+            (one.rank, one.device)
+            for one in self.diagnosis.timelines
+            if one.sources and self.runs.of_source[one.sources[0]] == 0
+        }
+        return len(seen) or None
+
+    def counted(self, per: Per, by: By) -> "Counted":
+        """The side with its rows dealt out to samples."""
+        return Counted(self, samples_of(self.steps, self.runs, self.source, per, by))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A side whose rows are counted in samples."""
+
+    side: Side
+    samples: Samples
+
+    def times(self, codes: Whole, count: int) -> Reals:
+        """Time per thing and sample, ns of one step or run: (count, samples)."""
+        return self.samples.sums(codes, count, self.side.time_ns)
+
+    def launches(self, codes: Whole, count: int) -> Reals:
+        """Launches per thing and sample, of one step or run: (count, samples)."""
+        return self.samples.sums(codes, count, self.side.launches)
+
+    def identities(self) -> list[Identity]:
+        """What each kernel group is known by."""
+        kernels = self.side.diagnosis.kernels
+        launches = np.median(self.launches(self.side.group, len(kernels)), axis=1)
+        rows = np.flatnonzero(self.side.group >= 0)
+        _, at = np.unique(self.side.group[rows], return_index=True)
+        return [
+            Identity(
+                name=names.key(one.kernel),
+                launch=(one.grid, one.block),
+                inputs=(one.input_shapes, one.input_dtypes),
+                operator=one.operator,
+                category=one.category,
+                first=int(rows[first]),
+                launches=float(count),
+            )
+            for one, first, count in zip(kernels, at.tolist(), launches.tolist(), strict=True)
+        ]
+
+    def of_steps(self, values: Reals) -> Reals:
+        """Figures of steps as one row of samples: (1, samples)."""
+        return self.samples.of_steps(values)[None, :]

@@ -1,0 +1,45 @@
+"""The output tile that the name of a matrix-product kernel states."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+# Tile sizes as libraries write them into names: Tensile's macro tile, xmma, nvjet (tile, then K
+# and stages, then cluster), CUTLASS 3 (tile, then cluster), cuBLAS and CUTLASS 2.
+_SPELLINGS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"_MT(\d{1,4})x(\d{1,4})x\d",
+        r"tilesize(\d{1,4})x(\d{1,4})x\d",
+        r"nvjet_(?:sm\d{1,3}_)?[a-z]{1,8}_(\d{1,4})x(\d{1,4})_\d{1,4}x\d",
+        r"cutlass3x_\w{1,200}?_(\d{1,4})x(\d{1,4})x\d{1,4}_\dx\dx\d",
+        r"gemm_(?:[a-z0-9]{1,8}_){0,4}?(\d{1,3})x(\d{1,3})(?=_|$)",
+    )
+)
+
+
+@lru_cache(maxsize=65536)
+def tile_of(name: str) -> tuple[int, int] | None:
+    """Rows and columns of the tile in the library's own, column-major order; None where the name
+    states none.
+
+    A framework's row-major M x N result is the library's N x M: the first size runs along N, the
+    second along M (checked against the grids of 120 products in torch.profiler traces).
+    """
+    for spelling in _SPELLINGS:
+        found = spelling.search(name)
+        if found and int(found[1]) and int(found[2]):
+            return int(found[1]), int(found[2])
+    return None
+
+
+def columns(names: Iterable[str]) -> dict[str, npt.NDArray[np.float64]]:
+    """The columns tile_n and tile_m of kernel groups; NaN where a name states no tile."""
+    tiles = [tile_of(name) or (np.nan, np.nan) for name in names]
+    if not any(tile[0] == tile[0] for tile in tiles):
+        return {}
+    table = np.array(tiles, dtype=np.float64).reshape(-1, 2)
+    return {"tile_n": table[:, 0], "tile_m": table[:, 1]}

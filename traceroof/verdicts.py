@@ -1,0 +1,311 @@
+"""From samples to a verdict: did it get slower, by more than noise and by enough to matter?
+
+Five answers. ``regressed`` and ``improved`` need an effect that matters *and* a rank test that
+chance hardly passes; ``unchanged`` needs an interval in which no change that matters fits; what is
+neither is ``inconclusive``, with what is missing. Things on one side only are ``new`` or ``gone``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.ranktest import benjamini_hochberg, mann_whitney, shift_interval, smallest_p
+from traceroof.samples import By
+
+Reals = npt.NDArray[np.float64]
+Word = Literal["regressed", "improved", "unchanged", "inconclusive", "new", "gone", "not-compared"]
+
+# Normal consistency of the median absolute deviation, and z of 95 %; a rank test needs 1/0.955
+# times the runs of a t-test on normal noise (Hodges and Lehmann, 1956).
+_MAD_TO_SIGMA = 1.4826
+_Z_FOUND = 1.645
+_EFFICIENCY = 0.955
+
+_FEW_TESTS = 10
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """What counts as a change.
+
+    percent: least change of a kernel or category, of its own time. share_pct: and least change in
+    percent of the kernel time of the base (category_share_pct: of a category); least_ns replaces
+    both where it is given. total_percent: least change of the total, and of a category, of its own
+    time. single_percent: least change that one run a side can show. runs:
+    runs a side from which on times are judged. p: of the rank test. q: share of false calls among
+    all calls of one comparison. level: of the interval that "unchanged" rests on.
+
+    Sources: 5 % and 0.5 % and 5 runs as in published gates of GPU benchmarks; unchanged code on a
+    shared T4 moved single tests by up to 9.6 % between runs, so one run decides nothing under 20 %.
+    """
+
+    percent: float = 5.0
+    share_pct: float = 0.25
+    least_ns: float | None = None
+    total_percent: float = 2.0
+    category_share_pct: float = 1.0
+    single_percent: float = 20.0
+    runs: int = 5
+    p: float = 0.01
+    q: float = 0.05
+    level: float = 0.95
+
+    def least(self, total_ns: float) -> float:
+        """The least change in ns that matters, where the kernels of the base take total_ns."""
+        return self.share_pct / 100 * total_ns if self.least_ns is None else self.least_ns
+
+    def least_of_category(self, total_ns: float) -> float:
+        """The same for a whole category."""
+        by_share = self.category_share_pct / 100 * total_ns
+        return by_share if self.least_ns is None else self.least_ns
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What can be said of g things, one value each.
+
+    delta_ns: difference of the medians. low_ns, high_ns: interval of the shift. p: of the rank
+    test, q: adjusted; NaN where none was made. noise: spread of one sample, relative (pooled).
+    detectable: least relative change that so many samples show in 95 of 100 cases.
+    """
+
+    word: tuple[Word, ...]
+    reason: tuple[str, ...]
+    base_ns: Reals
+    head_ns: Reals
+    base_mad_ns: Reals
+    head_mad_ns: Reals
+    delta_ns: Reals
+    low_ns: Reals
+    high_ns: Reals
+    p: Reals
+    q: Reals
+    noise: Reals
+    detectable: Reals
+
+
+def most_tested(n: int, m: int, q: float) -> int:
+    """How many things n against m runs test at once.
+
+    Even runs that are all apart pass the correction for the number of tests only among so many
+    things, when one alone has changed. Half of them where they are many: the other half of the
+    false calls that are allowed goes to the largest things, so that these need not be all apart.
+    """
+    passing = int(q / smallest_p(n, m) + 1e-9)
+    return passing if passing < _FEW_TESTS else passing // 2
+
+
+def runs_for(things: int, q: float) -> int:
+    """Runs a side with which so many things can be tested at once."""
+    return next(n for n in range(2, 60) if most_tested(n, n, q) >= things)
+
+
+def judge(
+    base: Reals, head: Reals, *, by: By, least_ns: float, percent: float, limits: Thresholds
+) -> Verdicts:
+    """Judge g things from samples (g, n) and (g, m) in ns; a thing that took no time has zeros.
+
+    by: what the samples are. A change matters from ``percent`` of the thing's own time in the base
+    and from ``least_ns`` on. NaN samples (unknown times) are inconclusive.
+    """
+    n, m = base.shape[1], head.shape[1]
+    b, h = np.median(base, axis=1), np.median(head, axis=1)
+    b_mad, h_mad = _mad(base, b), _mad(head, h)
+    delta = h - b
+    noise = _noise(b, h, b_mad, h_mad, n, m)
+    floor = np.maximum(percent / 100 * b, least_ns)
+    matters = np.abs(delta) >= np.maximum(floor, np.finfo(float).tiny)
+    replicated = min(n, m) >= limits.runs and by != "none"
+
+    known = ~np.isnan(delta)
+    low, high = np.full(len(b), -np.inf), np.full(len(b), np.inf)
+    p, q = np.full(len(b), np.nan), np.full(len(b), np.nan)
+    budget = np.zeros(len(b))
+    if replicated:
+        low[known], high[known] = shift_interval(base[known], head[known], limits.level)
+        budget = _budget(np.where(known, (b + h) / 2, 0.0), least_ns, n, m, limits.q)
+        tested = budget > 0
+        p[tested] = mann_whitney(base[tested], head[tested])
+        # Weights of mean 1 (Genovese, Roeder and Wasserman, Biometrika 93 (2006) 509).
+        weighted = p[tested] / (budget[tested] * tested.sum())
+        q[tested] = benjamini_hochberg(np.minimum(weighted, 1.0))
+    tested = budget > 0
+    z = _z(np.where(tested, np.minimum(limits.p, limits.q * budget), limits.p))
+    sure = (p < limits.p) & (q <= limits.q)
+    if by == "steps" or not replicated:
+        # What differs between runs was not sampled: only what is far beyond it counts.
+        far = np.abs(delta) >= limits.single_percent / 100 * b
+        sure &= far
+        # Samples that differ by more than a change that matters do not show that there is none.
+        still = ~matters & ~(noise * b > floor)
+    else:
+        still = ~matters & (low > -floor) & (high < floor)
+
+    if n == m:
+        still |= known & (np.sort(base, axis=1) == np.sort(head, axis=1)).all(axis=1)
+    words: list[Word] = []
+    reasons: list[str] = []
+    for row in range(len(b)):
+        word, reason = (
+            _word(
+                known=bool(known[row]),
+                changed=bool(matters[row] & sure[row]),
+                still=bool(still[row]),
+                slower=bool(delta[row] > 0),
+            ),
+            "",
+        )
+        if word == "inconclusive":
+            reason = _why(
+                by, n, m, limits,
+                known=bool(known[row]), matters=bool(matters[row]), tested=bool(tested[row]),
+                testable=int(tested.sum()), p=float(p[row]), q=float(q[row]),
+                low=_relative(low[row], b[row]), high=_relative(high[row], b[row]),
+                noise=float(noise[row]), runs=_runs_needed(noise[row], _relative(floor[row], b[row]), z[row]),
+            )  # fmt: skip
+        words.append(word)
+        reasons.append(reason)
+    return Verdicts(
+        word=tuple(words),
+        reason=tuple(reasons),
+        base_ns=b,
+        head_ns=h,
+        base_mad_ns=b_mad,
+        head_mad_ns=h_mad,
+        delta_ns=delta,
+        low_ns=np.where(np.isfinite(low), low, np.nan),
+        high_ns=np.where(np.isfinite(high), high, np.nan),
+        p=p,
+        q=q,
+        noise=noise,
+        detectable=noise * z * np.sqrt((1 / max(n, 1) + 1 / max(m, 1)) / _EFFICIENCY),
+    )
+
+
+def judge_total(base: Reals, head: Reals, *, by: By, limits: Thresholds) -> Verdicts:
+    """Judge the time of the whole (1, n) and (1, m): by its own percentage, without correction;
+    a single run a side counts where it is off by ``single_percent``."""
+    made = judge(base, head, by=by, least_ns=0.0, percent=limits.total_percent, limits=limits)
+    delta, b = float(made.delta_ns[0]), float(made.base_ns[0])
+    if made.word[0] != "inconclusive" or not abs(delta) >= limits.single_percent / 100 * b > 0:
+        return made
+    if by == "runs" and min(base.shape[1], head.shape[1]) >= limits.runs:
+        return made
+    word: Word = "regressed" if delta > 0 else "improved"
+    return replace(made, word=(word,), reason=("",))
+
+
+def _word(*, known: bool, changed: bool, still: bool, slower: bool) -> Word:
+    if not known:
+        return "inconclusive"
+    if changed:
+        return "regressed" if slower else "improved"
+    return "unchanged" if still else "inconclusive"
+
+
+def _why(
+    by: By,
+    n: int,
+    m: int,
+    limits: Thresholds,
+    *,
+    known: bool,
+    matters: bool,
+    tested: bool,
+    testable: int,
+    p: float,
+    q: float,
+    low: float,
+    high: float,
+    noise: float,
+    runs: int | None,
+) -> str:
+    """What is missing for a verdict."""
+    if not known:
+        return "some durations are unknown"
+    if by != "runs":
+        apart = "" if matters else f", whose steps differ by {noise:.0%} among themselves"
+        return f"one run a side{apart.replace('%', ' %')}: {limits.runs} runs a side decide"
+    if min(n, m) < limits.runs:
+        side, count = ("base", n) if n <= m else ("head", m)
+        return f"{count} run{'s' * (count != 1)} on {side}, need {limits.runs}"
+    if matters and not tested:
+        return (
+            f"{min(n, m)} runs a side can decide {testable} kernels at once, the largest; "
+            f"{runs_for(2 * testable, limits.q)} runs decide more"
+        )
+    needed = f"; about {runs} runs a side would decide" if runs and runs > min(n, m) else ""
+    if matters and p >= limits.p:
+        return f"runs overlap (p = {p:.2g}){needed}"
+    if matters and q > limits.q:
+        return f"p = {p:.2g} is too weak among {testable} kernels (q = {q:.2g}){needed}"
+    return f"anything from {low:+.0%} to {high:+.0%} fits the runs{needed}".replace("%", " %")
+
+
+def _budget(size: Reals, least_ns: float, n: int, m: int, q: float) -> Reals:
+    """What part of the false calls that are allowed each thing may use: its part of the time, but
+    no less than what lets it be called when it alone has changed; 0 for what gets no test.
+
+    size: mean over both sides, which says nothing of a difference between them, so that the choice
+    favours neither outcome. A change of least_ns has a mean of half of that at least.
+    """
+    result = np.zeros(len(size))
+    order = np.argsort(-size, kind="stable")[: most_tested(n, m, q)]
+    chosen = order[(size[order] >= least_ns / 2) & (size[order] > 0)]
+    if not len(chosen):
+        return result
+    least = smallest_p(n, m) / q
+    part = size[chosen] / size[chosen].sum()
+    raised = part < least
+    while True:
+        part[raised] = least
+        rest = size[chosen[~raised]]
+        part[~raised] = rest / rest.sum() * (1 - least * raised.sum()) if len(rest) else least
+        if not (part[~raised] < least).any():
+            break
+        raised |= part < least
+    result[chosen] = part
+    return result
+
+
+def _mad(values: Reals, medians: Reals) -> Reals:
+    return np.asarray(np.median(np.abs(values - medians[:, None]), axis=1))
+
+
+def _noise(b: Reals, h: Reals, b_mad: Reals, h_mad: Reals, n: int, m: int) -> Reals:
+    """Relative spread of one sample, from the deviations of both sides; NaN for single ones."""
+    if min(n, m) < 2:
+        return np.full(len(b), np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = np.stack([b_mad / b, h_mad / h])
+        known = np.isfinite(parts)
+        weights = np.where(known, [[n], [m]], 0)
+        pooled = (weights * np.where(known, parts, 0.0) ** 2).sum(axis=0) / weights.sum(axis=0)
+    return np.asarray(_MAD_TO_SIGMA * np.sqrt(pooled))
+
+
+def _z(p: Reals) -> Reals:
+    """Standard deviations between no change and a change that is called in 95 of 100 cases."""
+    normal = NormalDist()
+    by_p = {one: normal.inv_cdf(1 - one / 2) for one in set(p.tolist())}
+    return np.array([by_p[one] + _Z_FOUND for one in p.tolist()])
+
+
+def _runs_needed(noise: float, change: float, z: float) -> int | None:
+    """Runs a side that show such a relative change in 95 of 100 cases; None where unknown."""
+    if not (np.isfinite(noise) and np.isfinite(change) and change > 0):
+        return None
+    return int(np.ceil(2 * (noise / change * z) ** 2 / _EFFICIENCY))
+
+
+def _relative(value: float, whole: float) -> float:
+    return float(value / whole) if whole else float("nan")
+
+
+def tally(words: Sequence[Word]) -> dict[Word, int]:
+    """How often each verdict was given."""
+    return {word: words.count(word) for word in dict.fromkeys(words)}
