@@ -2,9 +2,9 @@
 
 The correlation id leads from the activity to the call that launched it; which operator made the
 call is told by time: the innermost one on the call's thread that contains the whole call. The
-External id that Kineto writes is not used: up to 2024 it often names another operator (it is then
-the correlation id, of which an operator happens to have the same number). ``docs/formats.md`` has
-the evidence.
+External id that Kineto writes is not used: before torch 2.3 it is the correlation id, and then
+often that of another operator (8,509 of 26,796 times in one trace); since then it says the same as
+time does (89,006 of 89,006 kernels).
 """
 
 import re
@@ -24,8 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 GRAPH_LAUNCH: Final = re.compile(r"(cuda|hip|cu)GraphLaunch")
 _STEP = re.compile(r"ProfilerStep\s*#\s*\d+")
-# Serving has no ProfilerStep: vLLM and SGLang annotate each pass of the model.
-_PASS = re.compile(r"execute_(context|\d)\w*|execute_new_\w+|step\[.*\]")
+# Serving has no ProfilerStep: vLLM, SGLang and xDiT annotate each pass of the model.
+_PASS = re.compile(r"execute_\w+|step\[.*\]")
 # Up to torch 1.12 annotations are operators by category; these are the ones that torch makes.
 _ANNOTATION = re.compile(
     r"ProfilerStep\s*#|Optimizer\.(step|zero_grad)#|enumerate\(DataLoader\)|DataParallel\."
@@ -42,6 +42,8 @@ _LONG_NS: Final = 10_000
 # Deeper chains of operators start anew; names deeper than _SHOWN are elided.
 _DEEPEST: Final = 256
 _SHOWN: Final = 48
+# A longer name is shortened in a path, which many rows repeat.
+_LONGEST_NAME: Final = 500
 
 PHASES: Final = ("forward", "backward", "optimizer")
 
@@ -387,6 +389,7 @@ def _paths(
         for key in distinct.tolist():
             before, name = divmod(key, len(texts))
             text = texts[name].removeprefix(_MODULE)
+            text = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
             base = bases[before - 1] if before else "…" if level else ""
             shown = f"{base} > {text}" if base else text
             chains.append(shown)

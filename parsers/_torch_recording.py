@@ -1,8 +1,8 @@
 """A folded and linked trace as a recording: the kernel table, host calls, spans, devices, notes."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,25 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.parsers._torch_arrow import ROWS, Texts, wholes
 from traceroof.parsers._torch_columns import KINDS, Fold
-from traceroof.parsers._torch_events import UNKNOWN, Whole, real_number, whole_number
-from traceroof.parsers._torch_link import PHASES, Host, Links, Mask, Ranges
-from traceroof.parsers._torch_repair import lenient
+from traceroof.parsers._torch_events import UNKNOWN, Whole, whole_number
+from traceroof.parsers._torch_kernels import kernels_of, note_operators, note_times
+from traceroof.parsers._torch_link import Host, Links, Ranges
 from traceroof.recording import HOST_CALLS, SPANS, DeviceInfo, Note
-from traceroof.table import kernel_table
-
-# An activity of more than a week is a broken counter (HTA drops the same).
-_LONGEST_NS: Final = 7 * 24 * 3600 * 10**9
-# Work on one stream runs in order; programmatic dependent launches overlap by up to 4 µs.
-_OVERLAP_NS: Final = 10_000
-
-# Bytes of an element by its name in c10 (ScalarType.h), as collectives give it.
-_ELEMENT_BYTES: Final[Mapping[str, int]] = {
-    "byte": 1, "char": 1, "bool": 1, "short": 2, "int": 4, "long": 8, "half": 2, "float": 4,
-    "double": 8, "bfloat16": 2, "complexhalf": 4, "complexfloat": 8, "complexdouble": 16,
-    "float8_e5m2": 1, "float8_e4m3fn": 1, "float8_e5m2fnuz": 1, "float8_e4m3fnuz": 1,
-    "uint16": 2, "uint32": 4, "uint64": 8,
-}  # fmt: skip
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
 _RANKS_IN_NAMES: Final = (
@@ -54,7 +41,8 @@ def build(fold: Fold, host: Host, links: Links, metadata: Mapping[str, Any], pat
     """Make the tables. Takes the columns out of ``fold`` as it goes, so that memory is freed."""
     base = whole_number(metadata.get("baseTimeNanoseconds"))
     base = base if 0 <= base < 1 << 62 else 0
-    devices = _devices(metadata, fold.gpu.peek("device"))
+    vendor = _vendor({host.names[code] for code in np.unique(host.calls.name).tolist()})
+    devices = _devices(metadata, fold.gpu.peek("device"), vendor)
     notes: list[Note] = []
 
     def note(count: int, text: str, severe: bool = False) -> None:
@@ -69,10 +57,10 @@ def build(fold: Fold, host: Host, links: Links, metadata: Mapping[str, Any], pat
         note(count, text, severe="left out" in text)
     host_calls = _host_calls(fold, host, base)
     spans = _spans(fold, host, links, base)
-    _note_times(fold, host, links, note)
-    _note_operators(fold, links, note)
+    note_times(fold, host, links, note)
+    note_operators(fold, links, note)
     launches = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
-    kernels = _kernels(fold, host, links, base, rank, devices)
+    kernels = kernels_of(fold, host, links, base, rank, devices)
     if metadata.get("with_stack"):
         note(1, "recorded with Python stacks, which make the host slower than it is")
     return Built(kernels, launches, host_calls, spans, devices, notes)
@@ -91,7 +79,17 @@ def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
     return UNKNOWN, ""
 
 
-def _devices(metadata: Mapping[str, Any], used: Whole) -> tuple[DeviceInfo, ...]:
+def _vendor(calls: Iterable[str]) -> str | None:
+    """Whose GPUs these are, by the names of the calls."""
+    for vendor, pattern in (("amd", r"hip[A-Z]"), ("nvidia", r"cu(da)?[A-Z]")):
+        if any(re.match(pattern, call) for call in calls):
+            return vendor
+    return None
+
+
+def _devices(
+    metadata: Mapping[str, Any], used: Whole, vendor: str | None
+) -> tuple[DeviceInfo, ...]:
     """The GPUs that did something. The file lists all that the process could see; AMD numbers the
     ones that work differently, so a number that is not listed means the only kind there is."""
     listed: dict[int, DeviceInfo] = {}
@@ -102,7 +100,9 @@ def _devices(metadata: Mapping[str, Any], used: Whole) -> tuple[DeviceInfo, ...]
     numbers = [int(number) for number in np.unique(used) if number != UNKNOWN]
     kinds = {replace(one, index=None) for one in listed.values()}
     only = next(iter(kinds)) if len(kinds) == 1 else DeviceInfo()
-    return tuple(listed.get(number) or replace(only, index=number) for number in numbers)
+    return tuple(
+        replace(listed.get(number, only), index=number, vendor=vendor) for number in numbers
+    )
 
 
 def _device(one: Mapping[str, Any]) -> DeviceInfo:
@@ -115,433 +115,15 @@ def _device(one: Mapping[str, Any]) -> DeviceInfo:
     return DeviceInfo(
         index=whole("id"),
         name=name if isinstance(name, str) and name.strip() else None,
-        compute_capability=None if major is None or minor is None else f"{major}.{minor}",
+        # AMD's 9.0 is gfx90a, not Hopper; its GPUs are told by their wavefronts.
+        compute_capability=(
+            f"{major}.{minor}"
+            if major is not None and minor is not None and whole("warpSize") != 64
+            else None
+        ),
         sm_count=whole("numSms", "maxComputeUnits"),
         memory_bytes=whole("totalGlobalMem"),
     )
-
-
-# ------------------------------------------------------------------------------------------------
-# Arrow columns
-
-
-# Made from buffers: ``pa.array`` imports pandas to see whether it has a pandas object, which costs
-# 0.2 s and 40 MB.
-
-
-def _nulled(values: npt.NDArray[Any], known: Mask) -> pa.Array:
-    """Numbers, null where not known."""
-    validity = None if known.all() else pa.py_buffer(np.packbits(known, bitorder="little"))
-    return pa.Array.from_buffers(
-        pa.from_numpy_dtype(values.dtype),
-        len(values),
-        [validity, pa.py_buffer(np.ascontiguousarray(values))],
-    )
-
-
-def _wholes(values: Whole) -> pa.Array:
-    return _nulled(values, values != UNKNOWN)
-
-
-def _reals(values: npt.NDArray[np.float64]) -> pa.Array:
-    return _nulled(values, ~np.isnan(values))
-
-
-class _Texts:
-    """Texts to be had as Arrow columns by code; a negative code is null."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._parts = [text.encode("utf-8", "replace") for text in texts]
-        self._parts.append(b"")
-        self._sizes = np.array([len(part) for part in self._parts], dtype=np.int64)
-
-    @property
-    def rows(self) -> int:
-        """How many rows surely fit into one array, whose bytes Arrow counts in 31 bits."""
-        return max(1, (1 << 31) // (int(self._sizes.max()) + 1) - 1)
-
-    def at(self, codes: npt.NDArray[Any]) -> pa.Array:
-        # Joined by hand: Arrow's take grows its result in leaps and keeps a third more than it
-        # needs.
-        codes = np.maximum(codes, -1)
-        offsets = np.zeros(len(codes) + 1, dtype=np.int32)
-        np.cumsum(self._sizes[codes], out=offsets[1:])
-        data = b"".join(map(self._parts.__getitem__, codes.tolist()))
-        validity = None
-        if (codes < 0).any():
-            validity = pa.py_buffer(np.packbits(codes >= 0, bitorder="little"))
-        return pa.Array.from_buffers(
-            pa.string(), len(codes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
-        )
-
-
-@dataclass(frozen=True)
-class _Source:
-    """What the kernel table is made of, whole."""
-
-    fold: Fold
-    host: Host
-    links: Links
-    base: int
-    rank: int
-    devices: Sequence[DeviceInfo]
-    names: _Texts
-    copies: _Texts
-    arguments: _Texts
-    operator_paths: _Texts
-    module_paths: _Texts
-    steps: _Texts
-    phases: _Texts
-    kinds: _Texts
-    collectives: "_Collectives"
-    graphs: _Texts
-    graph: Whole
-    device: Whole
-    stream: Whole
-    shapes: "_Shapes"
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Some GPU activities, as rows of the kernel table in this order."""
-
-    source: _Source
-    order: npt.NDArray[np.int64]
-
-    def of_gpu(self, name: str) -> npt.NDArray[Any]:
-        values: npt.NDArray[Any] = self.source.fold.gpu.peek(name)[self.order]
-        return values
-
-    def of_call(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A value of each row's launch call; whatever where there is no call."""
-        if not len(values):
-            return np.zeros(len(self.order), dtype=values.dtype)
-        found: npt.NDArray[Any] = values[self.source.links.call[self.order]]
-        return found
-
-
-# Tables are made in parts and what they are made of is given up, so that nothing is there twice.
-_ROWS: Final = 1 << 17
-
-
-def _kernels(
-    fold: Fold, host: Host, links: Links, base: int, rank: int, devices: Sequence[DeviceInfo]
-) -> pa.Table:
-    graph, graphs = _graphs(fold, links)
-    device, stream = _places(fold, host)
-    source = _Source(
-        fold, host, links, base, rank, devices,
-        names=_Texts(host.names),
-        copies=_Texts([text.removeprefix("Memcpy ") for text in host.names]),
-        arguments=_Texts([text.decode("utf-8", "replace") for text in fold.texts]),
-        operator_paths=_Texts(links.operator_path.texts),
-        module_paths=_Texts(links.module_path.texts),
-        steps=_Texts(links.steps.names),
-        phases=_Texts(PHASES),
-        kinds=_Texts(KINDS),
-        collectives=_Collectives(fold.collectives),
-        graphs=_Texts(graphs),
-        graph=graph,
-        device=device,
-        stream=stream,
-        shapes=_Shapes(fold, host),
-    )  # fmt: skip
-    start = fold.gpu.peek("start")
-    order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
-    texts = [getattr(source, one.name) for one in fields(source)]
-    step = min([_ROWS, *(one.rows for one in texts if isinstance(one, _Texts))])
-    columns: dict[str, Any] = {}
-    for part, used in (
-        (_operators, ("graph",)),
-        (_launch_shape, _SHAPE_COLUMNS),
-        (_times, ("start", "duration")),
-        (_identity, ("name", "kind", "thread", "context", "correlation", "rank")),
-    ):
-        made = [part(_Rows(source, order[low : low + step])) for low in range(0, len(order), step)]
-        columns |= {name: pa.chunked_array([one[name] for one in made]) for name in made[0]}
-        for name in used:
-            fold.gpu.pop(name)
-    return kernel_table(columns)
-
-
-def _identity(rows: _Rows) -> dict[str, Any]:
-    source, order = rows.source, rows.order
-    name, kind = rows.of_gpu("name"), rows.of_gpu("kind")
-    rank = source.links.rank[order]
-    numbers = {
-        "rank": np.where(rank == UNKNOWN, source.rank, rank),
-        "process_id": source.links.process[order],
-        "device": source.device[order],
-        "context": rows.of_gpu("context"),
-        "stream": source.stream[order],
-        "correlation_id": rows.of_gpu("correlation"),
-    }
-    sm_count = np.full(len(order), np.nan)
-    for one in source.devices:
-        if one.index is not None and one.sm_count is not None:
-            sm_count[numbers["device"] == one.index] = one.sm_count
-    return {
-        "kernel_name": source.names.at(name),
-        "kind": source.kinds.at(kind),
-        "launch_count": _wholes(np.ones(len(order), dtype=np.int64)),
-        "source": _wholes(np.zeros(len(order), dtype=np.int64)),
-        "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
-        "sm_count": _reals(sm_count),
-        **{column: _wholes(values) for column, values in numbers.items()},
-    }
-
-
-def _places(fold: Fold, host: Host) -> tuple[Whole, Whole]:
-    """Device and stream of all GPU activities. The rows of a Chrome trace are called process and
-    thread; for a GPU they are the device and the stream, which not all files say once more."""
-    shown = host.threads[host.lane_of_thread[fold.gpu.peek("thread")]]
-    device, stream = fold.gpu.peek("device"), fold.gpu.peek("stream")
-    return (
-        np.where(device == UNKNOWN, shown[:, 0], device),
-        np.where(stream == UNKNOWN, shown[:, 1], stream),
-    )
-
-
-@dataclass(frozen=True)
-class _Unknown:
-    """Which GPU activities lack a start and a credible duration."""
-
-    start: Mask
-    duration: Mask
-
-
-def _unknown_times(start: Whole, duration: Whole) -> _Unknown:
-    # Kineto writes 0 for a time before its base.
-    no_start = start <= 0
-    return _Unknown(
-        no_start, (duration < 0) | (duration > _LONGEST_NS) | (no_start & (duration == 0))
-    )
-
-
-def _times(rows: _Rows) -> dict[str, Any]:
-    start, duration = rows.of_gpu("start"), rows.of_gpu("duration")
-    unknown = _unknown_times(start, duration)
-    base, calls = rows.source.base, rows.source.host.calls
-    linked = rows.source.links.call[rows.order] >= 0
-    begin, end = rows.of_call(calls.start), rows.of_call(calls.end)
-    return {
-        "start_ns": _nulled(start + base, ~unknown.start),
-        "duration_ns": _nulled(duration, ~unknown.duration),
-        "host_launch_ns": _nulled(begin + base, linked),
-        "host_launch_duration_ns": _nulled(end - begin, linked),
-    }
-
-
-def _note_times(fold: Fold, host: Host, links: Links, note: Callable[..., None]) -> None:
-    start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration")
-    unknown = _unknown_times(start, duration)
-    note(int(unknown.start.sum()), "GPU activities without a start", True)
-    note(int(unknown.duration.sum()), "GPU activities without a credible duration", True)
-    linked = links.call >= 0
-    note(
-        int((~linked).sum()),
-        "GPU activities whose launch call was not recorded (most: from before the recording)",
-    )
-    both = np.flatnonzero(linked & ~unknown.start)
-    note(
-        int((start[both] < host.calls.start[links.call[both]]).sum()),
-        "GPU activities that seem to start before their launch call (clocks differ)",
-    )
-    known = np.flatnonzero(~unknown.start & ~unknown.duration)
-    lanes = [lane[known] for lane in (links.rank, *_places(fold, host))]
-    note(
-        _overlaps(start[known], duration[known], lanes),
-        "GPU activities that end well after the next one on their stream began",
-        True,
-    )
-
-
-def _note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
-    note(int(links.is_graph.sum()), "GPU activities of replayed graphs: operators not known")
-    is_kernel = fold.gpu.peek("kind") == KINDS.index("kernel")
-    outside = is_kernel & (links.call >= 0) & ~links.is_graph & (links.operator < 0)
-    note(int(outside.sum()), "kernels launched outside of any operator")
-
-
-def _overlaps(start: Whole, duration: Whole, lanes: Sequence[Whole]) -> int:
-    """Activities that end after the start of the next one on their stream, by more than 10 µs and
-    1 % of the stream's busy time: sign of a broken duration."""
-    if not len(start):
-        return 0
-    _, lane = np.unique(np.stack(lanes), axis=1, return_inverse=True)
-    lane = lane.reshape(-1)
-    order = np.lexsort((start, lane))
-    lane, start, duration = lane[order], start[order], duration[order]
-    busy = np.bincount(lane, weights=duration)
-    beyond = start[:-1] + duration[:-1] - start[1:]
-    allowed = np.maximum(_OVERLAP_NS, busy[lane[:-1]] * 0.01)
-    return int(((lane[1:] == lane[:-1]) & (beyond > allowed)).sum())
-
-
-def _operators(rows: _Rows) -> dict[str, Any]:
-    source, links, order = rows.source, rows.source.links, rows.order
-    # An operator without the argument has the empty text.
-    empty = source.fold.texts[b""]
-    return {
-        "operator": source.names.at(links.operator[order]),
-        "operator_path": source.operator_paths.at(links.operator_path.codes[order]),
-        "module_path": source.module_paths.at(links.module_path.codes[order]),
-        "phase": source.phases.at(links.phase[order]),
-        "step": source.steps.at(links.step[order]),
-        "graph_id": source.graphs.at(source.graph[order]),
-        **{
-            column: source.arguments.at(np.where(codes[order] == empty, -1, codes[order]))
-            for column, codes in (
-                ("input_shapes", links.shapes),
-                ("input_dtypes", links.dtypes),
-                ("input_values", links.values),
-            )
-        },
-        **source.collectives.at(links.collective[order]),
-    }
-
-
-def _graphs(fold: Fold, links: Links) -> tuple[Whole, list[str]]:
-    """The graph of each replayed activity, as a code and its text: the file's own number, else
-    one for each distinct set of kernels that one replay launched."""
-    graph, name, call = fold.gpu.peek("graph"), fold.gpu.peek("name"), links.call
-    codes = np.full(len(graph), -1, dtype=np.int64)
-    # Kineto writes graph id 0 for work that is in no graph.
-    own = np.flatnonzero((graph != UNKNOWN) & (graph > 0))
-    numbers, own_codes = np.unique(graph[own], return_inverse=True)
-    texts = [str(number) for number in numbers.tolist()]
-    codes[own] = own_codes
-    rest = np.flatnonzero(links.is_graph & (codes < 0))
-    by_call = rest[np.lexsort((name[rest], call[rest]))]
-    replays: dict[bytes, int] = {}
-    if len(rest):
-        for nodes in np.split(by_call, np.flatnonzero(np.diff(call[by_call])) + 1):
-            replay = replays.setdefault(name[nodes].tobytes(), len(replays))
-            codes[nodes] = len(texts) + replay
-    return codes, [*texts, *(f"replay {number + 1}" for number in range(len(replays)))]
-
-
-class _Collectives:
-    """Collectives by code: name, payload, ranks."""
-
-    def __init__(self, entries: Iterable[Sequence[str]]) -> None:
-        found = [_collective(entry) for entry in entries]
-        self._names = _Texts([name for name, _, _ in found])
-        self._sizes = np.array([size for _, size, _ in found] + [np.nan])
-        self._ranks = np.array([ranks for _, _, ranks in found] + [UNKNOWN], dtype=np.int64)
-        # A wait is recorded like a collective, but nothing is sent.
-        self._is_one = np.array([name not in ("", "wait") for name, _, _ in found] + [False])
-
-    def at(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
-        codes = np.where(self._is_one[codes], codes, -1)
-        return {
-            "collective": self._names.at(codes),
-            "message_bytes": _reals(self._sizes[codes]),
-            "group_size": _wholes(self._ranks[codes]),
-        }
-
-
-def _collective(entry: Sequence[str]) -> tuple[str, float, int]:
-    """Name, payload in bytes and ranks. The payload of a gather or a reduce-scatter is the larger
-    of what goes in and what comes out, which is what busbw formulas want (nccl-tests)."""
-    name, elements_in, elements_out, ranks, dtype = entry
-    elements = max(real_number(elements_in), real_number(elements_out))
-    size = _ELEMENT_BYTES.get(dtype.lower().removeprefix("c10::"))
-    payload = elements * size if size is not None else float("nan")
-    return name, payload, whole_number(ranks)
-
-
-_SHAPE_COLUMNS: Final = (
-    "grid", "block", "bytes", "shared_memory", "registers", "estimated_occupancy",
-    "theoretical_occupancy", "occupancy",
-)  # fmt: skip
-
-# What the writer of CUDA 12.9 and later adds: the occupancy calculator's result for the launch.
-_OCCUPANCY: Final[Mapping[str, str]] = {
-    "occupancy_limit_blocks": "blockLimitBlocks",
-    "occupancy_limit_registers": "blockLimitRegs",
-    "occupancy_limit_shared_memory": "blockLimitSharedMem",
-    "occupancy_limit_warps": "blockLimitWarps",
-    "occupancy_limit_barriers": "blockLimitBarriers",
-}
-
-
-class _Shapes:
-    """Launch shapes: JSON texts by code as numbers, and what AMD writes on the launch call."""
-
-    def __init__(self, fold: Fold, host: Host) -> None:
-        self.empty = fold.texts[b""]
-        self._texts = list(fold.texts)
-        self.has_occupancy = bool(np.any(fold.gpu.peek("occupancy") != self.empty))
-        self.calls = fold.shaped_calls
-        self.row_of_call = np.full(len(host.calls), -1, dtype=np.int64)
-        self.row_of_call[self.calls.peek("call")] = np.arange(self.calls.rows)
-
-    def sizes(self, codes: npt.NDArray[Any]) -> Whole:
-        """(x, y, z) for each code of a list of up to three numbers."""
-        distinct, at = np.unique(codes, return_inverse=True)
-        found = np.array([_dimensions(self._texts[code]) for code in distinct], dtype=np.int64)
-        sizes: Whole = found.reshape(-1, 3)[at]
-        return sizes
-
-    def limits(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
-        distinct, at = np.unique(codes, return_inverse=True)
-        found = [_object(self._texts[code]) for code in distinct]
-        return {
-            column: _reals(np.array([real_number(one.get(key)) for one in found])[at])
-            for column, key in _OCCUPANCY.items()
-        }
-
-
-def _object(text: bytes) -> dict[str, Any]:
-    found = lenient(text) if text else None
-    return found if isinstance(found, dict) else {}
-
-
-def _dimensions(text: bytes) -> list[int]:
-    found = lenient(text) if text else None
-    if not isinstance(found, list) or not 0 < len(found) <= 3:
-        return [UNKNOWN] * 3
-    return [whole_number(one) for one in found] + [1] * (3 - len(found))
-
-
-def _launch_shape(rows: _Rows) -> dict[str, Any]:
-    shapes = rows.source.shapes
-    grid, block, kind = rows.of_gpu("grid"), rows.of_gpu("block"), rows.of_gpu("kind")
-    moved, shared = rows.of_gpu("bytes"), rows.of_gpu("shared_memory")
-    dynamic = np.full(len(kind), np.nan)
-    if shapes.calls.rows:
-        # What the launch call says, where the activity does not.
-        at = rows.of_call(shapes.row_of_call)
-        at[rows.source.links.call[rows.order] < 0] = -1
-        is_kernel = kind == KINDS.index("kernel")
-        for values, column, fill in (
-            (grid, "grid", is_kernel & (grid == shapes.empty)),
-            (block, "block", is_kernel & (block == shapes.empty)),
-            (moved, "bytes", ~is_kernel & np.isnan(moved)),
-            (dynamic, "shared_memory", is_kernel & np.isnan(shared)),
-        ):
-            fill &= at >= 0
-            values[fill] = shapes.calls.peek(column)[at[fill]]
-    columns: dict[str, Any] = {
-        "copy_bytes": _reals(moved),
-        "registers_per_thread": _reals(rows.of_gpu("registers")),
-        "shared_memory_bytes": _reals(shared),
-        "shared_memory_dynamic_bytes": _reals(dynamic),
-        "estimated_occupancy_pct": _reals(rows.of_gpu("estimated_occupancy")),
-        "theoretical_occupancy_pct": _reals(rows.of_gpu("theoretical_occupancy")),
-    }
-    for what, codes in (("grid", grid), ("block", block)):
-        sizes = shapes.sizes(codes)
-        for axis, letter in enumerate("xyz"):
-            columns[f"{what}_{letter}"] = _wholes(sizes[:, axis])
-    if shapes.has_occupancy:
-        columns |= shapes.limits(rows.of_gpu("occupancy"))
-    return columns
-
-
-# ------------------------------------------------------------------------------------------------
-# What the host did
 
 
 @dataclass(frozen=True)
@@ -575,20 +157,20 @@ def _table(
     """The parts as one table by start."""
     start = np.concatenate([part.start for part in parts])
     order = np.argsort(start, kind="stable")
-    texts = {"kind": _Texts(kinds), "name": _Texts(names)}
+    texts = {"kind": Texts(kinds), "name": Texts(names)}
     sources = {"process_id": "process", "thread_id": "thread", "correlation_id": "correlation",
                "duration_ns": "duration", "category": "kind"}  # fmt: skip
-    step = min(_ROWS, texts["kind"].rows, texts["name"].rows)
+    step = min(ROWS, texts["kind"].rows, texts["name"].rows)
     columns: dict[str, Any] = {
-        "source": _wholes(np.zeros(len(order), dtype=np.int64)),
-        "start_ns": _wholes(start[order] + base),
+        "source": wholes(np.zeros(len(order), dtype=np.int64)),
+        "start_ns": wholes(start[order] + base),
     }
     for column in schema.names:
         if column in columns:
             continue
         source = sources.get(column, column)
         values = np.concatenate([getattr(part, source) for part in parts])
-        make = texts[source].at if source in texts else _wholes
+        make = texts[source].at if source in texts else wholes
         columns[column] = pa.chunked_array(
             [make(values[order[low : low + step]]) for low in range(0, len(order), step)],
             schema.field(column).type,

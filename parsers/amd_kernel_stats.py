@@ -40,7 +40,7 @@ class AmdKernelStats:
     """Reader of summary tables."""
 
     name = "amd-kernel-stats"
-    title = "rocprof, rocprofv3 or hipprof summary (Name, Calls, TotalDurationNs, …)"
+    title = "rocprof summaries: Name, Calls, TotalDurationNs, … of rocprof v1, rocprofv3 and hipprof"
     gives = "one row a kernel: launches and mean duration"
     collect = "rocprofv3 --kernel-trace --stats -f csv -- COMMAND"
 

@@ -39,8 +39,8 @@ class AmdNoKernels:
 
     name = "amd-no-kernels"
     title = "AMD files without kernels (agent_info, API traces, PC samples, sysinfo, settings)"
-    gives = "nothing: says which file to give instead"
-    collect = "rocprofv3 --kernel-trace -f csv -- COMMAND"
+    gives = ""
+    collect = ""
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
         found = layout(head) if head else None

@@ -45,7 +45,7 @@ class Hipprof:
     """Reader of hipprof output."""
 
     name = "hipprof"
-    title = "Hygon hipprof counters (pmc_results_*.csv), database or Chrome trace"
+    title = "Hygon hipprof: counters (pmc_results_*.csv), database or Chrome trace"
     gives = "launches; DRAM bytes and L2 figures where counters are there"
     collect = "hipprof --pmc-read --pmc-type 3 COMMAND, then --pmc-write in a second run"
 

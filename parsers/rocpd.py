@@ -52,7 +52,7 @@ class Rocpd:
     """Reader of rocpd databases."""
 
     name = "rocpd"
-    title = "rocprofv3 database (rocpd, *_results.db)"
+    title = "rocpd: database of rocprofv3 (*_results.db)"
     gives = "launches on the timeline, copies, host calls and ranges; counters where collected"
     collect = "rocprofv3 --kernel-trace --hip-trace --memory-copy-trace -- COMMAND"
 

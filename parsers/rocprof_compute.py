@@ -50,7 +50,7 @@ class RocprofCompute:
     """Reader of profile folders, and of a single ``pmc_perf.csv`` of them."""
 
     name = "rocprof-compute"
-    title = "rocprof-compute and Omniperf profile folder (pmc_perf.csv, sysinfo.csv, roofline.csv)"
+    title = "rocprof-compute and Omniperf: profile folder (pmc_perf.csv, sysinfo.csv, roofline.csv)"
     gives = "launches with HBM, cache, LDS, VALU and MFMA figures, occupancy, waits, measured peaks"
     collect = "rocprof-compute profile -n NAME -- COMMAND"
 

@@ -31,7 +31,7 @@ class RocprofV1Csv:
     """Reader of rocprof v1 tables and folders."""
 
     name = "rocprof-v1-csv"
-    title = "rocprof v1 results.csv, with or without counters, and its folder"
+    title = "rocprof v1: results.csv, with or without counters, and its folder"
     gives = "launches with registers and LDS; HBM, cache and occupancy where counters are there"
     collect = "rocprof --timestamp on -i counters.txt -o results.csv COMMAND"
 

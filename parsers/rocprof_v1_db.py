@@ -46,7 +46,7 @@ class RocprofV1Db:
     """Reader of rocprof v1 databases."""
 
     name = "rocprof-v1-db"
-    title = "rocprof v1 results.db"
+    title = "rocprof v1: results.db"
     gives = "launches on the timeline, copies, host calls"
     collect = "rocprof --hip-trace -o results.csv COMMAND"
 

@@ -55,7 +55,7 @@ class RocprofV1Json:
     """Reader of rocprof v1 JSON traces."""
 
     name = "rocprof-v1-json"
-    title = "rocprof v1 results.json"
+    title = "rocprof v1: results.json"
     gives = "launches on the timeline, copies, host calls, the machine's GPUs"
     collect = "rocprof --hip-trace -o results.csv COMMAND"
 

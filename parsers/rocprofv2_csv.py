@@ -27,7 +27,7 @@ class Rocprofv2Csv:
     """Reader of rocprofv2 tables and folders."""
 
     name = "rocprofv2-csv"
-    title = "rocprofv2 results_*.csv, and single passes of rocprof-compute (SQ_LEVEL_WAVES.csv, …)"
+    title = "rocprofv2: results_*.csv, and single passes of rocprof-compute (SQ_LEVEL_WAVES.csv, …)"
     gives = "launches with registers and LDS; HBM, cache and occupancy where counters are there"
     collect = "rocprofv2 --kernel-trace -d FOLDER --plugin file COMMAND"
 

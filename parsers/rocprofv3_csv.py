@@ -70,7 +70,7 @@ class Rocprofv3Csv:
     """Reader of rocprofv3 tables and folders."""
 
     name = "rocprofv3-csv"
-    title = "rocprofv3 tables (kernel_trace, counter_collection, …) and output folders"
+    title = "rocprofv3: tables (kernel_trace, counter_collection, …) and output folders"
     gives = "launches on the timeline; HBM, cache, compute and waits where counters are there"
     collect = "rocprofv3 --kernel-trace --stats -f csv -d FOLDER -- COMMAND"
 

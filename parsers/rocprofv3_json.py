@@ -154,7 +154,7 @@ class Rocprofv3Json:
     """Reader of rocprofv3 JSON."""
 
     name = "rocprofv3-json"
-    title = "rocprofv3 *_results.json"
+    title = "rocprofv3: *_results.json"
     gives = "launches on the timeline, copies, host calls; counters where collected"
     collect = "rocprofv3 --kernel-trace --memory-copy-trace -f json -- COMMAND"
 

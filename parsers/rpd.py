@@ -39,7 +39,7 @@ class Rpd:
     """Reader of rocmProfileData."""
 
     name = "rpd"
-    title = "rocmProfileData trace (.rpd) and its Chrome trace"
+    title = "rocmProfileData: trace (.rpd) and its Chrome trace"
     gives = "launches on the timeline with their shape, copies, host calls"
     collect = "runTracer.sh -o trace.rpd COMMAND"
 

@@ -39,7 +39,7 @@ _OTHERS: Final = (
      "a trace of XLA (JAX, TensorFlow)"),
     (re.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
      "a trace converted from Nsight Systems"),
-    (re.compile(rb'"(?:op_event|api_op)"|"cat"\s*:\s*"api_op"'), "a trace of rpd"),
+    (re.compile(rb'"cat"\s*:\s*"api_op"'), "a trace of rpd (rocmProfileData)"),
     (re.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'), "a trace of a browser"),
 )  # fmt: skip
 _CHROME = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"')
@@ -113,8 +113,9 @@ def _refuse_others(source: Path, found: Folded) -> None:
     categories = found.fold.categories
     if any(category in TORCH_CATEGORIES for category in categories):
         return
+    seen = found.head + b"".join(b'"cat":"%s"' % str(one).encode() for one in categories)
     for pattern, what in _OTHERS:
-        if pattern.search(found.head):
+        if pattern.search(seen):
             raise TraceroofError(
                 f"{source} is {what}, not a torch.profiler trace",
                 "`traceroof formats` lists what is read of that tool",

@@ -122,10 +122,10 @@ RULES = (
             "[; the busiest pipe runs at {top_pipe_pct}]"
         ),
         fix=(
-            "Remove LDS bank conflicts first. Then spread the work over the units: wider and fewer "
-            "memory and LDS instructions, address arithmetic in scalar registers, loads "
-            "interleaved with arithmetic. With fewer wavefronts each does the same in less time "
-            "where one unit is the queue."
+            "Spread the work over the units: wider and fewer memory and LDS instructions, address "
+            "arithmetic in scalar registers, loads interleaved with arithmetic; LDS bank conflicts "
+            "first where there are any. With fewer wavefronts each does the same in less time where "
+            "one unit is the queue."
         ),
         refute=(
             "Take out half of the instructions of the unit in question in a copy of the kernel: "

@@ -7,6 +7,7 @@ from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import has_headroom, on_amd, spare
 from traceroof.subjects import BRIEF_NS
 
+
 def _applies(k: Facts) -> Mask:
     ramps = on_amd(k) & ~(k.median_ns >= BRIEF_NS)
     return np.asarray(has_headroom(k) & ~(k.tensor_pct >= 50) & ~ramps)

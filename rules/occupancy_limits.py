@@ -98,7 +98,9 @@ def _rule(one: _Limit) -> Rule:
 
     def applies(k: Facts) -> Mask:
         # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
-        mask = has_headroom(k) & ~(k.tensor_pct >= 50)
+        # Where their use was not measured the name tells.
+        by_name = (k.name_tensor_core == 1) | (k.name_warp_specialised == 1)
+        mask = has_headroom(k) & ~(k.tensor_pct >= 50) & ~(by_name & unknown(k.tensor_pct))
         if one.min_compute_capability:
             mask &= ~unknown(_limit(k, one.name)) | (
                 k.compute_capability >= one.min_compute_capability
@@ -126,6 +128,8 @@ def _rule(one: _Limit) -> Rule:
             "primary_class",
             *(name for name in others if name not in needs),
             "tensor_pct",
+            "name_tensor_core",
+            "name_warp_specialised",
             "issue_active",
             "achieved_occupancy_pct",
             "threads_per_block",

@@ -47,6 +47,7 @@ RULES = (
         effort="refactor",
         # The empty multiprocessors are the cause of all of these.
         suppresses=(
+            "occ-limited-*",
             "occ-achieved-gap",
             "issue-slots-idle",
             "stall-no-instruction",

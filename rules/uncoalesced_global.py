@@ -24,6 +24,13 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asarray(np.where(of_class(k, "dram-bound"), at_wall, elsewhere))
 
 
+def _likely(k: Facts, peak: Attainable) -> Column:
+    # Wasted sectors cost time while the memory system is busy with them, and it never is all the
+    # time (Nsight Compute multiplies by the active share of L2's cycles, which few files carry).
+    busy = np.fmax(k.memory_pct, k.l2_throughput_pct) / 100
+    return _saves(k, peak) * np.fmin(busy, 1.0)
+
+
 def _known(share: Column) -> Column:
     return np.where(np.isnan(share), 1.0, share)
 
@@ -53,6 +60,8 @@ RULES = (
             "store_sectors_per_request",
             "dram_pct",
             "compute_pct",
+            "memory_pct",
+            "l2_throughput_pct",
             "l1_hit_pct",
             "l2_hit_pct",
         ),
@@ -73,6 +82,7 @@ RULES = (
             "(high L1 hit rate) and the time stays after the change, the waste was harmless."
         ),
         saves=_saves,
+        likely=_likely,
         # The fix moves fewer bytes, so those of today are no floor.
         kind="hard",
         grade="observed",

@@ -3,6 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes any single example slow: time is measured by benchmarks, never by tests.
+settings.register_profile("traceroof", deadline=None)
+settings.load_profile("traceroof")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -79,9 +79,9 @@ def test_links_of_the_readme_and_docs_lead_somewhere(root: Path) -> None:
 
 
 def test_every_format_is_in_the_readme(root: Path) -> None:
-    from traceroof.plugins import parsers
+    from traceroof.plugins import formats
 
     text = (root / "README.md").read_text("utf-8").lower()
-    for parser in parsers():
+    for parser in formats():
         tool = parser.title.split(":")[0].split(",")[0].lower()
         assert tool in text, f"the README's table of formats lacks {parser.title}"

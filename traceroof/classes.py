@@ -19,7 +19,7 @@ CLASSES: Mapping[str, str] = {
     "dram-bound": "device memory is at its wall: only fewer bytes help",
     "l2-bound": "the second-level cache is at its wall while device memory is not",
     "l1-bound": "the first-level cache or shared memory is at its wall",
-    "compute-bound": "an execution unit is at its wall: less or cheaper arithmetic helps",
+    "compute-bound": "an execution or load/store pipe is at its wall: fewer instructions help",
     "memory-leaning": "memory is the busier side, short of its wall",
     "compute-leaning": "compute is the busier side, short of its wall",
     "balanced": "compute and memory are about equally busy: both must shrink",

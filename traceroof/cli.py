@@ -95,15 +95,22 @@ Strict = Annotated[
 ]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"traceroof {traceroof.__version__}")
+        raise typer.Exit(DONE)
+
+
 @app.callback()
 def _traceroof(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+        ),
     ] = False,
 ) -> None:
-    if version:
-        typer.echo(f"traceroof {traceroof.__version__}")
-        raise typer.Exit(DONE)
+    pass
 
 
 @app.command()
@@ -116,26 +123,22 @@ def ingest(
     jobs: Jobs = 1,
 ) -> None:
     """Read profiler files into the store as one run."""
+    from traceroof import report, table
+    from traceroof.recording import note_lines
     from traceroof.store import Store, digest_of
-    from traceroof.units import quantity
+    from traceroof.units import count, quantity
 
-    recording = _read(paths, device, strict, jobs)
-    kept = Store.open(store)
-    run = kept.add(
-        recording,
-        name=name or traceroof.run_name(paths),
-        digest=digest_of(paths),
-    )
-    from traceroof import table
-
-    kernels = recording.kernels
-    typer.echo(
-        f"run {run.id} {run.name}: {table.launches(kernels):,} kernel launches, "
-        f"{quantity(table.total_time_ns(kernels), 'ns')}, {recording.format}"
-    )
-    for source in recording.sources:
-        for note in source.notes:
-            typer.echo(f"note: {source.path}: {note}", err=True)
+    with _spooled(paths) as files:
+        recording = _read(files, device, strict, jobs)
+        run = Store.open(store).add(
+            recording, name=name or traceroof.run_name(paths), digest=digest_of(files)
+        )
+    launches = count(table.launches(recording.kernels), "kernel launch", "kernel launches")
+    time = quantity(table.known_time_ns(recording.kernels), "ns")
+    time = f"time {time}" if time == "unknown" else time
+    report.write(f"run {run.id} {run.name}: {launches}, {time}, {recording.format}", None)
+    for line in note_lines(recording.sources):
+        typer.echo(f"note: {line}", err=True)
     typer.echo("next: traceroof diagnose --top 5", err=True)
 
 
@@ -274,10 +277,11 @@ def export(
 ) -> None:
     """Write the kernel table of a run to a Parquet or CSV file."""
     from traceroof.report.export import export_kernels
+    from traceroof.units import count
 
     kernels = _run([run], store, None, False, 1).recording.kernels
     export_kernels(kernels, output)
-    typer.echo(f"wrote {output}: {kernels.num_rows:,} rows", err=True)
+    typer.echo(f"wrote {output}: {count(kernels.num_rows, 'row')}", err=True)
 
 
 @runs_app.callback()
@@ -285,10 +289,11 @@ def runs(context: typer.Context, store: StoreFolder = None) -> None:
     """List the runs in the store, newest first."""
     if context.invoked_subcommand:
         return
+    from traceroof import report
     from traceroof.report.tables import runs_table
     from traceroof.store import Store
 
-    typer.echo(runs_table(Store.open(store, create=False).runs()), nl=False)
+    report.write(runs_table(Store.open(store, create=False).runs()), None)
 
 
 @runs_app.command("show")
@@ -297,10 +302,11 @@ def runs_show(
     store: StoreFolder = None,
 ) -> None:
     """What a run was made from, and what its files did not say clearly."""
+    from traceroof import report
     from traceroof.report.tables import run_card
     from traceroof.store import Store
 
-    typer.echo(run_card(Store.open(store, create=False).get(run)), nl=False)
+    report.write(run_card(Store.open(store, create=False).get(run)), None)
 
 
 @runs_app.command("remove")
@@ -320,10 +326,11 @@ def baseline(context: typer.Context, store: StoreFolder = None) -> None:
     """List the baselines and the runs that they stand for."""
     if context.invoked_subcommand:
         return
+    from traceroof import report
     from traceroof.report.tables import baselines_table
     from traceroof.store import Store
 
-    typer.echo(baselines_table(Store.open(store, create=False).baselines()), nl=False)
+    report.write(baselines_table(Store.open(store, create=False).baselines()), None)
 
 
 @baseline_app.command("set")
@@ -346,9 +353,10 @@ def rules(
     rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule's card.")] = None,
 ) -> None:
     """List the rules, or print the card of one."""
+    from traceroof import report
     from traceroof.report.cards import rule_card, rules_table
 
-    typer.echo(rule_card(rule) if rule else rules_table(), nl=False)
+    report.write(rule_card(rule) if rule else rules_table(), None)
 
 
 @app.command()
@@ -356,17 +364,19 @@ def devices(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One GPU.")] = None,
 ) -> None:
     """List the GPUs of the device table, or print one with its source."""
+    from traceroof import report
     from traceroof.report.cards import device_card, devices_table
 
-    typer.echo(device_card(name) if name else devices_table(), nl=False)
+    report.write(device_card(name) if name else devices_table(), None)
 
 
 @app.command()
 def formats() -> None:
     """List the file formats that traceroof reads, and how to collect each."""
+    from traceroof import report
     from traceroof.report.cards import formats_table
 
-    typer.echo(formats_table(), nl=False)
+    report.write(formats_table(), None)
 
 
 def _run(
@@ -376,13 +386,18 @@ def _run(
     from traceroof.recording import Run
     from traceroof.store import Store
 
-    there = [Path(entry).exists() for entry in what]
-    if any(there) or len(what) > 1:
+    there = [entry == STDIN or Path(entry).exists() for entry in what]
+    if any(there):
         for entry, exists in zip(what, there, strict=True):
             if not exists:
                 raise TraceroofError(f"{entry} does not exist")
-        recording = _read([Path(entry) for entry in what], device, strict, jobs)
+        with _spooled(what) as files:
+            recording = _read(files, device, strict, jobs)
         return Run(recording=recording, name=traceroof.run_name(what))
+    if len(what) > 1:
+        raise TraceroofError(
+            f"none of {', '.join(what)} is a file here", "name one stored run, or several files"
+        )
     try:
         return Store.open(store, create=False).get(what[0] if what else None)
     except TraceroofError as error:
@@ -392,6 +407,26 @@ def _run(
             message = f"{what[0]} is no file here, and {error.message}"
             raise TraceroofError(message, error.hint) from None
         raise
+
+
+STDIN = "-"
+
+
+@contextmanager
+def _spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path]]":
+    """The paths, each once, with stdin (``-``) as a file: readers look at a file's head first."""
+    import shutil
+    import tempfile
+
+    files = list(dict.fromkeys(Path(path) for path in paths))
+    if Path(STDIN) not in files:
+        yield files
+        return
+    with tempfile.TemporaryDirectory(prefix="traceroof-") as folder:
+        spool = Path(folder) / "stdin"
+        with spool.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield [spool if file == Path(STDIN) else file for file in files]
 
 
 def _looks_like_path(text: str) -> bool:
@@ -474,7 +509,7 @@ def _terminal(output: str | None) -> tuple[int, bool]:
     import shutil
 
     to_stdout = output is None or output == "-"
-    terminal = to_stdout and sys.stdout.isatty()
+    terminal = to_stdout and sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size((80, 24)).columns if to_stdout else 80
     dumb = os.environ.get("TERM") == "dumb"
     return min(width, 140), terminal and not dumb and not os.environ.get("NO_COLOR")
@@ -496,10 +531,6 @@ def main() -> None:
         if error.hint:
             typer.echo(f"  {error.hint}", err=True)
         sys.exit(COULD_NOT)
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough.
-        sys.stderr.close()
-        sys.exit(DONE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"traceroof: {where}{error.strerror or error}", err=True)

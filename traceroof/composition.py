@@ -219,7 +219,7 @@ def _optimizer(
 ) -> dict[str, float | str]:
     """The launches of the optimizer's steps; zeroing gradients and collectives are none of them."""
     phase = kernels["phase"].to_numpy(zero_copy_only=False) == "optimizer"
-    see = grouped.facts.only(("category", "operator", "model_shape", "dram_peak_bytes_per_s"))
+    see = grouped.facts.only(("category", "model_shape", "dram_peak_bytes_per_s"))
     group = grouped.of_row
     stepping = phase & (group >= 0) & (role != "gradient reset")
     stepping &= ~(see.category == "communication")[group]
@@ -231,20 +231,23 @@ def _optimizer(
     )
     source = np.asarray(kernels["source"].to_numpy(), dtype=np.int64)
     steps = len(np.unique((source * (int(step.max()) + 2) + step)[stepping]))
-    foreach = np.array(
-        ["multi_tensor" in name or "foreach" in str(operator) or "fused" in str(operator)
-         for name, operator in zip(grouped.names, see.operator, strict=True)], dtype=bool
-    )  # fmt: skip
+    named = kernels["operator"].combine_chunks().dictionary_encode()
+    operators = [*(str(text) for text in named.dictionary.to_pylist()), ""]
+    operator = np.asarray(named.indices.fill_null(len(operators) - 1), dtype=np.int64)
+    together = np.array(["foreach" in text or "fused" in text for text in operators], dtype=bool)
+    several = np.array(["multi_tensor" in name for name in grouped.names], dtype=bool)
+    plain = stepping & ~(several[group] | together[operator])
     facts: dict[str, float | str] = {
         "optimizer_pct": float(time[stepping].sum()) / float(time.sum()) * 100,
         "optimizer_time_ns": float(time[stepping].sum()),
         "optimizer_steps": float(steps),
         "optimizer_launches": float(launches[stepping].sum()),
-        "optimizer_plain_launches": float(launches[stepping & ~foreach[group]].sum()),
+        "optimizer_plain_launches": float(launches[plain].sum()),
     }
     parameters = np.array([_parameters(shape) for shape in see.model_shape], dtype=np.float64)
     for updates, moved in _STATE_BYTES:
-        updating = stepping & np.isin(see.operator.astype(str), sorted(updates))[group]
+        chosen = np.array([text in updates for text in operators], dtype=bool)
+        updating = stepping & chosen[operator]
         count = parameters[group[updating]]
         if updating.any():
             if np.isnan(count).any():

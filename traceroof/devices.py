@@ -6,9 +6,10 @@ slice, nothing at all), so :func:`find` decides by every hint that the file give
 rather than the nearest guess.
 """
 
+import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -145,6 +146,7 @@ def find(
     pci_device_id: int | None = None,
     gfx_target: str | None = None,
     wavefront: int | None = None,
+    dram_bytes_per_s: float | None = None,
 ) -> Device | None:
     """The device that a profiler means, or None when the hints do not decide.
 
@@ -156,6 +158,8 @@ def find(
       scaled (see :func:`scaled`) and its name says it. Pass it only when the profiler means the
       device: rocprof-compute writes 128 for the 256 CUs of an MI350X.
     memory_bytes: as reported; tells cards of one name apart.
+    dram_bytes_per_s: the bandwidth peak that the file itself shows, right within 8 % (the memory
+      clock of a profiled device); tells apart what is left.
 
     A name that several devices print decides only together with SM count or memory. A name that
     the table does not have gives None unless the PCI device id is known, and hints that contradict
@@ -163,6 +167,49 @@ def find(
     SM count decide together, if exactly one device has both. Devices that differ in name only
     (MI210 and one GCD of an MI250) are returned as "A or B".
     """
+    return _only(
+        _candidates(
+            name, compute_capability, sm_count, memory_bytes, pci_device_id, gfx_target, wavefront,
+            dram_bytes_per_s,
+        )
+    )  # fmt: skip
+
+
+def in_common(
+    *, compute_capability: str | None, sm_count: int | None, dram_bytes_per_s: float | None
+) -> Device | None:
+    """What all devices of this architecture and SM count have in common, where no hint tells more.
+
+    Figures in which they differ (memory, bandwidth) are unknown. None where the hints fit no
+    device, or where the devices differ in their rates: those decide verdicts.
+    """
+    rows = _candidates(None, compute_capability, sm_count, None, None, None, None, dram_bytes_per_s)
+    if not rows or any(row.flops_per_s != rows[0].flops_per_s for row in rows):
+        return None
+    if len(rows) == 1:
+        return rows[0]
+    shared = os.path.commonprefix([row.name for row in rows]).rstrip("-")
+    differing = {
+        figure: None
+        for figure in ("boost_clock_hz", "memory_bytes", "dram_bandwidth_bytes_per_s", "l2_bytes")
+        if len({getattr(row, figure) for row in rows}) > 1
+    }
+    return replace(
+        _merged(rows), name=f"{shared or rows[0].architecture} (one of {len(rows)})", **differing
+    )
+
+
+def _candidates(
+    name: str | None,
+    compute_capability: str | None,
+    sm_count: int | None,
+    memory_bytes: int | None,
+    pci_device_id: int | None,
+    gfx_target: str | None,
+    wavefront: int | None,
+    dram_bytes_per_s: float | None,
+) -> list[Device]:
+    """The devices that fit every hint; the arguments are those of ``find``."""
     # Drivers and converters write 0 for what they do not know.
     sm_count, memory_bytes = sm_count or None, memory_bytes or None
     mig = _MIG.search(name) if name else None
@@ -183,7 +230,7 @@ def find(
     elif not key and pci_device_id is None and sm_count and (gfx or compute_capability):
         rows = all_devices()
     else:
-        return None
+        return []
 
     if gfx:
         rows = [row for row in rows if row.gfx_target == gfx.group().lower()]
@@ -193,15 +240,33 @@ def find(
         rows = [row for row in rows if row.wavefront == wavefront]
 
     if mig:
-        return _only(_mig_slice(row, mig, sm_count) for row in rows)
+        return _near(filter(None, (_mig_slice(row, mig, sm_count) for row in rows)), None)
     if sm_count is None:
-        return _only(row for row in rows if _has_memory(row, memory_bytes))
+        return _near((row for row in rows if _has_memory(row, memory_bytes)), dram_bytes_per_s)
     # A row whose SM count is unknown does not match a count, but it does match name, id or target.
     single = bool(key or by_id or gfx)
     whole = [row for row in rows if _has_sms(row, sm_count) or (single and not row.sm_count)]
     if whole:
-        return _only(row for row in whole if _has_memory(row, memory_bytes))
-    return _only(scaled(row, sm_count) for row in rows if _is_xcd_share(row, sm_count))
+        return _near((row for row in whole if _has_memory(row, memory_bytes)), dram_bytes_per_s)
+    return [scaled(row, sm_count) for row in rows if _is_xcd_share(row, sm_count)]
+
+
+# A profiled memory clock lies within this of the rated one (29 reports, V100 to RTX 50 series).
+_BANDWIDTH_TOLERANCE = 0.08
+
+
+def _near(rows: Iterable[Device], dram_bytes_per_s: float | None) -> list[Device]:
+    """Of several devices those whose bandwidth is the one that the file shows."""
+    found = list(rows)
+    if len(found) < 2 or not dram_bytes_per_s:
+        return found
+    near = [
+        row
+        for row in found
+        if row.dram_bandwidth_bytes_per_s
+        and abs(dram_bytes_per_s / row.dram_bandwidth_bytes_per_s - 1) <= _BANDWIDTH_TOLERANCE
+    ]
+    return near or found
 
 
 def matches(name: str) -> tuple[Device, ...]:
@@ -353,13 +418,15 @@ def _figures(device: Device) -> tuple[object, ...]:
     )
 
 
-def _only(candidates: Iterable[Device | None]) -> Device | None:
+def _only(rows: Sequence[Device]) -> Device | None:
     """The one candidate, or what several have in common when they differ in name only."""
-    rows = [row for row in candidates if row is not None]
     if not rows or any(_figures(row) != _figures(rows[0]) for row in rows):
         return None
-    if len(rows) == 1:
-        return rows[0]
+    return rows[0] if len(rows) == 1 else _merged(rows)
+
+
+def _merged(rows: Sequence[Device]) -> Device:
+    """Several devices as one, named "A or B"; figures are those of the first."""
     memory = {row.memory_bytes for row in rows}
     return replace(
         rows[0],

@@ -18,7 +18,7 @@ from traceroof import ceilings, classes, groups, plugins, ranks, roles, subjects
 from traceroof.categories import categories_of
 from traceroof.ceilings import Attainable
 from traceroof.composition import composition
-from traceroof.devices import AMD, Device, find, matches
+from traceroof.devices import Device, find, in_common, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
 from traceroof.findings import Context, Finding, find_all
@@ -258,7 +258,7 @@ def diagnose(
         timelines=tuple(lines),
         ranks=across,
         hidden_findings=hidden,
-        notes=_run_notes(totals, devices),
+        notes=_run_notes(totals, devices, grouped.facts),
     )
 
 
@@ -294,20 +294,41 @@ def _devices(recording: Recording, name: str | None) -> tuple[RunDevice, ...]:
             )
         infos = recording.devices or (DeviceInfo(),)
         return tuple(RunDevice(info, known) for info in infos)
+    peaks = _dram_peaks(recording.kernels)
+    only = next(iter(peaks.values())) if len(recording.devices) == 1 and len(peaks) == 1 else None
     return tuple(
-        RunDevice(
-            info,
-            find(
-                info.name,
-                compute_capability=info.compute_capability,
-                sm_count=info.sm_count,
-                memory_bytes=info.memory_bytes,
-                pci_device_id=info.pci_device_id,
-                gfx_target=info.gfx_target,
-            ),
-        )
+        RunDevice(info, _known_device(info, peaks.get(info.index, only)))
         for info in recording.devices
     )
+
+
+def _known_device(info: DeviceInfo, dram_bytes_per_s: float | None) -> Device | None:
+    """The row of the device table; what its candidates have in common where several remain."""
+    known = find(
+        info.name,
+        compute_capability=info.compute_capability,
+        sm_count=info.sm_count,
+        memory_bytes=info.memory_bytes,
+        pci_device_id=info.pci_device_id,
+        gfx_target=info.gfx_target,
+        dram_bytes_per_s=dram_bytes_per_s,
+    )
+    if known is not None or info.name:
+        return known
+    return in_common(
+        compute_capability=info.compute_capability,
+        sm_count=info.sm_count,
+        dram_bytes_per_s=dram_bytes_per_s,
+    )
+
+
+def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:
+    """Device ordinal -> median of the bandwidth peaks that its launches show, byte/s."""
+    if kernels["peak_dram_bytes_per_s"].null_count == kernels.num_rows:
+        return {}
+    part = kernels.select(["device", "peak_dram_bytes_per_s"]).drop_null()
+    grouped = part.group_by("device").aggregate([("peak_dram_bytes_per_s", "approximate_median")])
+    return dict(zip(*(column.to_pylist() for column in grouped.select([0, 1])), strict=True))
 
 
 def _by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device]:
@@ -496,7 +517,7 @@ def _triple(facts: Facts, prefix: str, row: int) -> tuple[int, int, int] | None:
     return (int(sizes[0]), int(sizes[1]), int(sizes[2]))
 
 
-def _run_notes(totals: Totals, devices: Sequence[RunDevice]) -> tuple[str, ...]:
+def _run_notes(totals: Totals, devices: Sequence[RunDevice], facts: Facts) -> tuple[str, ...]:
     notes = []
     if totals.unknown_durations:
         notes.append(
@@ -508,6 +529,13 @@ def _run_notes(totals: Totals, devices: Sequence[RunDevice]) -> tuple[str, ...]:
         for device in devices
         if device.info.name and device.known is None
     ]
+    work = facts.only(("dram_bytes", "flops", "model_bytes"))
+    counted = any(not np.isnan(getattr(work, name)).all() for name in work.names())
+    if counted and not any(device.name for device in devices):
+        notes.append(
+            "the files do not say which GPU it was, so its peaks are unknown: name it with "
+            "--device (`traceroof devices` lists the names)"
+        )
     return tuple(notes)
 
 

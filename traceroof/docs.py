@@ -69,7 +69,7 @@ def rules() -> str:
 
 def formats() -> str:
     """``docs/formats.md``: what traceroof reads."""
-    from traceroof.plugins import parsers
+    from traceroof.plugins import formats as readable
 
     lines = [
         "# File formats",
@@ -78,7 +78,7 @@ def formats() -> str:
         "as they are; a folder that a profiler wrote is one run.",
         "",
     ]
-    for parser in sorted(parsers(), key=lambda one: one.name):
+    for parser in readable():
         lines += [
             f"## {parser.name}",
             "",

@@ -301,13 +301,16 @@ def _weighted_mean(
 ) -> Reals:
     """Mean of the known values per group; by ``fallback`` where no known value has a weight."""
     known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
+    # Averaging the distance from one value of the group keeps equal values exactly as they are.
+    origin = np.zeros(count)
+    origin[codes[known]] = values[known]
+    filled = np.where(known, values - origin[codes], 0.0)
     result = np.full(count, np.nan)
     for weights in (fallback, weight):
         mass = np.bincount(codes, weights=np.where(known, weights, 0.0), minlength=count)
         summed = np.bincount(codes, weights=np.where(known, weights * filled, 0.0), minlength=count)
         result = np.divide(summed, mass, out=result, where=mass > 0)
-    return result
+    return result + origin
 
 
 def _median(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count: int) -> Reals:

@@ -102,10 +102,11 @@ class LaunchKinds:
                 see.category, see.role, operation, grouped.names, see.operator, strict=True
             )
         ]
+        # The size of a reduction is that of what it reads; what it writes is small beside that.
         out = [
-            _written(*one)
-            for one in zip(
-                see.model_bytes, elements, see.input_shapes, see.input_dtypes, strict=True
+            0.0 if kind == "reduction" and not np.isnan(moved) else _written(moved, *one)
+            for kind, moved, *one in zip(
+                kinds, see.model_bytes, elements, see.input_shapes, see.input_dtypes, strict=True
             )
         ]
         return LaunchKinds(

@@ -45,7 +45,8 @@ class Parser(Protocol):
 
     name: what the format is called, kebab case (``nsight-compute-csv``).
     title: one line for people: the tool and the kind of file.
-    gives: one line: what the kernel table holds afterwards.
+    gives: one line: what the kernel table holds afterwards; empty for a parser that only refuses
+    files, saying what they are.
     collect: the command that makes such a file.
     """
 

@@ -22,9 +22,19 @@ def _built_in(package_name: str, attribute: str) -> Iterator[Any]:
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
         if module.name.startswith("_"):
             continue  # what several parsers or rules share
-        found = getattr(importlib.import_module(f"{package_name}.{module.name}"), attribute, None)
+        found = getattr(_imported(f"{package_name}.{module.name}"), attribute, None)
         if found is not None:
             yield found
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise TraceroofError(
+            f"the module {name} could not be loaded: {type(error).__name__}: {error}",
+            "reinstall traceroof, or undo the last change to this file",
+        ) from error
 
 
 def _installed(group: str) -> Iterator[Any]:
@@ -48,6 +58,11 @@ def parsers() -> tuple[Parser, ...]:
             raise TraceroofError(f"the plug-in {parser!r} is not a parser (see traceroof.parser)")
         found.append(parser)
     return tuple(found)
+
+
+def formats() -> tuple[Parser, ...]:
+    """The parsers that give something, by name: what can be read, without those that refuse."""
+    return tuple(sorted((one for one in parsers() if one.gives), key=lambda one: one.name))
 
 
 @cache

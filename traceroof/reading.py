@@ -41,7 +41,9 @@ def sniff(path: Path) -> Parser:
             f"{path} is not a profiler file that traceroof reads: {looks_like(head)}",
             "`traceroof formats` lists what it reads and how to collect it",
         )
-    return next(parser for score, parser in sure if score == best)
+    claims = [parser for score, parser in sure if score == best]
+    # Who knows that a file only looks like a profiler's knows it better.
+    return next((parser for parser in claims if not parser.gives), claims[0])
 
 
 def _read_path(path: Path, progress: Progress, options: Options) -> Iterator[Recording]:
@@ -69,8 +71,10 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Iterator
     skipped: list[str] = []
     for file in files:
         head = inflate.head(file, HEAD_BYTES)
-        if head and any(parser.recognises(head, file) == 2 for parser in plugins.parsers()):
-            found.append(sniff(file).read(file, progress, options))
+        sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
+        # What a parser only refuses is no profiler file among others.
+        if sure and all(one.gives for one in sure):
+            found.append(sure[0].read(file, progress, options))
         else:
             skipped.append(file.name)
     if not found:
@@ -112,6 +116,13 @@ _LOOKS = (
 )  # fmt: skip
 
 
+# What files of other profilers have near their beginning.
+_TOOLS = (
+    (b"NVPROF is profiling", "nvprof output"),
+    (b"Total Time (ns)", "a summary of Nsight Systems (nsys stats)"),
+)
+
+
 def looks_like(head: bytes) -> str:
     """What the first bytes of a file look like, in words for an error message."""
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -120,6 +131,9 @@ def looks_like(head: bytes) -> str:
             return f"it looks like {words}"
     if not start:
         return "it is empty"
+    for mark, tool in _TOOLS:
+        if mark in head[:4096]:
+            return f"it looks like {tool}, which traceroof does not read"
     if b"\x00" in head[:4096]:
         return "it looks like a binary file of another kind"
     first = start.splitlines()[0][:60].decode("utf-8", "replace")

@@ -234,6 +234,20 @@ def _shift(part: pa.Table, column: str, amount: int) -> pa.Table:
     return part.set_column(position, part.schema.field(position), pc.add(part[column], amount))
 
 
+def note_lines(sources: Sequence[Source]) -> list[str]:
+    """The notes of all files as lines; one that several files have is said once."""
+    of: dict[str, list[str]] = {}
+    for source in sources:
+        for note in source.notes:
+            of.setdefault(str(note), []).append(source.path)
+    if len(sources) == 1:
+        return list(of)
+    return [
+        f"{paths[0]}: {text}" if len(paths) == 1 else f"{text} (in {len(paths)} files)"
+        for text, paths in of.items()
+    ]
+
+
 def source_of(path: str, format: str, kernels: pa.Table, notes: Sequence[Note] = ()) -> Source:
     """The ``Source`` entry for a file whose kernels are ``kernels``."""
     return Source(path=path, format=format, launches=table.launches(kernels), notes=tuple(notes))

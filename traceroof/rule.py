@@ -64,6 +64,7 @@ class Rule:
     refute: what to measure that would show the finding wrong.
     saves: share of the subject's time that goes at most, 0-1, given what is attainable; None
         when nothing can be said. Evaluated twice, nominal and calibrated (DESIGN §5).
+    likely: the same share for the likely figure, where it rests on more than ceilings.
     kind: hard (intervals, roofline, removable kernels), conditional (holds only if instruction
         and byte counts stay), option (changes results or trade-offs).
     grade: where the evidence comes from; see GRADES.
@@ -98,6 +99,7 @@ class Rule:
     uses: tuple[str, ...] = ()
     applies: Callable[[Facts], Mask] | None = None
     saves: Callable[[Facts, Attainable], Column] | None = None
+    likely: Callable[[Facts, Attainable], Column] | None = None
     severity: Severity | None = None
     trust: Callable[[Facts], Column] | None = None
     role: Role = "cause"
@@ -155,16 +157,18 @@ def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Ju
         fired=fired,
         unjudged=unjudged,
         missing=missing,
-        saved=_share(rule, seen, NOMINAL),
-        likely=_share(rule, seen, attainable),
+        saved=_share(rule.saves, seen, NOMINAL),
+        likely=_share(rule.likely or rule.saves, seen, attainable),
         trust=trust,
     )
 
 
-def _share(rule: Rule, facts: Facts, attainable: Attainable) -> npt.NDArray[np.float64]:
-    if rule.saves is None:
+def _share(
+    saves: Callable[[Facts, Attainable], Column] | None, facts: Facts, attainable: Attainable
+) -> npt.NDArray[np.float64]:
+    if saves is None:
         return np.full(len(facts), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.asarray(rule.saves(facts, attainable), dtype=np.float64)
+        share = np.asarray(saves(facts, attainable), dtype=np.float64)
     share = np.where(np.isfinite(share), share, np.nan)
     return np.clip(share, 0.0, 1.0)

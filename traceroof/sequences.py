@@ -198,7 +198,7 @@ def _softmaxes(rows: Launches, free: Mask) -> _Found:
     last = first + 2
     first = np.where(early[first], first - 2, first - 1)
     apart = _disjoint(first, last)
-    found = _fused(rows, first[apart], last[apart])
+    found = _fused(rows, first[apart], last[apart], ends=True)
     rows.take(found.first, found.last)
     return found
 
@@ -226,7 +226,7 @@ def _norms(rows: Launches, free: Mask) -> _Found:
             edge[open_] = place[open_]
     whole = _disjoint(first, last)
     first, last = first[whole], last[whole]
-    steps = _fused(rows, first, last)
+    steps = _fused(rows, first, last, ends=True)
     rows.take(first, last)
 
     # An addition whose sum a normalisation reads at once: the sum is kept, but not read again.
@@ -316,18 +316,21 @@ def _chains(rows: Launches, free: Mask) -> _Found:
     return found
 
 
-def _fused(rows: Launches, first: Ints, last: Ints) -> _Found:
+def _fused(rows: Launches, first: Ints, last: Ints, *, ends: bool = False) -> _Found:
     """Regions in which each launch reads what the one before wrote: only what enters and leaves
-    the region must move."""
+    the region must move. ends: everything enters through the first launch, as rows of a norm do,
+    however often they are read inside."""
     groups, group = rows.groups, rows.group
     moved, out = groups.bytes[group], groups.out[group]
     unknown = np.isnan(moved) | np.isnan(out)
     known = rows.summed(unknown.astype(float), first, last) == 0
     known &= ~np.isnan(groups.bandwidth[group[first]])
-    every = rows.summed(np.nan_to_num(moved), first, last)
-    between = 2 * (rows.summed(np.nan_to_num(out), first, last) - np.nan_to_num(out[last]))
-    ends = np.nan_to_num(moved[first] - out[first]) + np.nan_to_num(out[last])
-    least = np.maximum(every - between, ends) / groups.bandwidth[group[first]]
+    least = np.nan_to_num(moved[first] - out[first]) + np.nan_to_num(out[last])
+    if not ends:
+        every = rows.summed(np.nan_to_num(moved), first, last)
+        between = 2 * (rows.summed(np.nan_to_num(out), first, last) - np.nan_to_num(out[last]))
+        least = np.maximum(every - between, least)
+    least = least / groups.bandwidth[group[first]]
     time = rows.summed(rows.time, first, last)
     least = np.where(known, np.minimum(np.maximum(least, T_FLOOR_NS), time), 0.0)
     kept = np.where(known, 0.0, rows.longest(first, last))

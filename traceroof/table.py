@@ -405,6 +405,13 @@ def total_time_ns(table: pa.Table, kind: str | None = "kernel") -> int:
     return int(total or 0)
 
 
+def known_time_ns(table: pa.Table) -> int | None:
+    """Time of all kernels, ns; None where there are kernels and no duration of any is known."""
+    total = total_time_ns(table)
+    part = _of_kind(table, "kernel", ["duration_ns"])
+    return None if part.num_rows and part["duration_ns"].null_count == part.num_rows else total
+
+
 def launches(table: pa.Table, kind: str | None = "kernel") -> int:
     """Sum of launch_count over rows of ``kind`` (None: all kinds)."""
     return int(pc.sum(_of_kind(table, kind, ["launch_count"])["launch_count"]).as_py() or 0)

@@ -46,6 +46,11 @@ def digits(value: float) -> str:
     return f"{value:.3g}"
 
 
+def count(number: int, one: str, many: str = "") -> str:
+    """'1 launch', '2 launches': the word in the form that the number asks for."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def percent(share: float | None) -> str:
     """A share (0-1) in percent with one decimal: shares are compared, so they line up."""
     if share is None:

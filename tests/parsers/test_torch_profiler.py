@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.errors import TraceroofError
-from traceroof.parser import Options, silent
+from traceroof.inflate import head
+from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers import _torch_read
 from traceroof.parsers._torch_events import UNKNOWN, nanoseconds
 from traceroof.parsers._torch_stream import Reader
 from traceroof.parsers.torch_profiler import PARSER
+from traceroof.plugins import parsers
 from traceroof.recording import Recording
 
 Event = dict[str, Any]
@@ -905,6 +907,62 @@ def test_what_is_refused_and_why(content: Any, message: str, write: Write) -> No
         read(path)
     assert str(path) in caught.value.message
     assert caught.value.hint
+
+
+# ------------------------------------------------------------------------------------------------
+# Our samples
+
+
+def test_samples_are_recognised_by_this_parser_alone(samples: Path) -> None:
+    found = sorted((samples / "torch").iterdir())
+    assert [path.name for path in found] == [
+        "decode.json", "training.rank0.json", "training.rank1.json",
+    ]  # fmt: skip
+    for path in found:
+        start = head(path, HEAD_BYTES)
+        sure = [one.name for one in parsers() if one.recognises(start, path) == 2]
+        assert sure == ["torch-profiler"], path
+
+
+def test_the_training_sample(samples: Path) -> None:
+    one, other = (read(samples / f"torch/training.rank{rank}.json") for rank in range(2))
+    for rank, recording in enumerate((one, other)):
+        # Forward: per layer 2 norms, 4 products, 1 attention, 3 elementwise, then the product
+        # with the vocabulary and a softmax: 2 * 10 + 2. Backward: per layer 2 norms, 4 * (2
+        # products and a sum), 1 attention, 3 elementwise, then 3 for the vocabulary: 2 * 18 + 3.
+        # Two all-reduces and one optimizer kernel.
+        assert recording.sources[0].launches == 3 * (22 + 39 + 2 + 1)
+        phases = Counter(zip(column(recording, "kind"), column(recording, "phase"), strict=True))
+        assert phases == {
+            ("kernel", "forward"): 3 * 21,
+            ("kernel", "backward"): 3 * 39,
+            ("kernel", "optimizer"): 3,
+            ("kernel", None): 3 * 3,  # the softmax draws no number; all-reduces stand apart
+            ("memcpy", None): 3 * 2,
+        }
+        assert set(column(recording, "step")) == {f"ProfilerStep#{n}" for n in (4, 5, 6)}
+        assert set(column(recording, "rank")) == {rank}
+        assert column(recording, "collective").count("allreduce") == 6
+    paths = Counter(column(one, "module_path"))
+    # Forward, the two backward products and the sum, in three steps.
+    assert paths["Transformer_0 > Block_1 > MLP_1 > Linear_7"] == 3 * 4
+    # The collective ends on both ranks at once; the one whose peer is late takes longer.
+    ends = [
+        [start + took for start, took, what in zip(
+            *(column(r, c) for c in ("start_ns", "duration_ns", "collective")), strict=True
+        ) if what] for r in (one, other)
+    ]  # fmt: skip
+    assert ends[0] == ends[1]
+
+
+def test_the_decoding_sample(samples: Path) -> None:
+    recording = read(samples / "torch/decode.json")
+    assert Counter(column(recording, "graph_id")) == {"replay 1": 4 * 8 * 11, None: 4 * 2}
+    assert Counter(column(recording, "operator"))["aten::argmax"] == 4
+    assert len(set(column(recording, "step"))) == 4
+    assert [(d.index, d.name, d.vendor) for d in recording.devices] == [
+        (2, "AMD Instinct MI300X", "amd")
+    ]
 
 
 # ------------------------------------------------------------------------------------------------

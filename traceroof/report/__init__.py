@@ -12,27 +12,48 @@ from traceroof.errors import TraceroofError
 def write(text: str, path: str | None) -> str | None:
     """Write a payload to a file, or to stdout for None and '-'. Returns the file's name.
 
-    The file appears whole or not at all, and its folder is made where it is missing. Raises
-    TraceroofError when it cannot be written.
+    A file appears whole or not at all, and its folder is made where it is missing. Raises
+    TraceroofError when it cannot be written. A reader of stdout that has seen enough (``head``)
+    is no error.
     """
     if not text.endswith("\n"):
         text += "\n"
-    if path is None or path == "-":
-        # Kernel names may hold what the terminal's encoding lacks; better a mark than a failure.
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    if path is not None and path != "-":
+        return write_bytes(text.encode("utf-8", "replace"), path)
+    if sys.stdout is None:
+        raise TraceroofError("stdout is closed", "name a file with -o")
+    try:
+        sys.stdout.write(_printable(text, sys.stdout.encoding or "utf-8"))
         sys.stdout.flush()
-        return None
-    return write_bytes(text.encode("utf-8", "replace"), path)
+    except BrokenPipeError:
+        # Python flushes stdout once more at exit: let that go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return None
+
+
+# What our own texts use beyond ASCII, for terminals that have no more; names get a mark.
+_ASCII = str.maketrans({"µ": "u", "…": "...", "·": "-", "█": "#", "×": "x", "≥": ">=", "≤": "<="})
+
+
+def _printable(text: str, encoding: str) -> str:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def write_bytes(payload: bytes, path: str) -> str:
     """Write a payload that is no text to a file, as ``write`` does. Returns the file's name."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     if target.is_dir():
         raise TraceroofError(f"{path} is a folder", "name a file in it")
     unfinished: str | None = None
     try:
+        if target.exists() and not target.is_file():
+            # A device or a pipe is written to; replacing it would destroy it.
+            target.write_bytes(payload)
+            return path
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
@@ -47,4 +68,4 @@ def write_bytes(payload: bytes, path: str) -> str:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished)
         raise TraceroofError(f"{path} cannot be written: {error.strerror}") from None
-    return str(target)
+    return path

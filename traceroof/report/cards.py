@@ -11,7 +11,7 @@ from rich.padding import Padding
 from traceroof import devices as device_table
 from traceroof.devices import Device
 from traceroof.errors import TraceroofError
-from traceroof.plugins import parsers, rules
+from traceroof.plugins import formats, rules
 from traceroof.report.console import grid, terminal_width, to_text
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, judge
 from traceroof.subjects import vocabulary
@@ -34,7 +34,8 @@ def rule_card(rule_id: str) -> str:
     known = {rule.id: rule for rule in rules()}
     rule = known.get(rule_id)
     if rule is None:
-        near = get_close_matches(rule_id, known, n=3)
+        near = [name for name in known if rule_id in name][:5]
+        near = near or get_close_matches(rule_id, known, n=3)
         hint = f"did you mean {', '.join(near)}?" if near else "`traceroof rules` lists them"
         raise TraceroofError(f"no rule is called {rule_id}", hint)
 
@@ -164,7 +165,7 @@ def formats_table() -> str:
     """What traceroof reads, what each file gives, and how to collect it."""
 
     def draw(console: Console) -> None:
-        for parser in sorted(parsers(), key=lambda one: one.name):
+        for parser in formats():
             console.print(f"{parser.name}: {parser.title}")
             console.print(Padding(f"gives: {parser.gives}", (0, 0, 0, 2)))
             console.print(Padding(f"collect: {parser.collect}", (0, 0, 0, 2)))

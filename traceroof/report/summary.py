@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from traceroof import collect
+from traceroof import collect, recording
 from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.findings import HIDDEN_SHARE, Finding
@@ -202,9 +202,5 @@ def class_meaning(name: str) -> str:
 
 def note_lines(diagnosis: Diagnosis) -> list[str]:
     """The notes of the run and of every file, each said once."""
-    lines = dict.fromkeys(diagnosis.notes)
-    several = len(diagnosis.sources) > 1
-    for source in diagnosis.sources:
-        for note in source.notes:
-            lines[one_line(f"{source.path}: {note}" if several else str(note))] = None
-    return list(lines)
+    lines = [*diagnosis.notes, *recording.note_lines(diagnosis.sources)]
+    return list(dict.fromkeys(one_line(line) for line in lines))

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from traceroof import table
 from traceroof.recording import Run
 from traceroof.report.console import grid, terminal_width, to_text
-from traceroof.units import quantity
+from traceroof.units import count, quantity
 
 if TYPE_CHECKING:
     from traceroof.store import RunInfo
@@ -60,12 +60,17 @@ def run_card(run: Run) -> str:
     def draw(console: Console) -> None:
         console.print(f"run {run.id} {run.name}")
         console.print(f"  {recording.format}, {recording.time_basis} times, {run.created or ''}")
-        time = quantity(table.total_time_ns(recording.kernels), "ns")
-        console.print(f"  {table.launches(recording.kernels):,} kernel launches, {time}")
+        launches = count(table.launches(recording.kernels), "kernel launch", "kernel launches")
+        time = quantity(table.known_time_ns(recording.kernels), "ns")
+        console.print(f"  {launches}, {'time unknown' if time == 'unknown' else time}")
         for device in recording.devices:
-            console.print(f"  GPU: {device.name or device.compute_capability or 'not named'}")
+            capability = device.compute_capability
+            unnamed = f"not named, compute capability {capability}" if capability else "not named"
+            console.print(f"  GPU: {device.name or unnamed}")
         for source in recording.sources:
-            console.print(f"  {source.path}: {source.format}, {source.launches:,} launches")
+            console.print(
+                f"  {source.path}: {source.format}, {count(source.launches, 'launch', 'launches')}"
+            )
             for note in source.notes:
                 console.print(Padding(str(note), (0, 0, 0, 4)))
         known = ", ".join(table.known_columns(recording.kernels))
