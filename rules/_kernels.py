@@ -50,6 +50,17 @@ def has_headroom(k: Facts) -> Mask:
     return tunable(k) & ~of_class(k, *_AT_WALL) & ~(busiest >= _WALL_PCT)
 
 
+def matrix_work(k: Facts) -> Mask:
+    """Groups that keep the tensor cores busy (50 % or more), or, where that was not measured, whose
+    name marks tensor cores or warps of different roles: few warps and few issue slots suffice."""
+    by_name = (k.name_tensor_core == 1) | (k.name_warp_specialised == 1)
+    return np.asarray((k.tensor_pct >= 50) | (by_name & np.isnan(k.tensor_pct)))
+
+
+#: Columns that ``matrix_work`` reads.
+MATRIX = ("tensor_pct", "name_tensor_core", "name_warp_specialised")
+
+
 def spare(k: Facts, peak: Attainable) -> Column:
     """Share of the time that goes if the same work fills the busier side; NaN where unknown."""
     compute = k.compute_pct / (100 * np.asarray(peak.compute))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.rule import Rule
-from traceroof.rules._kernels import has_headroom, spare
+from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work, spare
 
 RULES = (
     Rule(
@@ -16,9 +16,9 @@ RULES = (
         ),
         condition="fewer than 0.6 instructions per scheduler and active cycle, nothing at its wall",
         needs=("issue_active", "compute_pct", "memory_pct"),
-        uses=("primary_class", "tensor_pct", "warps_active", "warps_eligible"),
+        uses=("primary_class", *MATRIX, "warps_active", "warps_eligible"),
         # A matrix instruction does the work of many: few issue slots keep its pipe busy.
-        applies=lambda k: has_headroom(k) & ~(k.tensor_pct >= 50),
+        applies=lambda k: has_headroom(k) & ~matrix_work(k),
         when=lambda k: k.issue_active < 0.6,
         because="schedulers issue {issue_active} while active, where they could issue 1",
         fix=(

@@ -8,7 +8,7 @@ import numpy as np
 
 from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import has_headroom, spare
+from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work, spare
 
 _ALWAYS_REPORTED = ("registers", "shared_memory", "blocks", "warps")
 
@@ -98,9 +98,7 @@ def _rule(one: _Limit) -> Rule:
 
     def applies(k: Facts) -> Mask:
         # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
-        # Where their use was not measured the name tells.
-        by_name = (k.name_tensor_core == 1) | (k.name_warp_specialised == 1)
-        mask = has_headroom(k) & ~(k.tensor_pct >= 50) & ~(by_name & unknown(k.tensor_pct))
+        mask = has_headroom(k) & ~matrix_work(k)
         if one.min_compute_capability:
             mask &= ~unknown(_limit(k, one.name)) | (
                 k.compute_capability >= one.min_compute_capability
@@ -127,9 +125,7 @@ def _rule(one: _Limit) -> Rule:
         uses=(
             "primary_class",
             *(name for name in others if name not in needs),
-            "tensor_pct",
-            "name_tensor_core",
-            "name_warp_specialised",
+            *MATRIX,
             "issue_active",
             "achieved_occupancy_pct",
             "threads_per_block",

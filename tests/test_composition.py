@@ -104,7 +104,11 @@ def adam(tensors: int, steps: int = 1, elements: int = 1_000_000) -> dict[str, A
     count = 3 * tensors * steps
     shapes = json.dumps([[elements], [elements], [elements], []])
     return {
-        "kernel_name": [ADD] * count,
+        "kernel_name": [
+            f"void vectorized_elementwise_kernel<4, {functor}>(int)"
+            for functor in ("MulFunctor", "DivFunctor", "addcdiv_cuda_scalar")
+        ]
+        * (tensors * steps),
         "operator": ["aten::mul_", "aten::div_", "aten::addcdiv_"] * (tensors * steps),
         "input_shapes": [shapes] * count,
         "input_dtypes": ['["float", "float", "float", "Scalar"]'] * count,

@@ -67,7 +67,7 @@ def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
     functions = _functions(kernels)
     if functions:
         pattern = "|".join(re.escape(function).replace("\\ ", " ") for function in functions)
-        parts += ["--kernel-name", f"regex:^({pattern})"]
+        parts += ["--kernel-name", f"regex:^({pattern})$"]
     return shlex.join(parts) + " YOUR_PROGRAM > more.csv"
 
 
@@ -91,7 +91,9 @@ def _hipprof(columns: Sequence[str]) -> str | None:
 
 def _functions(kernels: Sequence[str]) -> list[str]:
     """Function names without template arguments, the first MOST_KERNELS."""
-    found = dict.fromkeys(names.function(name).split("<")[0] for name in kernels)
+    # A name in parentheses stands for none ("(name not in the file)").
+    named = (name for name in kernels if not name.startswith("("))
+    found = dict.fromkeys(names.function(name).split("<")[0] for name in named)
     found.pop("", None)
     return [name[:_NAME_LENGTH] for name in list(found)[:MOST_KERNELS]]
 

@@ -6,7 +6,6 @@ the framework's annotation gives.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ import pyarrow as pa
 
 from traceroof import names, roles, sequences
 from traceroof.groups import Groups
-from traceroof.launch_order import sizes_of
+from traceroof.models import ADAM_FLOPS, OPTIMIZERS
 from traceroof.serving import SERVING_COLUMNS, serving
 from traceroof.table import Column
 from traceroof.timeline import Timeline
@@ -76,14 +75,19 @@ RUN_COLUMNS: tuple[Column, ...] = (
     *SERVING_COLUMNS,
 )  # fmt: skip
 
-# Bytes of a parameter that one fused step moves: gradient, weight and states read, weight and
-# states written (models.OPTIMIZERS: Adam in FP32, and in mixed precision too; SGD with momentum;
-# SGD). Which states there are shows in the operators that update them.
-_STATE_BYTES: tuple[tuple[frozenset[str], float], ...] = (
-    (frozenset({"aten::addcdiv_", "aten::_foreach_addcdiv_", "aten::_fused_adam_",
-                "aten::_fused_adamw_"}), 28.0),
-    (frozenset({"aten::mul_", "aten::_foreach_mul_", "aten::_fused_sgd_"}), 20.0),
-    (frozenset({"aten::add_", "aten::_foreach_add_"}), 12.0),
+# Which states an optimizer has shows in the operators that update the weights: operator -> FLOPs
+# that its model counts for a parameter, with the bytes that one fused step moves for it
+# (models.OPTIMIZERS: Adam in FP32, and in mixed precision too; SGD with momentum; SGD).
+_UPDATES: tuple[tuple[Mapping[str, float], float], ...] = (
+    (
+        {
+            "aten::addcdiv_": 3, "aten::_foreach_addcdiv_": 3,
+            "aten::_fused_adam_": ADAM_FLOPS, "aten::_fused_adamw_": ADAM_FLOPS,
+        },
+        OPTIMIZERS["adam fp32"].bytes,
+    ),
+    ({"aten::mul_": 1, "aten::_foreach_mul_": 1}, OPTIMIZERS["sgd momentum fp32"].bytes),
+    ({"aten::add_": 1, "aten::_foreach_add_": 1}, OPTIMIZERS["sgd fp32"].bytes),
 )  # fmt: skip
 
 
@@ -218,19 +222,26 @@ def _optimizer(
     grouped: Groups,
 ) -> dict[str, float | str]:
     """The launches of the optimizer's steps; zeroing gradients and collectives are none of them."""
+    import pandas as pd
+
     phase = kernels["phase"].to_numpy(zero_copy_only=False) == "optimizer"
-    see = grouped.facts.only(("category", "model_shape", "dram_peak_bytes_per_s"))
+    see = grouped.facts.only(("category", "model_flops", "dram_peak_bytes_per_s"))
     group = grouped.of_row
     stepping = phase & (group >= 0) & (role != "gradient reset")
     stepping &= ~(see.category == "communication")[group]
     if not stepping.any():
         return {}
-    # The same step of another file is that of another rank.
-    step = np.asarray(
-        kernels["step"].combine_chunks().dictionary_encode().indices.fill_null(-1), dtype=np.int64
+    # The same step of another file or process is that of another rank.
+    step = pd.DataFrame(
+        {
+            "source": kernels["source"].to_numpy(),
+            "process": np.nan_to_num(_reals(kernels, "process_id"), nan=-1),
+            "step": np.asarray(
+                kernels["step"].combine_chunks().dictionary_encode().indices.fill_null(-1)
+            ),
+        }
     )
-    source = np.asarray(kernels["source"].to_numpy(), dtype=np.int64)
-    steps = len(np.unique((source * (int(step.max()) + 2) + step)[stepping]))
+    steps = len(step[stepping].drop_duplicates())
     named = kernels["operator"].combine_chunks().dictionary_encode()
     operators = [*(str(text) for text in named.dictionary.to_pylist()), ""]
     operator = np.asarray(named.indices.fill_null(len(operators) - 1), dtype=np.int64)
@@ -244,25 +255,20 @@ def _optimizer(
         "optimizer_launches": float(launches[stepping].sum()),
         "optimizer_plain_launches": float(launches[plain].sum()),
     }
-    parameters = np.array([_parameters(shape) for shape in see.model_shape], dtype=np.float64)
-    for updates, moved in _STATE_BYTES:
-        chosen = np.array([text in updates for text in operators], dtype=bool)
-        updating = stepping & chosen[operator]
-        count = parameters[group[updating]]
-        if updating.any():
-            if np.isnan(count).any():
-                break
+    for updates, moved in _UPDATES:
+        flops = np.array([updates.get(text, np.nan) for text in operators], dtype=np.float64)
+        updating = stepping & ~np.isnan(flops[operator])
+        if not updating.any():
+            continue
+        # The row's own part of its call, which may be several launches.
+        count = see.model_flops[group[updating]] / flops[operator[updating]] * launches[updating]
+        if not np.isnan(count).any():
             facts["optimizer_parameters"] = float(count.sum()) / steps
             least = float((count * moved / see.dram_peak_bytes_per_s[group[updating]]).sum()) * 1e9
             if not np.isnan(least):
                 facts["optimizer_least_ns"] = least
-            break
+        break
     return facts
-
-
-def _parameters(shape: Any) -> float:
-    sizes = sizes_of(shape)
-    return float(sizes.get("parameters", sizes.get("elements", float("nan"))))
 
 
 def _reals(kernels: pa.Table, name: str) -> Reals:

@@ -6,7 +6,6 @@ slice, nothing at all), so :func:`find` decides by every hint that the file give
 rather than the nearest guess.
 """
 
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
@@ -188,14 +187,14 @@ def in_common(
         return None
     if len(rows) == 1:
         return rows[0]
-    shared = os.path.commonprefix([row.name for row in rows]).rstrip("-")
-    differing = {
+    families = " or ".join(dict.fromkeys(row.name.split("-")[0] for row in rows))
+    differing: dict[str, Any] = {
         figure: None
         for figure in ("boost_clock_hz", "memory_bytes", "dram_bandwidth_bytes_per_s", "l2_bytes")
         if len({getattr(row, figure) for row in rows}) > 1
     }
     return replace(
-        _merged(rows), name=f"{shared or rows[0].architecture} (one of {len(rows)})", **differing
+        _merged(rows), name=f"{families} (one of {len(rows)} cards)", **differing
     )
 
 

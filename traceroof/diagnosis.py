@@ -18,7 +18,7 @@ from traceroof import ceilings, classes, groups, plugins, ranks, roles, subjects
 from traceroof.categories import categories_of
 from traceroof.ceilings import Attainable
 from traceroof.composition import composition
-from traceroof.devices import Device, find, in_common, matches
+from traceroof.devices import AMD, Device, find, in_common, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
 from traceroof.findings import Context, Finding, find_all

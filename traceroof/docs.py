@@ -4,7 +4,9 @@ A page that people would have to keep true by hand is made from what the program
 """
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from traceroof.errors import COULD_NOT, DONE
@@ -64,7 +66,27 @@ def rules() -> str:
     for rule in ordered:
         lines += ["", f"## {rule.id}", "", f"**{text(rule.title)}**", ""]
         lines += [f"- {label}: {text(line)}" for label, line in card_lines(rule)]
+    for state, title in (
+        ("deliberate", "Deliberately not implemented"),
+        ("later", "Not implemented yet"),
+    ):
+        lines += ["", f"## {title}", ""]
+        lines += _table(
+            ("problem", "why"),
+            (
+                (f"`{entry['id']}`", text(entry["why"]))
+                for entry in not_implemented()
+                if entry["state"] == state
+            ),
+        )
     return _page(lines)
+
+
+def not_implemented() -> Sequence[Mapping[str, str]]:
+    """What has no rule, each with its id, state ("deliberate" or "later") and reason (why)."""
+    listed = files("traceroof.rules").joinpath("not_implemented.toml").read_text("utf-8")
+    entries: list[Mapping[str, str]] = tomllib.loads(listed)["rule"]
+    return entries
 
 
 def formats() -> str:

@@ -33,6 +33,8 @@ def function(name: str) -> str:
     ``void at::native::f<float, (int)4>(float *)`` is ``f<float, 4>``.
     """
     name = key(name)
+    if name.startswith("("):
+        return name  # "(name not in the file)" and the like
     head, arguments = _split_template(_without_parameters(name))
     # A return type ends at the last blank outside brackets, a namespace at the last "::".
     head = head.rstrip()

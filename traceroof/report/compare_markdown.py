@@ -14,12 +14,16 @@ from traceroof.compare import Comparison, Overall
 from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report import compare_words as words
-from traceroof.report.markdown import code, text
+from traceroof.report.markdown import code
+from traceroof.report.markdown import text as any_text
 from traceroof.units import percent, quantity
 
 #: What a comment may hold, and how much of it is used.
 MOST_CHARACTERS = 65_536
 _BUDGET = 60_000
+_KERNEL_BUDGET = 40_000
+# No sentence needs more; names of runs and GPUs come from files and may be of any length.
+_LONGEST = 600
 
 _MARKS: dict[Overall, str] = {
     "regressed": "🔴",
@@ -81,6 +85,22 @@ def _fit(head: Sequence[str], sections: Sequence[Sequence[str]]) -> str:
     if left:
         page += f"\n\n{left} of {kept + left} sections do not fit here: `--format json` has all."
     return page + "\n"
+
+
+def _fitting(lines: Sequence[str], budget: int) -> list[str]:
+    """The first lines that have room."""
+    kept: list[str] = []
+    for line in lines:
+        budget -= len(line) + 1
+        if budget < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def text(value: str) -> str:
+    """Plain text inside Markdown, of a length that leaves room for the rest."""
+    return any_text(value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…")
 
 
 def _verdict(comparison: Comparison) -> list[str]:
@@ -151,6 +171,9 @@ def _kernels(comparison: Comparison, top: int) -> list[str]:
                 for one, label in zip(rows, labels, strict=True)
             ),
         )
+    shown = _fitting(lines, _KERNEL_BUDGET)
+    more += len(lines) - len(shown)
+    lines = shown
     if more:
         lines += ["", f"{more:,} more kernels changed and are not listed."]
     line = words.timeline_line(comparison)
@@ -226,7 +249,8 @@ def _findings(title: str, findings: Sequence[Finding]) -> list[str]:
 
 
 def _subject(finding: Finding) -> str:
-    return code(_short([finding.subject])[0] if finding.scope == "kernel" else finding.subject)
+    name = _short([finding.subject])[0] if finding.scope == "kernel" else finding.subject
+    return code(name[:_LONGEST])
 
 
 def _rule(comparison: Comparison) -> list[str]:

@@ -1,13 +1,15 @@
 """What every report says in words: the headline, the savings, what could not be judged."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from traceroof import collect, recording
 from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.findings import HIDDEN_SHARE, Finding
-from traceroof.units import one_line, percent, quantity
+from traceroof.names import short_names
+from traceroof.units import count, one_line, percent, quantity
 
 _TOOL_TIMES = {
     "counter-tool": "times measured one kernel at a time by a counter tool",
@@ -70,18 +72,19 @@ def savings(finding: Finding, whole_ns: int) -> str:
     if bound is None:
         return ""
     share = f" ({percent(bound / whole_ns)})" if whole_ns else ""
-    text = f"saves at most {quantity(bound, 'ns')}{share}"
+    text = f"{'could save' if finding.kind == 'option' else 'saves'} at most "
+    text += f"{quantity(bound, 'ns')}{share}"
     if finding.time_saved_likely_ns is not None:
         text += f", likely {quantity(finding.time_saved_likely_ns, 'ns')}"
-    return text
+    return text + (", as an option that changes results" if finding.kind == "option" else "")
 
 
 @dataclass(frozen=True)
 class Advice:
     """Everything that fired on one subject: what is worth trying there, and why.
 
-    findings: causes before the class, each by what it saves; the first gives the advice.
-    others: on how many more timelines the same rule fired, with less to save there.
+    findings: what to try first comes first (see ``advice``). others: on how many more timelines
+    the same rule fired, with less to save there.
     """
 
     findings: tuple[Finding, ...]
@@ -94,14 +97,37 @@ class Advice:
 
     @property
     def largest(self) -> Finding:
-        """The finding with the largest bound: bounds of one subject do not add up."""
-        return max(self.findings, key=lambda one: one.time_saved_bound_ns or -1)
+        """The finding that saves most, options aside: bounds of one subject do not add up."""
+        real = [one for one in self.findings if one.kind != "option"] or [self.lead]
+        return max(real, key=lambda one: one.time_saved_bound_ns or -1)
+
+    @property
+    def weight(self) -> float:
+        """What subjects are ranked by; a mere option (another element type) ranks last."""
+        return max(0.0 if one.kind == "option" else one.weight for one in self.findings)
 
     @property
     def where(self) -> str:
         """The subject, and on how many more it is the same."""
         more = f" and {self.others} more" if self.others else ""
         return f"{self.lead.subject}{more}"
+
+
+# A cause is told before the class that it explains while it saves at least this part as much.
+_CAUSE_FIRST = 0.5
+
+
+def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """What saves time before options and mere information; causes before the class they explain."""
+    most = max((one.weight for one in findings if one.kind != "option"), default=0.0)
+
+    def place(one: Finding) -> tuple[bool, bool, bool, float]:
+        minor = one.weight < _CAUSE_FIRST * most
+        return (
+            one.kind == "option" or not one.weight, minor, one.role == "class", -one.weight
+        )  # fmt: skip
+
+    return tuple(sorted(findings, key=place))
 
 
 def once(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:
@@ -133,12 +159,36 @@ def advice(diagnosis: Diagnosis) -> list[Advice]:
         else:
             key = (finding.scope, finding.subject_index, finding.subject)
             by_subject.setdefault(key, []).append(finding)
-    for findings in by_subject.values():
-        # Stable: within a role they stay ranked as the diagnosis ranked them.
-        findings.sort(key=lambda one: (one.severity == "info", one.role == "class"))
-        found.append(Advice(tuple(findings)))
-    found.sort(key=lambda one: -max(finding.weight for finding in one.findings))
+    found += [Advice(_ranked(findings)) for findings in by_subject.values()]
+    found.sort(key=lambda one: -one.weight)
     return found
+
+
+def labels(diagnosis: Diagnosis, indices: Iterable[int], width: int) -> Mapping[int, str]:
+    """Short, distinct names of kernel groups: equal names are told apart by their launch shape."""
+    wanted = list(dict.fromkeys(indices))
+    kernels = diagnosis.kernels
+    alike = Counter(kernels[index].kernel for index in wanted)
+    shapes = {
+        index: f" ({_shape(kernels[index])})"
+        for index in wanted
+        if alike[kernels[index].kernel] > 1 and kernels[index].grid
+    }
+    room = width - max(map(len, shapes.values()), default=0)
+    plain = short_names((kernels[index].kernel for index in wanted if index not in shapes), width)
+    shaped = short_names((kernels[index].kernel for index in shapes), room)
+    return {
+        index: shaped[kernels[index].kernel] + shapes[index]
+        if index in shapes
+        else plain[kernels[index].kernel]
+        for index in wanted
+    }
+
+
+def _shape(kernel: KernelGroup) -> str:
+    """The grid without the axes that have one block: 128x64."""
+    x, y, z = kernel.grid or (0, 0, 0)
+    return f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else f"{x}"
 
 
 @dataclass(frozen=True)
@@ -164,14 +214,13 @@ def not_judged(diagnosis: Diagnosis) -> list[NotJudged]:
 
 def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
     rules = sorted({one.rule for one in findings})
+    missing = tuple(dict.fromkeys(name for one in findings for name in one.missing))
+    kernels = [one.kernel for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
     named = ", ".join(rules[:_RULES_NAMED])
     if len(rules) > _RULES_NAMED:
         named += f" and {len(rules) - _RULES_NAMED} more"
-    missing = tuple(dict.fromkeys(name for one in findings for name in one.missing))
-    kernels = [one.kernel for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
-    plural = "s" if len(rules) > 1 else ""
     return NotJudged(
-        f"{len(rules)} rule{plural} for some kernels ({named})",
+        f"{count(len(rules), 'rule')} for some kernels ({named})",
         missing,
         collect.command(missing, kernels, vendor=diagnosis.vendor),
     )

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from traceroof.diagnosis import Diagnosis, KernelGroup
-from traceroof.names import short_names
 from traceroof.report import summary
 from traceroof.report.console import to_text
 from traceroof.report.timeline_lines import timeline_lines
@@ -19,6 +18,8 @@ _STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "
 _CATEGORIES = 6
 # From this width on the kernels show how busy they keep compute, memory and DRAM.
 _WIDE = 100
+# Below this width they do without the number of calls.
+_NARROW = 72
 _USES = (("compute_pct", "compute"), ("memory_pct", "memory"), ("dram_pct", "DRAM"))
 _NOTES = 5
 
@@ -31,18 +32,16 @@ def render(
     top: how many kernels and findings are shown; None shows all.
     """
     shown = diagnosis.kernels[:top]
-    named = {one.kernel for one in shown}
-    named |= {one.lead.subject for one in summary.advice(diagnosis)[:top]}
-    names = short_names(sorted(named), max(width - (80 if width >= _WIDE else 52), 24))
-    long_names = short_names(sorted(named), width - 30)
+    room = width - (80 if width >= _WIDE else 52 if width >= _NARROW else 40)
+    names = summary.labels(diagnosis, range(len(shown)), room)
 
     def draw(console: Console) -> None:
         console.print(Text(summary.about(diagnosis), style="bold"))
         console.print(summary.total(diagnosis))
         _timelines(console, diagnosis)
         _categories(console, diagnosis)
-        _kernels(console, diagnosis, shown, names, wide=width >= _WIDE)
-        _advice(console, diagnosis, top, long_names)
+        _kernels(console, diagnosis, shown, names, width)
+        _advice(console, diagnosis, top, width)
         _vendor(console, shown, names)
         _not_judged(console, diagnosis)
         _notes(console, diagnosis)
@@ -98,10 +97,10 @@ def _kernels(
     console: Console,
     diagnosis: Diagnosis,
     shown: tuple[KernelGroup, ...],
-    names: Mapping[str, str],
-    *,
-    wide: bool,
+    names: Mapping[int, str],
+    width: int,
 ) -> None:
+    wide, calls = width >= _WIDE, width >= _NARROW
     more = len(diagnosis.kernels) - len(shown)
     _heading(
         console,
@@ -113,17 +112,18 @@ def _kernels(
     table.add_column("class", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("calls", justify="right", no_wrap=True)
+    if calls:
+        table.add_column("calls", justify="right", no_wrap=True)
     for _, title in _USES if wide else ():
         table.add_column(title, justify="right", no_wrap=True)
     for number, kernel in enumerate(shown, start=1):
         table.add_row(
             str(number),
-            names[kernel.kernel],
+            names[number - 1],
             kernel.primary_class,
             quantity(kernel.time_ns, "ns"),
             percent(kernel.share),
-            f"{kernel.launches:,}",
+            *((f"{kernel.launches:,}",) if calls else ()),
             *(_use(kernel, name) for name, _ in _USES if wide),
         )
     console.print(table)
@@ -134,35 +134,49 @@ def _use(kernel: KernelGroup, name: str) -> str:
     return f"{value:.1f} %" if isinstance(value, float) else "unknown"
 
 
-def _advice(
-    console: Console, diagnosis: Diagnosis, top: int | None, names: Mapping[str, str]
-) -> None:
+def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int) -> None:
     found = summary.advice(diagnosis)
     listed = found[:top]
     shown = f" ({len(listed)} of {len(found)})" if len(found) > len(listed) else ""
     _heading(console, f"Worth trying, most time saved first{shown}")
     if not found:
         console.print("  nothing: no rule fired on what this file shows")
+    kernels = [one.lead.subject_index for one in listed if one.lead.scope == "kernel"]
+    names = summary.labels(diagnosis, [one for one in kernels if one is not None], width - 30)
     for number, one in enumerate(listed, start=1):
-        where = one.where
-        if one.lead.scope == "kernel" and one.lead.subject_index is not None:
-            kernel = diagnosis.kernels[one.lead.subject_index]
-            where = f"#{one.lead.subject_index + 1} {names[where]} ({kernel.primary_class})"
-        elif one.lead.scope == "timeline":
-            where = f"{one.lead.title} ({where})"
-        elif one.lead.scope == "run":
-            where = one.lead.title
-        severity = one.largest.severity
         head = Text(f"{number:2} ")
-        head.append(f"{severity} ", style=_STYLES[severity])
-        head.append(where, style="bold")
+        head.append(f"{one.lead.severity} ", style=_STYLES[one.lead.severity])
+        head.append(_where(diagnosis, one, names), style="bold")
         console.print(head)
-        gain = summary.savings(one.largest, summary.whole_of(diagnosis, one.largest))
-        if gain:
-            _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {one.largest.confidence}")
         for finding in one.findings[:_REASONS]:
-            _indented(console, f"{finding.rule}: {finding.because}")
+            gain = summary.savings(finding, summary.whole_of(diagnosis, finding))
+            _indented(console, f"{finding.rule}: {finding.because}{f'; {gain}' if gain else ''}")
         _indented(console, f"Try: {_advice_text(one.lead.fix)}")
+        if one.lead.scope == "kernel" and one.lead.subject_index is not None:
+            _vendor_says(console, diagnosis.kernels[one.lead.subject_index])
+
+
+def _where(diagnosis: Diagnosis, one: summary.Advice, names: Mapping[int, str]) -> str:
+    if one.lead.scope == "kernel" and one.lead.subject_index is not None:
+        kernel = diagnosis.kernels[one.lead.subject_index]
+        return f"#{one.lead.subject_index + 1} {names[one.lead.subject_index]} ({kernel.primary_class})"
+    if one.lead.scope == "timeline":
+        return f"{one.lead.title} ({one.where})"
+    return one.lead.title if one.lead.scope == "run" else one.where
+
+
+def _vendor_says(console: Console, kernel: KernelGroup) -> None:
+    """The vendor's verdict with the largest estimate, on one line."""
+    advised = [one for one in kernel.vendor if one.level in ("OPT", "WRN")]
+    if not advised:
+        return
+    most = max(advised, key=lambda one: one.speedup_pct or 0.0)
+    estimate = ""
+    if most.speedup_pct:
+        of = "of the kernel" if most.speedup_scope == "global" else "of one unit"
+        estimate = f" ({most.speedup_pct:.0f} % {of})"
+    text = f"The vendor{estimate}: {most.rule or most.section}: {' '.join(most.text.split())}"
+    _indented(console, _cut(text, console.width - 4), style="dim")
 
 
 # Reasons shown for one kernel, and how much of the advice; the rest is on the rule's card.
@@ -184,7 +198,7 @@ def _indented(console: Console, text: str, style: str = "") -> None:
     console.print(Padding(Text(text, style=style), (0, 0, 0, 3)))
 
 
-def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[str, str]) -> None:
+def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int, str]) -> None:
     apart = [(number, one) for number, one in enumerate(shown, 1) if one.disagreements]
     if not apart:
         return
@@ -200,9 +214,7 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[str
             )
             if name in kernel.metrics
         )
-        console.print(
-            f" #{number} {names[kernel.kernel]}: we say {kernel.primary_class} ({inputs})"
-        )
+        console.print(f" #{number} {names[number - 1]}: we say {kernel.primary_class} ({inputs})")
         _indented(console, f"{verdict.rule or verdict.section}: {_cut(verdict.text, 200)}")
 
 
