@@ -210,8 +210,9 @@ def main() -> None:
         print(table)
         return
     page = arguments.write.read_text("utf-8")
-    between = re.compile(f"({re.escape(MARK)}\n).*?(\n{re.escape(MARK)})", re.DOTALL)
-    arguments.write.write_text(between.sub(lambda m: m[1] + table + m[2], page), "utf-8")
+    between = re.compile(f"{re.escape(MARK)}.*{re.escape(MARK)}", re.DOTALL)
+    made = between.sub(lambda _: f"{MARK}\n{table}\n{MARK}", page)
+    arguments.write.write_text(made, "utf-8")
 
 
 if __name__ == "__main__":

@@ -248,7 +248,7 @@ def traces(folder: Path, sizes: list[int]) -> Iterator[Path]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument(
         "--sizes", type=int, nargs="*", default=[100, 1000], help="MB (10^6 bytes)"
     )

@@ -77,14 +77,14 @@ class Containers:
         found = np.full(len(start), -1, dtype=np.int64)
         if not len(self.lanes):
             return found
-        number = np.searchsorted(self.lanes, lane)
-        number[number == len(self.lanes)] = 0
         ends = np.append(self.first[1:], len(self.start))
-        order = np.argsort(number, kind="stable")
-        bounds = np.searchsorted(number[order], np.arange(len(self.lanes) + 1))
-        for one, (low, high) in enumerate(zip(self.first, ends, strict=True)):
-            queries = order[bounds[one] : bounds[one + 1]]
-            queries = queries[lane[queries] == self.lanes[one]]
+        if len(self.lanes) <= _MOST_LANES:
+            of_lane = [np.flatnonzero(lane == one) for one in self.lanes]
+        else:
+            order = np.argsort(lane, kind="stable")
+            bounds = np.searchsorted(lane[order], [self.lanes, self.lanes + 1])
+            of_lane = [order[low:high] for low, high in bounds.T]
+        for queries, low, high in zip(of_lane, self.first, ends, strict=True):
             at = np.searchsorted(self.start[low:high], start[queries], side="right") - 1
             found[queries] = np.where(at >= 0, at + low, -1)
         return found

@@ -3,6 +3,7 @@
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
@@ -46,6 +47,27 @@ TORCH_CATEGORIES: Final = frozenset(
 )
 
 _NO_ARGS = Args()
+
+#: What tells launches apart, in this order: where an activity ran and how it was launched. A few
+#: hundred combinations serve millions of activities. The last three are JSON texts.
+LAUNCH_FIELDS: Final = (
+    "pid",
+    "tid",
+    "device",
+    "from_device",
+    "stream",
+    "context",
+    "rank",
+    "graph",
+    "registers",
+    "shared_memory",
+    "estimated_occupancy",
+    "theoretical_occupancy",
+    "grid",
+    "block",
+    "occupancy",
+)
+_of_args = attrgetter(*LAUNCH_FIELDS[2:-3])
 
 
 class Intern(dict[Any, int]):
@@ -118,22 +140,10 @@ _SHAPED_CALL = {"call": "q", "grid": "i", "block": "i", "shared_memory": "d", "b
 _GPU = {
     "kind": "b",
     "name": "i",
-    "thread": "i",
+    "launch": "i",
     "start": "q",
     "duration": "q",
-    "device": "q",
-    "stream": "q",
-    "context": "q",
     "correlation": "q",
-    "rank": "q",
-    "grid": "i",
-    "block": "i",
-    "graph": "q",
-    "registers": "d",
-    "shared_memory": "d",
-    "estimated_occupancy": "d",
-    "theoretical_occupancy": "d",
-    "occupancy": "i",
     "bytes": "d",
 }
 _OTHER = {**_RANGE, "category": "i", "stream": "q", "device": "q", "correlation": "q"}
@@ -144,13 +154,13 @@ class Fold:
     """What is kept of a trace.
 
     names: kernels, operators, calls, ranges; texts: JSON of shapes and the like, as bytes;
-    threads: pairs (pid, tid) as written; collectives: (name, elements in, elements out, ranks,
+    threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written; collectives: (name, elements in, elements out, ranks,
     dtype). ``categories`` counts the events of each category, kept or not.
     """
 
     def __init__(self) -> None:
         self.names, self.texts, self.threads, self.collectives = (Intern() for _ in range(4))
-        self.event_categories = Intern()
+        self.event_categories, self.launches = Intern(), Intern()
         self.gpu, self.operators = Columns(_GPU), Columns(_OPERATOR)
         self.calls, self.shaped_calls = Columns(_CALL), Columns(_SHAPED_CALL)
         self.ranges, self.other = Columns(_RANGE), Columns(_OTHER)
@@ -194,7 +204,7 @@ class Fold:
 
     def append(self, later: "Fold") -> None:
         """Take over what was kept of the events that follow."""
-        names, texts, threads, whats, categories = (
+        names, texts, threads, whats, categories, launches = (
             mine.codes(theirs, len(theirs))
             for mine, theirs in (
                 (self.names, later.names),
@@ -202,6 +212,7 @@ class Fold:
                 (self.threads, later.threads),
                 (self.collectives, later.collectives),
                 (self.event_categories, later.event_categories),
+                (self.launches, later.launches),
             )
         )
         shift = {"gpu": self.gpu.rows, "operator": self.operators.rows, "call": self.calls.rows}
@@ -210,8 +221,8 @@ class Fold:
             mine.add(
                 theirs.rows, row=theirs.pop("row") + shift[column], what=whats[theirs.pop("what")]
             )
-        codes = {"name": names, "thread": threads, "category": categories}
-        codes |= dict.fromkeys(("shapes", "dtypes", "values", "grid", "block", "occupancy"), texts)
+        codes = {"name": names, "thread": threads, "category": categories, "launch": launches}
+        codes |= dict.fromkeys(("shapes", "dtypes", "values"), texts)
         shaped = later.shaped_calls
         self.shaped_calls.add(
             shaped.rows,
@@ -244,7 +255,7 @@ class Fold:
         try:
             return self.threads.codes(pairs, len(events))
         except TypeError:
-            return self.threads.codes([(None, None)] * len(events), len(events))
+            return self.threads.codes(map(_hashable, pairs), len(events))
 
     def _range_columns(self, events: list[Any], start: Whole, duration: Whole) -> dict[str, Any]:
         return {
@@ -271,8 +282,9 @@ class Fold:
             self._collectives(
                 self.operator_collectives, self.operators.rows, comms, [args[at] for at in comms]
             )
+        unfinished = [arg.finished for arg in args if arg.finished is not None]
         self.counts["operators that had not finished when the recording stopped"] += sum(
-            arg.finished is not None and str(arg.finished).lower() == "false" for arg in args
+            str(finished).lower() == "false" for finished in unfinished
         )
         self.operators.add(
             count,
@@ -328,7 +340,6 @@ class Fold:
     def _fold_gpu(self, category: Any, events: list[Any]) -> None:
         args = [event.args or _NO_ARGS for event in events]
         count = len(events)
-        whole, real = events_of.wholes, events_of.reals
         talking = [at for at, arg in enumerate(args) if arg.collective is not None]
         if talking:
             self._collectives(
@@ -337,28 +348,30 @@ class Fold:
                 np.array(talking, dtype=np.int64),
                 [args[at] for at in talking],
             )
+        launches = [
+            (
+                event.pid,
+                event.tid,
+                *_of_args(arg),
+                bytes(arg.grid),
+                bytes(arg.block),
+                bytes(arg.occupancy),
+            )
+            for event, arg in zip(events, args, strict=True)
+        ]
+        try:
+            codes = self.launches.codes(launches, count)
+        except TypeError:
+            codes = self.launches.codes(map(_hashable, launches), count)
         self.gpu.add(
             count,
             kind=np.full(count, GPU_KINDS[category]),
             name=self.names.names([event.name for event in events]),
-            thread=self._threads_of(events),
+            launch=codes,
             start=events_of.nanoseconds([event.ts for event in events]),
             duration=events_of.nanoseconds([event.dur for event in events]),
-            # Copies between GPUs have fromDevice and toDevice.
-            device=whole([arg.from_device if arg.device is None else arg.device for arg in args]),
-            stream=whole([arg.stream for arg in args]),
-            context=whole([arg.context for arg in args]),
-            correlation=whole([arg.correlation for arg in args]),
-            rank=_ranks(args),
-            grid=self._texts_of([arg.grid for arg in args], count),
-            block=self._texts_of([arg.block for arg in args], count),
-            graph=whole([0 if arg.graph is None else arg.graph for arg in args]),
-            registers=real([arg.registers for arg in args]),
-            shared_memory=real([arg.shared_memory for arg in args]),
-            estimated_occupancy=real([arg.estimated_occupancy for arg in args]),
-            theoretical_occupancy=real([arg.theoretical_occupancy for arg in args]),
-            occupancy=self._texts_of([arg.occupancy for arg in args], count),
-            bytes=real([arg.bytes for arg in args]),
+            correlation=events_of.wholes([arg.correlation for arg in args]),
+            bytes=events_of.reals([arg.bytes for arg in args]),
         )
 
     def _fold_ranges(self, category: Any, events: list[Any]) -> None:
@@ -382,6 +395,11 @@ class Fold:
             device=events_of.wholes([arg.device for arg in args]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
         )
+
+
+def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The values without lists and objects, which none of them should be."""
+    return tuple(None if isinstance(value, list | dict) else value for value in values)
 
 
 def _ranks(args: Sequence[Args]) -> Whole:

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.parsers._torch_arrow import ROWS, Mask, Texts, nulled, reals, wholes
-from traceroof.parsers._torch_columns import KINDS, Fold
-from traceroof.parsers._torch_events import UNKNOWN, Whole, real_number, whole_number
+from traceroof.parsers._torch_columns import KINDS, Codes, Fold, Intern
+from traceroof.parsers._torch_events import UNKNOWN, Reals, Whole, real_number, whole_number
+from traceroof.parsers._torch_launches import Launches, sizes
 from traceroof.parsers._torch_link import PHASES, Host, Links
-from traceroof.parsers._torch_repair import lenient
 from traceroof.recording import DeviceInfo
 from traceroof.table import kernel_table
 
@@ -39,7 +39,6 @@ class _Source:
     links: Links
     base: int
     rank: int
-    devices: Sequence[DeviceInfo]
     names: Texts
     copies: Texts
     arguments: Texts
@@ -52,9 +51,11 @@ class _Source:
     collectives: "_Collectives"
     graphs: Texts
     graph: Whole
-    device: Whole
-    stream: Whole
-    shapes: "_Shapes"
+    sm_count: Reals
+    launches: Launches
+    calls: "_Calls"
+    ones: pa.Array
+    zeros: pa.Array
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class _Rows:
     def of_gpu(self, name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = self.source.fold.gpu.peek(name)[self.order]
         return values
+
+    def of_launch(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value of each row's launch."""
+        found: npt.NDArray[Any] = values[self.of_gpu("launch")]
+        return found
 
     def of_call(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A value of each row's launch call; whatever where there is no call."""
@@ -82,12 +88,25 @@ _LONGEST_ARGUMENT: Final = 1 << 16
 
 
 def kernels_of(
-    fold: Fold, host: Host, links: Links, base: int, rank: int, devices: Sequence[DeviceInfo]
+    fold: Fold,
+    host: Host,
+    links: Links,
+    launches: Launches,
+    base: int,
+    rank: int,
+    devices: Sequence[DeviceInfo],
 ) -> pa.Table:
-    graph, graphs = _graphs(fold, links)
-    device, stream = _places(fold, host)
+    """The kernel table, rows by start. Uses up the fold's GPU columns.
+
+    base: nanoseconds to add to all times. rank: the file's, for rows without their own.
+    """
+    graph, graphs = _graphs(fold, links, launches)
+    sm_count = np.full(len(launches.device), np.nan)
+    for one in devices:
+        if one.index is not None and one.sm_count is not None:
+            sm_count[launches.device == one.index] = one.sm_count
     source = _Source(
-        fold, host, links, base, rank, devices,
+        fold, host, links, base, rank,
         names=Texts(host.names),
         copies=Texts([text.removeprefix("Memcpy ") for text in host.names]),
         arguments=Texts([text.decode("utf-8", "replace") for text in fold.texts]),
@@ -101,9 +120,11 @@ def kernels_of(
         collectives=_Collectives(fold.collectives),
         graphs=Texts(graphs),
         graph=graph,
-        device=device,
-        stream=stream,
-        shapes=_Shapes(fold, host),
+        sm_count=sm_count,
+        launches=launches,
+        calls=_Calls(fold, host),
+        ones=wholes(np.ones(min(ROWS, fold.gpu.rows), dtype=np.int64)),
+        zeros=wholes(np.zeros(min(ROWS, fold.gpu.rows), dtype=np.int64)),
     )  # fmt: skip
     start = fold.gpu.peek("start")
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
@@ -111,10 +132,10 @@ def kernels_of(
     step = min([ROWS, *(one.rows for one in texts if isinstance(one, Texts))])
     columns: dict[str, Any] = {}
     for part, used in (
-        (_operators, ("graph",)),
-        (_launch_shape, _SHAPE_COLUMNS),
+        (_operators, ()),
+        (_launch_shape, ("bytes",)),
         (_times, ("start", "duration")),
-        (_identity, ("name", "kind", "thread", "context", "correlation", "rank")),
+        (_identity, ("name", "kind", "launch", "correlation")),
     ):
         made = [part(_Rows(source, order[low : low + step])) for low in range(0, len(order), step)]
         columns |= {name: pa.chunked_array([one[name] for one in made]) for name in made[0]}
@@ -124,41 +145,26 @@ def kernels_of(
 
 
 def _identity(rows: _Rows) -> dict[str, Any]:
-    source, order = rows.source, rows.order
+    source, order, launches = rows.source, rows.order, rows.source.launches
     name, kind = rows.of_gpu("name"), rows.of_gpu("kind")
     rank = source.links.rank[order]
     numbers = {
         "rank": np.where(rank == UNKNOWN, source.rank, rank),
         "process_id": source.links.process[order],
-        "device": source.device[order],
-        "context": rows.of_gpu("context"),
-        "stream": source.stream[order],
+        "device": rows.of_launch(launches.device),
+        "context": rows.of_launch(launches.context),
+        "stream": rows.of_launch(launches.stream),
         "correlation_id": rows.of_gpu("correlation"),
     }
-    sm_count = np.full(len(order), np.nan)
-    for one in source.devices:
-        if one.index is not None and one.sm_count is not None:
-            sm_count[numbers["device"] == one.index] = one.sm_count
     return {
         "kernel_name": source.names.at(name),
         "kind": source.kinds.at(kind),
-        "launch_count": wholes(np.ones(len(order), dtype=np.int64)),
-        "source": wholes(np.zeros(len(order), dtype=np.int64)),
+        "launch_count": source.ones.slice(0, len(order)),
+        "source": source.zeros.slice(0, len(order)),
         "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
-        "sm_count": reals(sm_count),
+        "sm_count": reals(rows.of_launch(source.sm_count)),
         **{column: wholes(values) for column, values in numbers.items()},
     }
-
-
-def _places(fold: Fold, host: Host) -> tuple[Whole, Whole]:
-    """Device and stream of all GPU activities. The rows of a Chrome trace are called process and
-    thread; for a GPU they are the device and the stream, which not all files say once more."""
-    shown = host.threads[host.lane_of_thread[fold.gpu.peek("thread")]]
-    device, stream = fold.gpu.peek("device"), fold.gpu.peek("stream")
-    return (
-        np.where(device == UNKNOWN, shown[:, 0], device),
-        np.where(stream == UNKNOWN, shown[:, 1], stream),
-    )
 
 
 @dataclass(frozen=True)
@@ -191,7 +197,10 @@ def _times(rows: _Rows) -> dict[str, Any]:
     }
 
 
-def note_times(fold: Fold, host: Host, links: Links, note: Callable[..., None]) -> None:
+def note_times(
+    fold: Fold, host: Host, links: Links, launches: Launches, note: Callable[..., None]
+) -> None:
+    """Note what is odd about the times of GPU activities."""
     start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration")
     unknown = _unknown_times(start, duration)
     note(int(unknown.start.sum()), "GPU activities without a start", True)
@@ -207,7 +216,9 @@ def note_times(fold: Fold, host: Host, links: Links, note: Callable[..., None]) 
         "GPU activities that seem to start before their launch call (clocks differ)",
     )
     known = np.flatnonzero(~unknown.start & ~unknown.duration)
-    lanes = [lane[known] for lane in (links.rank, *_places(fold, host))]
+    places = zip(launches.rank, launches.device, launches.stream, strict=True)
+    lane_of_launch = Intern().codes(places, len(launches.device))
+    lanes = lane_of_launch[fold.gpu.peek("launch")[known]]
     note(
         _overlaps(start[known], duration[known], lanes),
         "GPU activities that end well after the next one on their stream began",
@@ -216,19 +227,18 @@ def note_times(fold: Fold, host: Host, links: Links, note: Callable[..., None]) 
 
 
 def note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
+    """Note which GPU activities have no operator."""
     note(int(links.is_graph.sum()), "GPU activities of replayed graphs: operators not known")
     is_kernel = fold.gpu.peek("kind") == KINDS.index("kernel")
     outside = is_kernel & (links.call >= 0) & ~links.is_graph & (links.operator < 0)
     note(int(outside.sum()), "kernels launched outside of any operator")
 
 
-def _overlaps(start: Whole, duration: Whole, lanes: Sequence[Whole]) -> int:
+def _overlaps(start: Whole, duration: Whole, lane: Codes) -> int:
     """Activities that end after the start of the next one on their stream, by more than 10 µs and
     1 % of the stream's busy time: sign of a broken duration."""
     if not len(start):
         return 0
-    _, lane = np.unique(np.stack(lanes), axis=1, return_inverse=True)
-    lane = lane.reshape(-1)
     order = np.lexsort((start, lane))
     lane, start, duration = lane[order], start[order], duration[order]
     busy = np.bincount(lane, weights=duration)
@@ -258,16 +268,13 @@ def _operators(rows: _Rows) -> dict[str, Any]:
     }
 
 
-def _graphs(fold: Fold, links: Links) -> tuple[Whole, list[str]]:
+def _graphs(fold: Fold, links: Links, launches: Launches) -> tuple[Whole, list[str]]:
     """The graph of each replayed activity, as a code and its text: the file's own number, else
     one for each distinct set of kernels that one replay launched."""
-    graph, name, call = fold.gpu.peek("graph"), fold.gpu.peek("name"), links.call
-    codes = np.full(len(graph), -1, dtype=np.int64)
-    # Kineto writes graph id 0 for work that is in no graph.
-    own = np.flatnonzero((graph != UNKNOWN) & (graph > 0))
-    numbers, own_codes = np.unique(graph[own], return_inverse=True)
+    name, call = fold.gpu.peek("name"), links.call
+    numbers, code_of_launch = np.unique(launches.graph, return_inverse=True)
     texts = [str(number) for number in numbers.tolist()]
-    codes[own] = own_codes
+    codes = np.where(launches.graph == UNKNOWN, -1, code_of_launch)[fold.gpu.peek("launch")]
     rest = np.flatnonzero(links.is_graph & (codes < 0))
     by_call = rest[np.lexsort((name[rest], call[rest]))]
     replays: dict[bytes, int] = {}
@@ -308,90 +315,56 @@ def _collective(entry: Sequence[str]) -> tuple[str, float, int]:
     return name, payload, whole_number(ranks)
 
 
-_SHAPE_COLUMNS: Final = (
-    "grid", "block", "bytes", "shared_memory", "registers", "estimated_occupancy",
-    "theoretical_occupancy", "occupancy",
-)  # fmt: skip
-
-# What the writer of CUDA 12.9 and later adds: the occupancy calculator's result for the launch.
-_OCCUPANCY: Final[Mapping[str, str]] = {
-    "occupancy_limit_blocks": "blockLimitBlocks",
-    "occupancy_limit_registers": "blockLimitRegs",
-    "occupancy_limit_shared_memory": "blockLimitSharedMem",
-    "occupancy_limit_warps": "blockLimitWarps",
-    "occupancy_limit_barriers": "blockLimitBarriers",
-}
-
-
-class _Shapes:
-    """Launch shapes: JSON texts by code as numbers, and what AMD writes on the launch call."""
+class _Calls:
+    """What AMD writes on the call that launches: by row of the host's calls."""
 
     def __init__(self, fold: Fold, host: Host) -> None:
-        self.empty = fold.texts[b""]
-        self._texts = list(fold.texts)
-        self.has_occupancy = bool(np.any(fold.gpu.peek("occupancy") != self.empty))
-        self.calls = fold.shaped_calls
-        self.row_of_call = np.full(len(host.calls), -1, dtype=np.int64)
-        self.row_of_call[self.calls.peek("call")] = np.arange(self.calls.rows)
+        table = fold.shaped_calls
+        self.exist = table.rows > 0
+        self.row = np.full(len(host.calls), -1, dtype=np.int64)
+        self.row[table.pop("call")] = np.arange(table.rows)
+        texts = list(fold.texts)
+        self._sizes: dict[str, tuple[Whole, Codes]] = {}
+        for name in ("grid", "block"):
+            distinct, code = np.unique(table.pop(name), return_inverse=True)
+            self._sizes[name] = sizes([texts[one] for one in distinct]), code.astype(np.int32)
+        self.bytes, self.shared_memory = table.pop("bytes"), table.pop("shared_memory")
 
-    def sizes(self, codes: npt.NDArray[Any]) -> Whole:
-        """(x, y, z) for each code of a list of up to three numbers."""
-        distinct, at = np.unique(codes, return_inverse=True)
-        found = np.array([_dimensions(self._texts[code]) for code in distinct], dtype=np.int64)
-        sizes: Whole = found.reshape(-1, 3)[at]
-        return sizes
-
-    def limits(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
-        distinct, at = np.unique(codes, return_inverse=True)
-        found = [_object(self._texts[code]) for code in distinct]
-        return {
-            column: reals(np.array([real_number(one.get(key)) for one in found])[at])
-            for column, key in _OCCUPANCY.items()
-        }
-
-
-def _object(text: bytes) -> dict[str, Any]:
-    found = lenient(text) if text else None
-    return found if isinstance(found, dict) else {}
-
-
-def _dimensions(text: bytes) -> list[int]:
-    found = lenient(text) if text else None
-    if not isinstance(found, list) or not 0 < len(found) <= 3:
-        return [UNKNOWN] * 3
-    return [whole_number(one) for one in found] + [1] * (3 - len(found))
+    def size(self, name: str, rows: npt.NDArray[Any]) -> Whole:
+        distinct, code = self._sizes[name]
+        found: Whole = distinct[code[rows]]
+        return found
 
 
 def _launch_shape(rows: _Rows) -> dict[str, Any]:
-    shapes = rows.source.shapes
-    grid, block, kind = rows.of_gpu("grid"), rows.of_gpu("block"), rows.of_gpu("kind")
-    moved, shared = rows.of_gpu("bytes"), rows.of_gpu("shared_memory")
+    launches, calls, kind = rows.source.launches, rows.source.calls, rows.of_gpu("kind")
+    grid, block = rows.of_launch(launches.grid), rows.of_launch(launches.block)
+    moved, shared = rows.of_gpu("bytes"), rows.of_launch(launches.shared_memory)
     dynamic = np.full(len(kind), np.nan)
-    if shapes.calls.rows:
+    if calls.exist:
         # What the launch call says, where the activity does not.
-        at = rows.of_call(shapes.row_of_call)
+        at = rows.of_call(calls.row)
         at[rows.source.links.call[rows.order] < 0] = -1
-        is_kernel = kind == KINDS.index("kernel")
-        for values, column, fill in (
-            (grid, "grid", is_kernel & (grid == shapes.empty)),
-            (block, "block", is_kernel & (block == shapes.empty)),
-            (moved, "bytes", ~is_kernel & np.isnan(moved)),
-            (dynamic, "shared_memory", is_kernel & np.isnan(shared)),
-        ):
-            fill &= at >= 0
-            values[fill] = shapes.calls.peek(column)[at[fill]]
+        is_kernel = (kind == KINDS.index("kernel")) & (at >= 0)
+        is_other = (kind != KINDS.index("kernel")) & (at >= 0)
+        for size, name in ((grid, "grid"), (block, "block")):
+            fill = np.flatnonzero(is_kernel & (size[:, 0] == UNKNOWN))
+            size[fill] = calls.size(name, at[fill])
+        fill = np.flatnonzero(is_other & np.isnan(moved))
+        moved[fill] = calls.bytes[at[fill]]
+        fill = np.flatnonzero(is_kernel & np.isnan(shared))
+        dynamic[fill] = calls.shared_memory[at[fill]]
     columns: dict[str, Any] = {
         "copy_bytes": reals(moved),
-        "registers_per_thread": reals(rows.of_gpu("registers")),
+        "registers_per_thread": reals(rows.of_launch(launches.registers)),
         "shared_memory_bytes": reals(shared),
         "shared_memory_dynamic_bytes": reals(dynamic),
-        "estimated_occupancy_pct": reals(rows.of_gpu("estimated_occupancy")),
-        "theoretical_occupancy_pct": reals(rows.of_gpu("theoretical_occupancy")),
+        "estimated_occupancy_pct": reals(rows.of_launch(launches.estimated_occupancy)),
+        "theoretical_occupancy_pct": reals(rows.of_launch(launches.theoretical_occupancy)),
     }
-    for what, codes in (("grid", grid), ("block", block)):
-        sizes = shapes.sizes(codes)
+    for what, size in (("grid", grid), ("block", block)):
         for axis, letter in enumerate("xyz"):
-            columns[f"{what}_{letter}"] = wholes(sizes[:, axis])
-    if shapes.has_occupancy:
-        columns |= shapes.limits(rows.of_gpu("occupancy"))
-    return columns
+            columns[f"{what}_{letter}"] = wholes(np.ascontiguousarray(size[:, axis]))
+    return columns | {
+        name: reals(rows.of_launch(values)) for name, values in launches.limits.items()
+    }

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from traceroof.parsers._containment import Containers, containers, holding
 from traceroof.parsers._torch_columns import Codes, Columns, Fold
 from traceroof.parsers._torch_events import UNKNOWN, Whole, whole_number
+from traceroof.parsers._torch_launches import Launches
 
 Mask = npt.NDArray[np.bool_]
 
@@ -42,6 +43,8 @@ _LONG_NS: Final = 10_000
 # Deeper chains of operators start anew; names deeper than _SHOWN are elided.
 _DEEPEST: Final = 256
 _SHOWN: Final = 48
+# Distinct numbers below this are found by table, others by sorting.
+_TABLE: Final = 1 << 22
 # A longer name is shortened in a path, which many rows repeat.
 _LONGEST_NAME: Final = 500
 
@@ -164,15 +167,16 @@ class Host:
         return 1000 if coarse else 0
 
 
-def link(fold: Fold, host: Host) -> Links:
+def link(fold: Fold, host: Host, launches: Launches) -> Links:
     """Link all GPU activities of a trace. Uses up the columns of the fold's operators."""
     correlation = fold.gpu.peek("correlation")
-    gpu_rank, call_rank = _ranks(fold, host)
+    gpu_rank, call_rank = _ranks(fold, host, launches)
     call, by_time = _calls(
         (host.call_correlation, call_rank, host.calls.start),
         (correlation, gpu_rank, fold.gpu.peek("start")),
     )
-    launching, of_row = np.unique(call[call >= 0], return_inverse=True)
+    is_linked = call >= 0
+    launching, of_row = _distinct(call[is_linked], len(host.calls))
     made = host.calls.at(launching)
     sequence_of = fold.operators.pop("sequence")
 
@@ -205,8 +209,6 @@ def link(fold: Fold, host: Host) -> Links:
     phase[sequence >= 0] = PHASES.index("forward")
     phase[is_backward] = PHASES.index("backward")
     phase[_flag(module_path)] = PHASES.index("optimizer")
-
-    is_linked = call >= 0
 
     def spread(values: npt.NDArray[Any]) -> Codes:
         """Codes of launching calls as codes of activities."""
@@ -261,59 +263,69 @@ def _collectives(fold: Fold, of_operator: Callable[[npt.NDArray[Any]], Codes]) -
 # Activity to call
 
 
-def _ranks(fold: Fold, host: Host) -> tuple[Whole, Whole]:
+def _ranks(fold: Fold, host: Host, launches: Launches) -> tuple[Whole, Whole]:
     """Ranks of GPU activities and of calls where one file holds several, else UNKNOWN."""
-    gpu, calls = fold.gpu.peek("rank"), host.call_rank
-    if np.any(gpu != UNKNOWN) or np.any(calls != UNKNOWN):
-        return gpu, calls
-    gpu_process = host.process(host.lane_of_thread[fold.gpu.peek("thread")])
-    call_process = host.process(host.calls.lane)
-    if np.any(gpu_process >= _RANK_PIDS) and np.any(call_process >= _RANK_PIDS):
-        return gpu_process // _RANK_PIDS, call_process // _RANK_PIDS
-    return gpu, calls
+    gpu, calls = launches.rank, host.call_rank
+    if not np.any(gpu != UNKNOWN) and not np.any(calls != UNKNOWN):
+        processes = host.process(host.calls.lane)
+        if np.any(launches.process >= _RANK_PIDS) and np.any(processes >= _RANK_PIDS):
+            gpu, calls = launches.process // _RANK_PIDS, processes // _RANK_PIDS
+    return gpu[fold.gpu.peek("launch")], calls
 
 
 def _calls(calls: tuple[Whole, Whole, Whole], gpu: tuple[Whole, Whole, Whole]) -> tuple[Whole, int]:
     """For each activity the call with its correlation id and rank, or -1; and how many had a
     choice. Both arguments are (correlation, rank, start). Of several calls it is the last one
     before the activity."""
-    count, among = len(calls[0]), len(gpu[0])
-    found = np.full(among, -1, dtype=np.int64)
-    if not count or not among:
-        return found, 0
-    keys = _keys(np.concatenate((calls[0], gpu[0])), np.concatenate((calls[1], gpu[1])))
-    call_key, gpu_key = keys[:count], keys[count:]
-    known_call = (calls[0] != UNKNOWN) & (calls[0] != 0)
-    candidates = np.flatnonzero(known_call)
-    order = candidates[np.lexsort((calls[2][candidates], call_key[candidates]))]
+    call_key, gpu_key = _keys(calls[:2], gpu[:2])
+    candidates = np.flatnonzero((calls[0] != UNKNOWN) & (calls[0] != 0))
+    order = candidates[np.argsort(call_key[candidates], kind="stable")]
+    if np.any(call_key[order][1:] == call_key[order][:-1]):
+        order = candidates[np.lexsort((calls[2][candidates], call_key[candidates]))]
     ordered = call_key[order]
+    found = np.full(len(gpu_key), -1, dtype=np.int64)
+    if not len(order):
+        return found, 0
     low = np.searchsorted(ordered, gpu_key, side="left")
-    high = np.searchsorted(ordered, gpu_key, side="right")
-    linked = (high > low) & (gpu[0] != UNKNOWN) & (gpu[0] != 0)
-    found[linked] = order[low[linked]]
-    choice = np.flatnonzero(linked & (high - low > 1))
+    at = np.minimum(low, len(order) - 1)
+    linked = (ordered[at] == gpu_key) & (gpu[0] != UNKNOWN) & (gpu[0] != 0)
+    found[linked] = order[at[linked]]
+    following = np.minimum(low + 1, len(order) - 1)
+    choice = np.flatnonzero(linked & (following > low) & (ordered[following] == gpu_key))
     if len(choice):
         # Calls and activities on one scale of ranks by start, below each key.
         starts = np.concatenate((calls[2][order], gpu[2][choice]))
-        scale = np.empty(len(starts), dtype=np.int64)
-        scale[np.argsort(starts, kind="stable")] = np.arange(len(starts))
         size = len(starts)
-        at = np.searchsorted(
-            ordered * size + scale[: len(order)],
-            gpu_key[choice] * size + scale[len(order) :],
-            side="right",
-        )
-        found[choice] = order[np.maximum(at - 1, low[choice])]
+        scale = np.empty(size, dtype=np.int64)
+        scale[np.argsort(starts, kind="stable")] = np.arange(size)
+        _, dense = np.unique(np.concatenate((ordered, gpu_key[choice])), return_inverse=True)
+        both = dense * size + scale
+        last = np.searchsorted(both[: len(order)], both[len(order) :], side="right") - 1
+        found[choice] = order[np.maximum(last, low[choice])]
     return found, len(choice)
 
 
-def _keys(correlation: Whole, rank: Whole) -> Whole:
-    """One number per distinct (rank, correlation)."""
+def _keys(calls: tuple[Whole, Whole], gpu: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
+    """A number for each (correlation, rank), equal where both are. The correlation itself serves
+    where there is one rank."""
+    correlation, rank = (np.concatenate(both) for both in zip(calls, gpu, strict=True))
+    if not len(rank) or not np.any(rank != rank[0]):
+        return calls[0], gpu[0]
     _, dense = np.unique(correlation, return_inverse=True)
-    if not np.any(rank != rank[0]):
-        return dense.astype(np.int64)
     _, group = np.unique(rank, return_inverse=True)
-    return (group * (int(dense.max()) + 1) + dense).astype(np.int64)
+    keys = group.astype(np.int64) * (int(dense.max()) + 1) + dense
+    return keys[: len(calls[0])], keys[len(calls[0]) :]
+
+
+def _distinct(values: npt.NDArray[Any], count: int) -> tuple[Whole, Whole]:
+    """The distinct ones of values below ``count``, in order, and where each value is in them.
+    Done by table: sorting millions takes longer."""
+    is_there = np.zeros(count, dtype=bool)
+    is_there[values] = True
+    distinct = np.flatnonzero(is_there)
+    place = np.empty(count, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[values]
 
 
 def _only_process(process: Whole, rank: Whole, host: Host, call_rank: Whole) -> Whole:
@@ -360,11 +372,11 @@ def _paths(
     flags: for each chain whether one of its names begins with (or holds) ``flagged``.
     """
     needed = np.zeros(len(parents), dtype=bool)
-    frontier = np.unique(position[position >= 0])
+    frontier = position[position >= 0]
     while len(frontier):
         needed[frontier] = True
         frontier = parents[frontier]
-        frontier = np.unique(frontier[frontier >= 0])
+        frontier = frontier[frontier >= 0]
         frontier = frontier[~needed[frontier]]
     nodes = np.flatnonzero(needed)
     depth = np.zeros(len(nodes), dtype=np.int64)
@@ -384,7 +396,11 @@ def _paths(
         is_rooted = level and level < _DEEPEST
         outer = codes[parents[here]] if is_rooted else np.full(len(here), -1)
         keys = (outer + 1) * len(texts) + names[here]
-        distinct, code = np.unique(keys, return_inverse=True)
+        among = (len(chains) + 1) * len(texts)
+        if among < _TABLE:
+            distinct, code = _distinct(keys, among)
+        else:
+            distinct, code = np.unique(keys, return_inverse=True)
         codes[here] = len(chains) + code
         for key in distinct.tolist():
             before, name = divmod(key, len(texts))

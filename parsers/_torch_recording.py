@@ -14,6 +14,7 @@ from traceroof.parsers._torch_arrow import ROWS, Texts, wholes
 from traceroof.parsers._torch_columns import KINDS, Fold
 from traceroof.parsers._torch_events import UNKNOWN, Whole, whole_number
 from traceroof.parsers._torch_kernels import kernels_of, note_operators, note_times
+from traceroof.parsers._torch_launches import Launches
 from traceroof.parsers._torch_link import Host, Links, Ranges
 from traceroof.recording import HOST_CALLS, SPANS, DeviceInfo, Note
 
@@ -37,12 +38,20 @@ class Built:
     notes: list[Note] = field(default_factory=list)
 
 
-def build(fold: Fold, host: Host, links: Links, metadata: Mapping[str, Any], path: Path) -> Built:
+def build(
+    fold: Fold,
+    host: Host,
+    links: Links,
+    launches: Launches,
+    metadata: Mapping[str, Any],
+    path: Path,
+) -> Built:
     """Make the tables. Takes the columns out of ``fold`` as it goes, so that memory is freed."""
     base = whole_number(metadata.get("baseTimeNanoseconds"))
     base = base if 0 <= base < 1 << 62 else 0
-    vendor = _vendor({host.names[code] for code in np.unique(host.calls.name).tolist()})
-    devices = _devices(metadata, fold.gpu.peek("device"), vendor)
+    used = np.bincount(host.calls.name, minlength=1)
+    vendor = _vendor(host.names[code] for code in np.flatnonzero(used).tolist())
+    devices = _devices(metadata, launches.device, vendor)
     notes: list[Note] = []
 
     def note(count: int, text: str, severe: bool = False) -> None:
@@ -57,13 +66,13 @@ def build(fold: Fold, host: Host, links: Links, metadata: Mapping[str, Any], pat
         note(count, text, severe="left out" in text)
     host_calls = _host_calls(fold, host, base)
     spans = _spans(fold, host, links, base)
-    note_times(fold, host, links, note)
+    note_times(fold, host, links, launches, note)
     note_operators(fold, links, note)
-    launches = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
-    kernels = kernels_of(fold, host, links, base, rank, devices)
+    count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
+    kernels = kernels_of(fold, host, links, launches, base, rank, devices)
     if metadata.get("with_stack"):
         note(1, "recorded with Python stacks, which make the host slower than it is")
-    return Built(kernels, launches, host_calls, spans, devices, notes)
+    return Built(kernels, count, host_calls, spans, devices, notes)
 
 
 def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
@@ -79,8 +88,9 @@ def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
     return UNKNOWN, ""
 
 
-def _vendor(calls: Iterable[str]) -> str | None:
+def _vendor(names: Iterable[str]) -> str | None:
     """Whose GPUs these are, by the names of the calls."""
+    calls = list(names)
     for vendor, pattern in (("amd", r"hip[A-Z]"), ("nvidia", r"cu(da)?[A-Z]")):
         if any(re.match(pattern, call) for call in calls):
             return vendor

@@ -14,6 +14,7 @@ from traceroof.errors import TraceroofError
 from traceroof.inflate import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers._torch_columns import TORCH_CATEGORIES
+from traceroof.parsers._torch_launches import Launches
 from traceroof.parsers._torch_link import Host, link
 from traceroof.parsers._torch_read import PARALLEL_BYTES, Folded, in_sections, whole
 from traceroof.parsers._torch_recording import build
@@ -72,8 +73,9 @@ class _TorchProfiler:
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         found = _fold(source, progress, options)
         host = Host(found.fold)
-        links = link(found.fold, host)
-        built = build(found.fold, host, links, found.metadata, source)
+        launches = Launches(found.fold)
+        links = link(found.fold, host, launches)
+        built = build(found.fold, host, links, launches, found.metadata, source)
         notes = (*found.notes, *built.notes)
         return Recording(
             format=FORMAT,

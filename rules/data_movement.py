@@ -250,6 +250,8 @@ def _rule(waste: _Waste) -> Rule:
         ),
         needs=(pct,),
         uses=(launches, source, "share_pct", "category", *waste.more),
+        # Shares of what a counter tool was pointed at say nothing.
+        applies=lambda k: ~np.isnan(getattr(k, pct)),
         when=when,
         because=(
             f"{{{launches}}} launches that {waste.what} take {{{pct}}} of the GPU time, most of it "

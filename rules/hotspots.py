@@ -1,5 +1,7 @@
 """Where the time goes: the categories and the kernel to look at first."""
 
+import numpy as np
+
 from traceroof.rule import Rule
 from traceroof.rules._kernels import computes
 from traceroof.rules._models import missed
@@ -13,10 +15,15 @@ RULES = (
             "A saving of one half in a category that takes a tenth of the time saves a twentieth. "
             "The one or two largest categories decide what is worth looking at."
         ),
-        condition="one of the two categories with the most GPU time, with 20 % of it or more",
+        condition=(
+            "one of the two categories with the most GPU time, with 20 % of it or more, and not "
+            "nearly all (95 %)"
+        ),
         needs=("share_pct", "rank_by_time"),
         uses=("launches", "median_ns", "modelled_pct", "roof_pct", "spare_ns"),
-        when=lambda k: (k.rank_by_time <= 2) & (k.share_pct >= 20),
+        # Shares of what a counter tool was pointed at say nothing.
+        applies=lambda k: ~np.isnan(k.rank_by_time),
+        when=lambda k: (k.rank_by_time <= 2) & (k.share_pct >= 20) & (k.share_pct < 95),
         because=(
             "{launches} launches of {median_ns} in the median take {share_pct} of the GPU time "
             "(share of their roof, by shapes: {roof_pct})"
@@ -40,6 +47,7 @@ RULES = (
         silent=(
             {"share_pct": 25.0, "rank_by_time": 3},
             {"share_pct": 19.9, "rank_by_time": 1},
+            {"share_pct": 95.0, "rank_by_time": 1},
         ),
     ),
     Rule(
@@ -47,12 +55,12 @@ RULES = (
         title="One kernel takes more than half of the kernel time",
         scope="kernel",
         why="Whatever else is improved, the run cannot get twice as fast without this kernel.",
-        condition="more than 50 % of the kernel time in one kernel group",
+        condition="more than 50 % of the kernel time in one kernel group, and others beside it",
         needs=("share_pct",),
         uses=("primary_class", "category", "launches", "median_ns", "roof_pct", "model_flop_pct",
               "model_dram_pct", "model_shape"),
         applies=computes,
-        when=lambda k: k.share_pct > 50,
+        when=lambda k: (k.share_pct > 50) & (k.share_pct < 100),
         because=(
             "{launches} launches of {median_ns} in the median take {share_pct} of the kernel time"
         ),
@@ -69,6 +77,10 @@ RULES = (
             {"share_pct": 50.1, "launches": 1, "median_ns": 1e6},
             {"share_pct": 90.0, "roof_pct": 40.0, "model_flop_pct": 40.0, "model_dram_pct": 5.0},
         ),
-        silent=({"share_pct": 50.0}, {"share_pct": 80.0, "primary_class": "communication"}),
+        silent=(
+            {"share_pct": 50.0},
+            {"share_pct": 100.0},
+            {"share_pct": 80.0, "primary_class": "communication"},
+        ),
     ),
 )  # fmt: skip

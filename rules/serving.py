@@ -122,6 +122,7 @@ RULES = (
         condition="launches of the sampler at 5 % of the GPU time or more",
         needs=("sampling_pct",),
         uses=("sampling_launches", "gpu_time_ns", "time_ns", "decode_pct"),
+        applies=lambda k: ~np.isnan(k.sampling_pct),
         when=lambda k: k.sampling_pct >= 5,
         because="{sampling_launches} launches that choose tokens take {sampling_pct} of the GPU time",
         fix=(

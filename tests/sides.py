@@ -70,11 +70,13 @@ def repeated(
 def stepped(
     steps: int, program: Mapping[str, tuple[int, int]] = PROGRAM, factors: Sequence[float] = ()
 ) -> Run:
-    """One run that holds so many steps of the program, 10 ms apart."""
-    parts = [
-        one_run(program, factors[at] if factors else 1.0, start_ns=at * 10_000_000)
-        for at in range(steps)
-    ]
+    """One run that holds so many steps of the program, 1 ms between them."""
+    parts: list[Recording] = []
+    start = 0
+    for at in range(steps):
+        parts.append(one_run(program, factors[at] if factors else 1.0, start_ns=start))
+        last = parts[-1].kernels.slice(parts[-1].kernels.num_rows - 1)
+        start = last["start_ns"][0].as_py() + last["duration_ns"][0].as_py() + 1_000_000
     columns = {
         name: [value for part in parts for value in part.kernels[name].to_pylist()]
         for name in ("kernel_name", "duration_ns", "start_ns", "device")

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.runs import recording
 from traceroof import ceilings
 from traceroof.ceilings import UNCALIBRATED, Attainable
 from traceroof.diagnosis import diagnose
 from traceroof.facts import Facts
 from traceroof.recording import DeviceInfo
-from tests.runs import recording
 
 COLUMNS = (
     "dram_attainable", "flop_attainable", "flop_pct", "compute_basis", "compute_pct", "memory_pct",
@@ -71,8 +71,8 @@ def test_the_report_says_which_ceilings() -> None:
     )
     known = {"dram_attainable": 0.848, "calibrated_dram_bytes_per_s": 1.389e12}
     assert ceilings.describe(facts(known)) == (
-        "at most: nominal dense peaks; likely: 1.39 TB/s of DRAM, measured there (84.8 % of "
-        "nominal) and 80 % of nominal FLOP rate"
+        "at most: nominal dense peaks; likely: 1.39 TB/s of DRAM as measured on this device "
+        "(84.8 % of nominal) and 80 % of nominal FLOP rate"
     )
     assert "(85 % of nominal bandwidth where it was not)" in ceilings.describe(facts(known, {}))
 

@@ -45,14 +45,22 @@ def test_what_nothing_collects_has_no_command() -> None:
     assert collect.command(["category"], ["k"]) is None
 
 
+def test_shapes_are_the_frameworks_to_record() -> None:
+    for vendor in (None, "amd", "hygon"):
+        command = collect.command(["input_shapes", "roof_pct"], ["k"], vendor=vendor)
+        assert command is not None
+        assert "record_shapes=True" in command
+
+
 def test_amd_gets_its_own_tool() -> None:
     command = collect.command(["dram_throughput_pct"], ["k"], vendor="amd")
     assert command is not None
     assert command.startswith("rocprof-compute profile")
 
 
-@pytest.mark.parametrize("tool", ["ncu", "rocprof_compute", "hipprof"])
+@pytest.mark.parametrize("tool", ["ncu", "rocprof_compute", "hipprof", "framework"])
 def test_prefixes_name_columns_that_exist(tool: str) -> None:
-    for table in collect._sources()[tool].values():
+    tables = collect._sources()[tool]
+    for table in [tables] if tool == "framework" else tables.values():
         for prefix in table:
             assert any(name.startswith(prefix) for name in VOCABULARY), prefix

@@ -73,8 +73,8 @@ def test_a_run_that_recorded_more_steps_is_compared_step_by_step() -> None:
     assert made.verdict == "unchanged"
     assert [one.base.launches for one in made.kernels] == [10, 34, 30]
     assert made.kernel_time.base.median_ns == 6_000_000
-    # 74 launches a step with 1 µs after each: the last gap of a step lasts until the next step.
-    assert made.total.name == "step time"
+    # 6 ms in 74 launches, 1 µs between them, 1 ms to the next step; the last step has no next.
+    assert [made.total.name, made.total.base.median_ns] == ["step time", 7_073_000]
 
 
 def test_without_steps_more_recorded_work_does_not_compare() -> None:

@@ -42,14 +42,19 @@ def test_roles_split_a_category_in_shares_of_all_gpu_time() -> None:
         {
             "kernel_name": [GEMM, TRANSPOSE, TRANSPOSE, CAST],
             "operator": ["aten::mm", "aten::convolution", "aten::convolution", "aten::copy_"],
-            "operator_path": [None, "A > aten::conv2d > aten::convolution", None, "aten::to"],
+            "operator_path": [
+                None,
+                "A > B > aten::conv2d > aten::conv2d > aten::convolution",
+                None,
+                "aten::to",
+            ],
             "duration_ns": [60_000, 10_000, 10_000, 20_000],
         }
     )
     layout = parts.by_category["layout"]
     assert layout["layout_change_pct"] == pytest.approx(20)
     assert layout["layout_change_launches"] == 2
-    assert layout["layout_change_from"] == "A > aten::conv2d > aten::convolution"
+    assert layout["layout_change_from"] == "B > aten::conv2d > aten::convolution"
     assert layout["cast_pct"] == pytest.approx(20)
     assert layout["conv_layout_pct"] == pytest.approx(20)
     assert (layout["rank_by_time"], layout["products"]) == (2, 1)

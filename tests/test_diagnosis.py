@@ -346,7 +346,7 @@ def test_kernels_that_lack_something_are_one_finding_with_the_command() -> None:
     assert blind.command == (
         "ncu --csv --page raw --section SchedulerStats "
         "--metrics dram__bytes_read.sum,dram__bytes_write.sum "
-        "--kernel-name 'regex:^(a|b)' YOUR_PROGRAM > more.csv"
+        "--kernel-name 'regex:^(a|b)$' YOUR_PROGRAM > more.csv"
     )
 
 

@@ -1,71 +1,61 @@
-"""The sample traces are what their scripts write, and each is read by exactly one parser."""
+"""What counts as one measurement: sums over samples, steps that are averaged, runs told apart."""
 
-import subprocess
-import sys
-from pathlib import Path
-
+import numpy as np
+import pyarrow as pa
 import pytest
 
-import traceroof
-from traceroof.inflate import head
-from traceroof.parser import HEAD_BYTES
-from traceroof.plugins import parsers
-
-ROOT = Path(__file__).resolve().parent.parent
-SCRIPTS = sorted((ROOT / "sample_traces").glob("make_*.py"))
+from tests.sides import one_run, side, stepped
+from traceroof.samples import Samples, Steps, runs_of, samples_of
+from traceroof.sides import Side
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_samples_are_what_their_script_writes(script: Path, tmp_path: Path) -> None:
-    copy = tmp_path / script.name
-    copy.write_text(script.read_text("utf-8"), "utf-8")
-    subprocess.run([sys.executable, str(copy)], check=True, cwd=tmp_path)
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != copy]
-    assert written
-    for path in written:
-        kept = ROOT / "sample_traces" / path.relative_to(tmp_path)
-        assert path.read_bytes() == kept.read_bytes(), kept
-
-
-def test_every_sample_file_comes_from_a_script(tmp_path: Path) -> None:
-    folders = {path.name for path in (ROOT / "sample_traces").iterdir() if path.is_dir()}
-    told = (ROOT / "sample_traces/README.md").read_text("utf-8")
-    for folder in folders - {"__pycache__"}:
-        assert f"`{folder}/`" in told
-
-
-def test_a_sample_is_recognised_by_one_parser(samples: Path) -> None:
-    for path in sorted((samples / "nsight_compute").iterdir()):
-        start = head(path, HEAD_BYTES)
-        sure = [one.name for one in parsers() if one.recognises(start, path) == 2]
-        assert sure == ["nsight-compute-csv"], path
-
-
-@pytest.mark.parametrize("page", ["raw", "details"])
-def test_the_layer_shows_each_class_of_bottleneck(page: str, samples: Path) -> None:
-    diagnosis = traceroof.diagnose(samples / f"nsight_compute/transformer_layer.{page}.csv")
-    assert {kernel.primary_class for kernel in diagnosis.kernels} == {
-        "dram-bound", "l2-bound", "l1-bound", "compute-bound", "memory-leaning",
-        "compute-leaning", "balanced", "latency-bound", "launch-bound", "communication",
-    }  # fmt: skip
-
-
-def test_pages_of_one_run_say_the_same(samples: Path) -> None:
-    raw, details, selection = (
-        traceroof.diagnose(samples / f"nsight_compute/transformer_layer.{page}.csv")
-        for page in ("raw", "details", "metrics")
+def test_sums_are_per_thing_and_sample_and_for_one_step() -> None:
+    """Two things, two samples of two steps each; the row with code or sample -1 counts nowhere."""
+    counted = Samples(
+        of_row=np.array([0, 0, 1, 1, -1]),
+        parts=np.array([2.0, 2.0]),
+        of_step=np.array([0, 0, 1, 1]),
     )
-    assert raw.totals.launches == details.totals.launches == selection.totals.launches == 17
-    assert raw.totals.kernel_time_ns == details.totals.kernel_time_ns
-    assert raw.totals.kernel_time_ns == selection.totals.kernel_time_ns
-    assert [device.name for device in raw.devices] == ["NVIDIA A100-SXM4-80GB"]
-    ours = {(one.kernel, one.time_ns): one.primary_class for one in raw.kernels}
-    for kernel in details.kernels:
-        assert ours[kernel.kernel, kernel.time_ns] == kernel.primary_class
+    codes = np.array([0, 1, 0, -1, 0])
+    weights = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
+    assert counted.sums(codes, 2, weights).tolist() == [[5.0, 15.0], [10.0, 0.0]]
+    assert counted.of_steps(np.array([1.0, 3.0, 8.0, 8.0])).tolist() == [2.0, 8.0]
 
 
-def test_the_vendor_agrees_on_the_details_page(samples: Path) -> None:
-    diagnosis = traceroof.diagnose(samples / "nsight_compute/transformer_layer.details.csv")
-    apart = [one for one in diagnosis.kernels if one.disagreements]
-    # NVIDIA's rule does not know that a kernel talks to other GPUs.
-    assert [one.primary_class for one in apart] == ["communication"]
+def test_warm_up_steps_are_left_out() -> None:
+    """The first step takes three times the others: warm-up (over 1.5 times their median)."""
+    made = Side.of(stepped(4, factors=(3.0, 1.0, 1.0, 1.0)), None, ())
+    assert len(made.steps) == 3
+    assert made.steps.covers  # 18 of 36 ms lie in the steady steps: half
+    counted = made.counted("step", "steps")
+    assert counted.times(made.group, 3).sum(axis=0).tolist() == [6e6] * 3
+
+
+def test_many_steps_become_fifty_samples() -> None:
+    count = 120
+    steps = Steps(
+        of_row=np.arange(count),
+        run=np.zeros(count, dtype=np.int64),
+        span_ns=np.ones(count),
+        idle_ns=np.ones(count),
+        exposed_ns=np.ones(count),
+        covers=True,
+    )
+    runs = Side.of(side([one_run()]), None, ()).runs
+    made = samples_of(steps, runs, np.zeros(count, dtype=np.int64), "step", "steps")
+    assert len(made) == 50
+    assert made.parts.sum() == count
+    assert set(made.parts.tolist()) == {2.0, 3.0}
+    # Each row is one launch of one step: one launch a step in every sample.
+    assert made.sums(np.zeros(count, dtype=np.int64), 1, np.ones(count)).tolist() == [[1.0] * 50]
+
+
+@pytest.mark.parametrize("columns", [{}, {"rank": [0, 0]}])
+def test_two_files_of_one_program_are_two_runs(columns: dict[str, list[int]]) -> None:
+    kernels = side([one_run(), one_run(start_ns=10**9)]).recording.kernels
+    if columns:
+        ranks = pa.array([0] * kernels.num_rows, pa.int64())
+        kernels = kernels.set_column(kernels.column_names.index("rank"), "rank", ranks)
+    group = np.zeros(kernels.num_rows, dtype=np.int64)
+    made = runs_of(kernels, group, np.ones(kernels.num_rows))
+    assert [made.count, made.of_source.tolist(), made.notes] == [2, [0, 1], ()]

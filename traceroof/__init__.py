@@ -63,7 +63,9 @@ def diagnose(run: "Run | Sequence[Path | str] | Path | str", **options: Any) -> 
     from traceroof import diagnosis
     from traceroof.recording import Run
 
-    return diagnosis.diagnose(run if isinstance(run, Run) else read(run), **options)
+    if not isinstance(run, Run):
+        run = read(run, device=options.get("device"))
+    return diagnosis.diagnose(run, **options)
 
 
 def run_name(paths: Sequence[Path | str]) -> str:

@@ -83,11 +83,11 @@ def describe(facts: Facts) -> str:
         measured = quantity(float(np.median(see.calibrated_dram_bytes_per_s[known])), "byte/s")
         share = _percent(float(np.median(see.dram_attainable[known])))
         elsewhere = "" if known.all() else f" ({bandwidth} where it was not)"
-        bandwidth = f"{measured} of DRAM, measured there ({share} of nominal){elsewhere}"
+        bandwidth = f"{measured} of DRAM as measured on this device ({share} of nominal){elsewhere}"
     used = _by_rate(see)
     if used.any():
         elsewhere = "" if used.all() else f" ({rate} where they were not)"
-        rate = f"FLOP rates as measured there{elsewhere}"
+        rate = f"FLOP rates as measured on it{elsewhere}"
     return f"at most: nominal dense peaks; likely: {bandwidth} and {rate}"
 
 

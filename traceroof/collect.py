@@ -28,15 +28,18 @@ def _sources() -> Mapping[str, Any]:
 def command(
     columns: Iterable[str], kernels: Sequence[str], *, vendor: str | None = None
 ) -> str | None:
-    """A shell command that collects ``columns`` for ``kernels``; None where nothing collects them.
+    """A command that collects ``columns`` for ``kernels``; None where nothing collects them.
 
     columns: columns of the kernel table or of a kernel group. kernels: full kernel names. vendor:
-    whose GPU it is: rocprof-compute for "amd", hipprof for "hygon", Nsight Compute otherwise.
+    whose GPU it is: rocprof-compute for "amd", hipprof for "hygon", Nsight Compute otherwise. What
+    no such tool knows is the framework's to record.
     """
     wanted = list(dict.fromkeys(columns))
     if vendor == "amd":
-        return _rocprof_compute(wanted, kernels)
-    return _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels)
+        found = _rocprof_compute(wanted, kernels)
+    else:
+        found = _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels)
+    return found or next(iter(_look_up(_sources()["framework"], wanted)), None)
 
 
 def collects(columns: Iterable[str], vendor: str | None) -> bool:

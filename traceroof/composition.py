@@ -135,68 +135,97 @@ def _by_category(
     launches: Reals,
     grouped: Groups,
 ) -> Mapping[str, Mapping[str, float | str]]:
-    total = float(time.sum())
-    convolving = _within_convolution(kernels)
-    moved = convolving & (role == "layout change")
-    own = float(launches[category == "conv"].sum())
+    import pandas as pd
+
+    codes, found_names = pd.factorize(category)
+    labels = [str(name) for name in found_names]
+    places = {one: at for at, one in enumerate(roles.names())}
+    role_codes, found_roles = pd.factorize(role)
+    place = np.array([places[one] for one in found_roles] + [len(places)], dtype=np.int64)
+    # A number for each pair of category and role; the last role is none.
+    pair = codes * (len(places) + 1) + place[role_codes]
+    shape = (len(labels), len(places) + 1)
+    time_of, launches_of = (
+        np.bincount(pair, weights=values, minlength=shape[0] * shape[1]).reshape(shape)
+        for values in (time, launches)
+    )
+    total = float(time_of.sum())
+    convolving = _within_convolution(kernels) & (place[role_codes] == places["layout change"])
+    moved_time, moved_launches = (
+        np.bincount(codes[convolving], weights=values[convolving], minlength=len(labels))
+        for values in (time, launches)
+    )
+    per_category = dict(zip(labels, launches_of.sum(axis=1).tolist(), strict=True))
+    own, products = per_category.get("conv", 0.0), per_category.get("gemm", 0.0)
+    launchers = _Launchers(kernels)
+    ranked = sorted(range(len(labels)), key=lambda at: (-time_of[at].sum(), labels[at]))
+    found: dict[str, Mapping[str, float | str]] = {}
+    for rank, at in enumerate(ranked, start=1):
+        values: dict[str, float | str] = {
+            "rank_by_time": float(rank),
+            "products": products,
+            "conv_layout_pct": float(moved_time[at]) / total * 100,
+            "conv_layout_per_conv": float(moved_launches[at]) / own if own else np.nan,
+            **_under_the_roof(labels[at], grouped),
+        }
+        for one, column in places.items():
+            values[f"{slug(one)}_pct"] = float(time_of[at, column]) / total * 100
+            values[f"{slug(one)}_launches"] = float(launches_of[at, column])
+            if launches_of[at, column]:
+                here = np.flatnonzero(pair == at * (len(places) + 1) + column)
+                values[f"{slug(one)}_from"] = launchers.most(here, time)
+        found[labels[at]] = values
+    return found
+
+
+def _under_the_roof(category: str, grouped: Groups) -> Mapping[str, float]:
+    """How far the launches of a category with a credible model are from their least time."""
     see = grouped.facts.only(
         ("category", "time_ns", "roof_pct", "model_flop_pct", "model_dram_pct")
     )
     # A model above the peak is wrong for this launch (``groups``): it does not count as known.
     plausible = ~np.isnan(see.roof_pct) & ~(np.fmax(see.model_flop_pct, see.model_dram_pct) > 105)
-    launcher = _Launchers(kernels)
-    found: dict[str, dict[str, float | str]] = {}
-    order = sorted(set(category), key=lambda name: (-float(time[category == name].sum()), name))
-    for rank, name in enumerate(order, start=1):
-        mine = category == name
-        groups = (see.category == name) & (see.time_ns > 0)
-        known = groups & plausible
-        taken = float(see.time_ns[known].sum())
-        least = float((see.time_ns * np.minimum(see.roof_pct, 100) / 100)[known].sum())
-        whole = float(see.time_ns[groups].sum())
-        values: dict[str, float | str] = {
-            "rank_by_time": float(rank),
-            "modelled_pct": taken / whole * 100 if whole else np.nan,
-            "roof_pct": least / taken * 100 if taken else np.nan,
-            "spare_ns": taken - least if taken else np.nan,
-            "products": float(launches[category == "gemm"].sum()),
-            "conv_layout_pct": float(time[mine & moved].sum()) / total * 100,
-            "conv_layout_per_conv": float(launches[mine & moved].sum()) / own if own else np.nan,
-        }
-        for one in roles.names():
-            here = mine & (role == one)
-            values[f"{slug(one)}_pct"] = float(time[here].sum()) / total * 100
-            values[f"{slug(one)}_launches"] = float(launches[here].sum())
-            if here.any():
-                values[f"{slug(one)}_from"] = launcher.most(here, time)
-        found[str(name)] = values
-    return found
+    groups = (see.category == category) & (see.time_ns > 0)
+    known = groups & plausible
+    taken = float(see.time_ns[known].sum())
+    least = float((see.time_ns * np.minimum(see.roof_pct, 100) / 100)[known].sum())
+    whole = float(see.time_ns[groups].sum())
+    return {
+        "modelled_pct": taken / whole * 100 if whole else np.nan,
+        "roof_pct": least / taken * 100 if taken else np.nan,
+        "spare_ns": taken - least if taken else np.nan,
+    }
 
 
 class _Launchers:
     """What launched each row, in words: its operators, innermost last, else its kernel."""
 
     def __init__(self, kernels: pa.Table) -> None:
-        self._paths = kernels["operator_path"].combine_chunks().dictionary_encode()
-        self._names = kernels["kernel_name"].combine_chunks().dictionary_encode()
-
-    def most(self, here: npt.NDArray[np.bool_], time: Reals) -> str:
-        """What launched most of the time of some rows."""
-        for encoded, word in ((self._paths, _last_operators), (self._names, _function)):
+        self._columns = []
+        for name, word in (("operator_path", _last_operators), ("kernel_name", _function)):
+            encoded = kernels[name].combine_chunks().dictionary_encode()
             texts = encoded.dictionary.to_pylist()
-            codes = np.asarray(encoded.indices.fill_null(len(texts)), dtype=np.int64)[here]
-            weight = np.bincount(codes, weights=time[here], minlength=len(texts) + 1)
-            if len(texts) and 2 * weight[-1] <= weight.sum():
+            codes = np.asarray(encoded.indices.fill_null(len(texts)), dtype=np.int64)
+            self._columns.append((codes, texts, word))
+
+    def most(self, here: npt.NDArray[np.int64], time: Reals) -> str:
+        """What launched most of the time of some rows."""
+        for codes, texts, word in self._columns:
+            weight = np.bincount(codes[here], weights=time[here], minlength=len(texts) + 1)
+            if texts and 2 * weight[-1] <= weight.sum():
                 by_word: dict[str, float] = {}
                 for at in np.flatnonzero(weight[:-1]).tolist():
                     text = word(str(texts[at]))
                     by_word[text] = by_word.get(text, 0.0) + float(weight[at])
-                return max(by_word, key=lambda text: by_word[text])
+                return max(by_word, key=lambda text: by_word[text], default="")
         return ""
 
 
 def _last_operators(path: str) -> str:
-    return " > ".join(path.split(" > ")[-3:])
+    parts = path.split(" > ")
+    # An operator that calls itself is said once.
+    apart = [one for one, before in zip(parts, ["", *parts], strict=False) if one != before]
+    return " > ".join(apart[-3:])
 
 
 def _function(name: str) -> str:
@@ -228,6 +257,8 @@ def _optimizer(
     see = grouped.facts.only(("category", "model_flops", "dram_peak_bytes_per_s"))
     group = grouped.of_row
     stepping = phase & (group >= 0) & (role != "gradient reset")
+    if not stepping.any():
+        return {}
     stepping &= ~(see.category == "communication")[group]
     if not stepping.any():
         return {}

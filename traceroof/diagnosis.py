@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from traceroof import ceilings, classes, groups, plugins, ranks, roles, subjects, table, timeline
 from traceroof.categories import categories_of
 from traceroof.ceilings import Attainable
-from traceroof.composition import composition
+from traceroof.composition import Composition, composition
 from traceroof.devices import AMD, Device, find, in_common, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
@@ -213,7 +213,9 @@ def diagnose(
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
     totals = _totals(kernels, lines)
-    parts = composition(kernels, categories, role, grouped, lines)
+    # The kernels that a counter tool was pointed at are no sample of where the time goes.
+    sampled = recording.time_basis == "timeline"
+    parts = composition(kernels, categories, role, grouped, lines) if sampled else Composition()
     by_category = subjects.of_categories(kernels, categories, parts)
 
     scopes: dict[Scope, Subjects] = {

@@ -329,9 +329,9 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
     command = collect.command(
         missing, named if rule.scope == "kernel" else (), vendor=context.vendor
     )
-    if context.words == AMD and rule.scope == "kernel":
-        if not collect.collects(missing, context.vendor):
-            return None
+    of_amd = context.words == AMD and rule.scope == "kernel"
+    if of_amd and not collect.collects(missing, context.vendor):
+        return None
     return Finding(
         rule=rule.id,
         title=said(rule.title, context.words),

@@ -68,7 +68,9 @@ def _verdict(comparison: Comparison, gate: str) -> list[str]:
     if comparison.verdict != "regressed":
         return []
     slower = [_name(one.name) for one in comparison.of("regressed")]
-    slower += [one.name for one in comparison.categories if one.verdict == "regressed"]
+    slower += [
+        f"category {one.name}" for one in comparison.categories if one.verdict == "regressed"
+    ]
     if comparison.total.verdict == "regressed":
         slower.insert(0, comparison.total.name)
     more = f" and {len(slower) - _NAMED} more" if len(slower) > _NAMED else ""

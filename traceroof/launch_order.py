@@ -263,7 +263,7 @@ def _kind(category: Any, role: Any, operation: str, kernel: str, operator: Any) 
         return "stream"
     if category == "layout" and role in _STREAMING_ROLES and operation in ("copy_", "_to_copy"):
         return "stream"
-    return "communication" if category == "communication" else "other"
+    return "link" if category in ("communication", "memcpy", "memset") else "other"
 
 
 def _operation(operator: Any, kernel: str) -> str:

@@ -58,6 +58,8 @@ class Rule:
     uses: columns that sharpen the rule where they are known.
     applies: which subjects the question makes sense for (others are clear); all when None.
     when: the condition over the columns.
+    title to refute speak NVIDIA's words, which ``wording`` turns into AMD's; a clause for one
+        vendor is ``[nvidia: …]`` or ``[amd: …]``.
     because: evidence sentence; ``{column}`` and ``{column:.0f}`` are filled from needs and uses,
         and a clause in square brackets is left out where a column in it is unknown.
     fix: what to try.

@@ -16,6 +16,9 @@ from traceroof.operators import Works
 _HELPERS = ("layout", "quantize", "memcpy", "memset", "communication")
 _HEAVY = frozenset({"gemm", "conv", "attention"})
 
+_SHARING = ("kernel_name", "source", "process_id", "start_ns", "host_launch_ns", "duration_ns",
+            "operator_call")  # fmt: skip
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -60,9 +63,11 @@ def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.ND
     category = np.asarray(categories, dtype=object)
     with_operator = np.flatnonzero(found.of_row >= 0)
     own = Works(found.distinct, found.of_row[with_operator])
+    # Only what shares() reads: taking rows of every column would copy the whole table.
+    few = kernels.select([name for name in _SHARING if name in kernels.column_names])
     part = np.full(kernels.num_rows, np.nan)
     part[with_operator] = operators.shares(
-        own, kernels.take(pa.array(with_operator)), category[with_operator].tolist()
+        own, few.take(pa.array(with_operator)), category[with_operator].tolist()
     )
     # A helper kernel of a call (a layout change beside the product) bears none of its work.
     heavy = np.array(

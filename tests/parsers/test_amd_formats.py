@@ -22,6 +22,8 @@ from tests.parsers.amd_fixtures import (
     v3_launch,
     write,
 )
+from traceroof import plugins, reading
+from traceroof.diagnosis import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, silent
 from traceroof.parsers import rocprof_v1_csv
@@ -384,9 +386,16 @@ def test_v3_samples_become_stall_shares(tmp_path: Path) -> None:
     assert first["stall_short_scoreboard"] == pytest.approx(0.2)
     assert first["stall_barrier"] == first["stall_wait"] == pytest.approx(0.1)
     assert first["stalls_from"] == "pc-samples"
+    # Two of ten samples issue; four waves on the compute unit are one on each of its SIMDs.
+    assert first["wave_issuing"] == pytest.approx(0.2)
+    assert first["warps_active"] == pytest.approx(1)
     assert recording.kernels["stall_misc"].null_count == 2
     assert second["stalls_from"] is None or second["stalls_from"] != second["stalls_from"]
     assert any("samples of dispatches" in note for note in notes(recording))
+    # What waves wait for is a finding although no counter says how busy the units are.
+    waits = next(one for one in diagnose(recording).fired() if one.rule.startswith("stall-"))
+    assert waits.rule == "stall-long-scoreboard"
+    assert waits.because.startswith("wavefronts spend 40 % of their cycles waiting for loads")
 
 
 def v3_json(**records: Any) -> str:
@@ -723,3 +732,48 @@ def test_hipprof_trace(tmp_path: Path) -> None:
     recording = read(write(tmp_path / "r.json", json.dumps({"traceEvents": events})))
     assert recording.format == "hipprof"
     assert (launches(recording.kernels), total_time_ns(recording.kernels)) == (1, 300)
+
+
+# --------------------------------------------------------------------------------------------
+# What readers are told, and what they say of themselves
+
+
+def test_the_named_device_reaches_every_reader_of_counters(tmp_path: Path) -> None:
+    """GIVEN counters and no device list WHEN the user names the GPU THEN formulas work."""
+    rows = [
+        v3_counter(1, "SQ_ACTIVE_INST_VALU", 304_000),
+        v3_counter(1, "GRBM_GUI_ACTIVE", 8_000),
+    ]
+    path = write(tmp_path / "7_counter_collection.csv", table([V3_COUNTER_HEADER, *rows]))
+    assert reading.read([path]).kernels["pipe_valu_pct"].to_pylist() == [None]
+    named = reading.read([path], options=Options(device="MI300X"))
+    # 304,000 of 1,000 cycles of each die x 304 compute units.
+    assert named.kernels["pipe_valu_pct"].to_pylist() == [pytest.approx(100)]
+
+
+def test_amd_files_say_whose_gpu_it_was(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "results.stats.csv",
+        'Name,Calls,TotalDurationNs,AverageNs,Percentage\n"k(int)",2,200,100,100\n',
+    )
+    assert [one.vendor for one in reading.read([path]).devices] == ["amd"]
+    command = diagnose(reading.read([path])).not_evaluable()[0].command
+    assert (command or "").startswith("rocprof-compute")
+
+
+def test_what_is_only_refused_is_no_format(tmp_path: Path) -> None:
+    assert "amd-no-kernels" not in {one.name for one in plugins.formats()}
+    hand_made = (
+        '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","k","SQ_WAVES","","1"\n'
+    )
+    path = write(tmp_path / "mine.csv", hand_made)
+    with pytest.raises(TraceroofError, match="hand-made table of AMD counters"):
+        reading.read([path])
+    # Among profiler files it is skipped like any other file.
+    write(tmp_path / "a" / "mine.csv", hand_made)
+    write(
+        tmp_path / "a" / "results.stats.csv",
+        'Name,Calls,TotalDurationNs,AverageNs,Percentage\n"k(int)",2,200,100,100\n',
+    )
+    found = reading.read([tmp_path / "a"])
+    assert launches(found.kernels) == 2

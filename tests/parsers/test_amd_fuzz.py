@@ -10,12 +10,15 @@ from tests.mutate import fuzz_count, mutate, time_limit
 from tests.parsers.amd_fixtures import PARSERS
 from tests.parsers.test_amd_formats import hipprof_rows, v3_json, v3_record
 from tests.parsers.test_amd_rocpd import OWN_SCHEMA, SECRET, write_counted
+from traceroof.diagnosis import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.recording import Recording
+from traceroof.report import terminal
 from traceroof.table import KERNELS
 
 _LARGEST = 120_000
+_DIAGNOSED = 0.2
 
 
 def _made(root: Path, tmp_path: Path) -> list[bytes]:
@@ -76,6 +79,9 @@ def test_damaged_files_give_a_recording_or_a_reason(root: Path, tmp_path: Path) 
                     said.append(str(refused))
                     continue
             assert _whole(recording), (number, parser.name)
+            if rng.random() < _DIAGNOSED:
+                # Whatever numbers came through, rules and reports take them.
+                terminal.render(diagnose(recording))
     assert said
     assert not any(SECRET in text for text in said)
 

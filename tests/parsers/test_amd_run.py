@@ -1,6 +1,7 @@
 """Dispatches of several passes as one run, launch shapes, occupancy, and what devices are called."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ def run(
     timeline: bool = False,
     grid: int = 1024,
     path: str = "a.csv",
-    **columns: list[float],
+    **columns: Any,
 ) -> Dispatches:
     count = len(names)
     spent = np.full(count, 100.0)
@@ -364,3 +365,48 @@ def test_a_note_is_said_once() -> None:
         [],
     )  # fmt: skip
     assert gathered.sources[0].notes == (Note("n", 5), Note("n", 1, severe=False))
+
+
+# --------------------------------------------------------------------------------------------
+# A device that the user names
+
+
+def test_the_named_device_completes_what_the_file_does_not_say() -> None:
+    named = _amd_gpus.of_name("MI300X")
+    assert named is not None
+    assert (named.arch, named.cu, named.xcd) == ("gfx942", 304, 8)
+    assert Gpu().completed(named).arch == "gfx942"
+    partly = Gpu(arch="gfx942", cu=38).completed(named)
+    assert (partly.cu, partly.xcd) == (38, 8)
+    # What the file says of another kind of GPU is not mixed with it.
+    assert Gpu(arch="gfx90a", cu=104).completed(named) == Gpu(arch="gfx90a", cu=104)
+    assert _amd_gpus.of_name("H100 SXM5") is None
+    assert _amd_gpus.of_name("no such GPU") is None
+    assert _amd_gpus.of_name(None) is None
+
+
+def test_hygons_architecture_is_completed_by_name() -> None:
+    unnamed = Gpu(arch=_amd_gpus.HYGON)
+    assert unnamed.info().vendor == "hygon"
+    assert unnamed.info().gfx_target is None
+    named = unnamed.completed(_amd_gpus.of_name("BW1000"))
+    assert (named.arch, named.cu, named.info().vendor) == ("gfx936", 80, "hygon")
+    assert unnamed.completed(_amd_gpus.of_name("MI300X")) == unnamed
+
+
+def test_formulas_work_for_a_named_device() -> None:
+    counters = {"SQ_ACTIVE_INST_VALU": [400.0], "GRBM_GUI_ACTIVE": [800.0]}
+    unknown, _, _ = complete(run(["k"], counters=counters))
+    assert unknown["pipe_valu_pct"].to_pylist() == [None]
+    # 800 cycles are 100 on each of 8 dies; 400 of 100 x 304.
+    known, _, _ = complete(run(["k"], counters=counters), _amd_gpus.of_name("MI300X"))
+    assert known["pipe_valu_pct"].to_pylist() == [pytest.approx(100 * 400 / (100 * 304))]
+    assert known["warp_size"].to_pylist() == [64]
+
+
+def test_the_stated_wave_size_wins_and_nonsense_is_unknown() -> None:
+    table, _, _ = complete(run(["a", "b"], warp_size=[32.0, None]), Gpu(arch="gfx1100"))
+    assert table["warp_size"].to_pylist() == [32, None]
+    table, _, _ = complete(run(["a"]), Gpu(arch="gfx1100"))
+    assert table["warp_size"].to_pylist() == [32]
+    assert complete(run(["a"]))[0]["warp_size"].to_pylist() == [None]

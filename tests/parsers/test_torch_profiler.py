@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -261,6 +260,40 @@ def test_amd_writes_the_launch_on_the_call(write: Write) -> None:
     # AMD's number of a GPU is not the one in the list; the list has one kind of GPU only.
     assert [(one.index, one.name) for one in recording.devices] == [(2, "AMD Instinct MI300X")]
     assert column(recording, "sm_count") == [304, 304]
+
+
+def test_what_cuda_12_9_adds(write: Write) -> None:
+    limits = {
+        "blockLimitBlocks": 32, "blockLimitRegs": 5, "blockLimitSharedMem": 7,
+        "blockLimitWarps": 16, "blockLimitBarriers": 16,
+    }  # fmt: skip
+    recording = read(
+        write([kernel(1, 1, occupancy=limits), kernel(3, 1), kernel(5, 1, occupancy=5)])
+    )
+    assert column(recording, "occupancy_limit_registers") == [5, None, None]
+    assert column(recording, "occupancy_limit_warps") == [16, None, None]
+
+
+def test_unfinished_operators_and_hosts_without_time(write: Write) -> None:
+    events = [kernel(1, 1), op("aten::mm", 5, 0, finished=False), op("aten::add", None, 3)]
+    assert notes(read(write(events))) == {
+        "operators that had not finished when the recording stopped": 1,
+        "host events without a time, left out": 1,
+        "GPU activities whose launch call was not recorded (most: from before the recording)": 1,
+    }
+
+
+def test_arguments_too_long_to_repeat_are_left_out(write: Write) -> None:
+    shapes = {"Input Dims": [[1, 2]] * 20_000, "Input type": ["float"]}
+    recording = read(
+        write([op("x" * 2000, 0, 50, **shapes), call(1, 1, 1), kernel(5, 1, 1, "k" * 9000)])
+    )
+    known = row(recording)
+    assert known["kernel_name"] == "k" * 9000
+    assert known["operator"] == "x" * 2000
+    assert known["operator_path"] == "x" * 500 + "…"
+    assert "input_shapes" not in known
+    assert known["input_dtypes"] == '["float"]'
 
 
 COLLECTIVE = {
@@ -802,15 +835,16 @@ def test_an_event_larger_than_the_buffer(write: Write) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.permutations(TRAINING))
-def test_the_order_of_events_does_not_matter(order: list[Event]) -> None:
-    path = Path(os.environ.get("PYTEST_TMP", "/tmp")) / f"order-{os.getpid()}.json"
+@given(order=st.permutations(TRAINING))
+def test_the_order_of_events_does_not_matter(
+    order: list[Event], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "order.json"
     tables = []
     for events in (TRAINING, order):
         path.write_text(json.dumps(events))
         recording = read(path)
         tables.append((recording.kernels, recording.host_calls, recording.spans))
-    path.unlink()
     assert all(one.equals(other) for one, other in zip(*tables, strict=True))
 
 
@@ -983,15 +1017,6 @@ WITHOUT_WORK = (
 def real_traces() -> list[str]:
     folder = Path(__file__).resolve().parents[2].parent / "shared" / "corpus" / "torch"
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*.json*"))
-
-
-def decoded(path: Path) -> list[Event]:
-    data = path.read_bytes()
-    if data.startswith(b"\x1f\x8b"):
-        data = gzip.decompress(data)
-    whole = json.loads(data, parse_float=Decimal)
-    events: list[Event] = whole if isinstance(whole, list) else whole["traceEvents"]
-    return events
 
 
 @pytest.mark.corpus

@@ -136,11 +136,11 @@ def device_card(name: str) -> str:
 
 def _device_lines(device: Device) -> list[tuple[str, str]]:
     target = device.compute_capability or device.gfx_target or "unknown"
-    unit = "SMs" if device.vendor == "nvidia" else "CUs"
+    unit, lanes = ("SMs", "warps") if device.vendor == "nvidia" else ("CUs", "wavefronts")
     bandwidth = device.dram_bandwidth_bytes_per_s
     lines = [
         ("architecture", f"{device.architecture} ({target}), {device.vendor}"),
-        (unit, f"{_number(device.sm_count)}, warps of {device.wavefront} threads"),
+        (unit, f"{_number(device.sm_count)}, {lanes} of {device.wavefront} threads"),
         ("boost clock", quantity(device.boost_clock_hz, "Hz")),
         ("memory", quantity(device.memory_bytes, "byte")),
         ("DRAM bandwidth", quantity(bandwidth, "byte/s")),

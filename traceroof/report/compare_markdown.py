@@ -47,8 +47,9 @@ _LISTED = 20
 
 def marker(key: str) -> str:
     """The hidden first line of a comment; one comment a key."""
-    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", key).strip("-")[:60] or "default"
-    return f"<!-- traceroof:pr-report:v1 key={safe.replace('--', '-')} -->"
+    # No "--": it would end the comment.
+    safe = re.sub(r"[^A-Za-z0-9._]+", "-", key).strip("-")[:60] or "default"
+    return f"<!-- traceroof:pr-report:v1 key={safe} -->"
 
 
 def render(comparison: Comparison, *, key: str | None = None, top: int = 10) -> str:

@@ -1,5 +1,6 @@
 """What every report of a comparison says in words: the headline, where, why, what to try, trust."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -226,7 +227,8 @@ def _size(change: Change) -> float:
 def labels(rows: Sequence[Change], width: int) -> list[str]:
     """Short names of changes, with the grid where the same name has several."""
     names = [one.name for one in rows]
-    grids = [_grid(one) if names.count(one.name) > 1 else "" for one in rows]
+    often = Counter(names)
+    grids = [_grid(one) if often[one.name] > 1 else "" for one in rows]
     short = short_names(names, width - max(map(len, grids), default=0))
     return [short[name] + grid for name, grid in zip(names, grids, strict=True)]
 

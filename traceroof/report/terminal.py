@@ -15,7 +15,7 @@ from traceroof.report.timeline_lines import timeline_lines
 from traceroof.units import percent, quantity
 
 _STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
-_CATEGORIES = 6
+_CATEGORIES = 5
 # From this width on the kernels show how busy they keep compute, memory and DRAM.
 _WIDE = 100
 # Below this width they do without the number of calls.
@@ -144,16 +144,33 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
     kernels = [one.lead.subject_index for one in listed if one.lead.scope == "kernel"]
     names = summary.labels(diagnosis, [one for one in kernels if one is not None], width - 30)
     for number, one in enumerate(listed, start=1):
+        lead = one.lead
         head = Text(f"{number:2} ")
-        head.append(f"{one.lead.severity} ", style=_STYLES[one.lead.severity])
+        head.append(f"{lead.severity} ", style=_STYLES[lead.severity])
         head.append(_where(diagnosis, one, names), style="bold")
         console.print(head)
-        for finding in one.findings[:_REASONS]:
-            gain = summary.savings(finding, summary.whole_of(diagnosis, finding))
-            _indented(console, f"{finding.rule}: {finding.because}{f'; {gain}' if gain else ''}")
-        _indented(console, f"Try: {_advice_text(one.lead.fix)}")
-        if one.lead.scope == "kernel" and one.lead.subject_index is not None:
-            _vendor_says(console, diagnosis.kernels[one.lead.subject_index])
+        gain = summary.savings(lead, summary.whole_of(diagnosis, lead))
+        if gain:
+            _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {lead.confidence}")
+        _indented(console, _cut(f"{lead.rule}: {lead.because}", _LINES * (console.width - 4)))
+        _indented(console, _advice_text(f"Try: {lead.fix}", _LINES * (console.width - 4)))
+        others = [*(finding.rule for finding in one.findings[1:]), *_vendor_says(diagnosis, one)]
+        if others:
+            _indented(console, _cut(f"Also: {', '.join(others)}", console.width - 4), style="dim")
+
+
+# How many lines evidence and advice may take each; --format json and the rule's card have all.
+_LINES = 2
+
+
+def _advice_text(fix: str, length: int) -> str:
+    """Whole sentences while they fit, else the beginning of the first."""
+    kept = ""
+    for sentence in re.split(r"(?<=[.!?]) ", fix):
+        if len(kept) + len(sentence) > length:
+            break
+        kept += f" {sentence}"
+    return kept.strip() or _cut(fix, length)
 
 
 def _where(diagnosis: Diagnosis, one: summary.Advice, names: Mapping[int, str]) -> str:
@@ -165,33 +182,18 @@ def _where(diagnosis: Diagnosis, one: summary.Advice, names: Mapping[int, str]) 
     return one.lead.title if one.lead.scope == "run" else one.where
 
 
-def _vendor_says(console: Console, kernel: KernelGroup) -> None:
-    """The vendor's verdict with the largest estimate, on one line."""
-    advised = [one for one in kernel.vendor if one.level in ("OPT", "WRN")]
+def _vendor_says(diagnosis: Diagnosis, one: summary.Advice) -> list[str]:
+    """The vendor's own advice on a kernel in few words: the rule with the largest estimate."""
+    if one.lead.scope != "kernel" or one.lead.subject_index is None:
+        return []
+    vendor = diagnosis.kernels[one.lead.subject_index].vendor
+    advised = [verdict for verdict in vendor if verdict.level in ("OPT", "WRN")]
     if not advised:
-        return
-    most = max(advised, key=lambda one: one.speedup_pct or 0.0)
-    estimate = ""
-    if most.speedup_pct:
-        of = "of the kernel" if most.speedup_scope == "global" else "of one unit"
-        estimate = f" ({most.speedup_pct:.0f} % {of})"
-    text = f"The vendor{estimate}: {most.rule or most.section}: {' '.join(most.text.split())}"
-    _indented(console, _cut(text, console.width - 4), style="dim")
-
-
-# Reasons shown for one kernel, and how much of the advice; the rest is on the rule's card.
-_REASONS = 3
-_FIX_LENGTH = 170
-
-
-def _advice_text(fix: str) -> str:
-    """Whole sentences while they fit, else the beginning of the first."""
-    kept = ""
-    for sentence in re.split(r"(?<=[.!?]) ", fix):
-        if len(kept) + len(sentence) > _FIX_LENGTH:
-            break
-        kept += f" {sentence}"
-    return kept.strip() or _cut(fix, _FIX_LENGTH)
+        return []
+    most = max(advised, key=lambda verdict: verdict.speedup_pct or 0.0)
+    unit = " of one unit" if most.speedup_scope == "local" else ""
+    estimate = f" saves {most.speedup_pct:.0f} %{unit}" if most.speedup_pct else ""
+    return [f"the vendor's {most.rule or most.section}{estimate}"]
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
