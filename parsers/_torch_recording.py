@@ -125,12 +125,11 @@ def _device(one: Mapping[str, Any]) -> DeviceInfo:
     return DeviceInfo(
         index=whole("id"),
         name=name if isinstance(name, str) and name.strip() else None,
-        # AMD's 9.0 is gfx90a, not Hopper; its GPUs are told by their wavefronts.
+        # HIP prints such a pair too: 9.0 is gfx90a where wavefronts have 64 threads, else Hopper.
         compute_capability=(
-            f"{major}.{minor}"
-            if major is not None and minor is not None and whole("warpSize") != 64
-            else None
+            f"{major}.{minor}" if major is not None and minor is not None else None
         ),
+        wavefront=whole("warpSize"),
         sm_count=whole("numSms", "maxComputeUnits"),
         memory_bytes=whole("totalGlobalMem"),
     )

@@ -40,7 +40,9 @@ class AmdKernelStats:
     """Reader of summary tables."""
 
     name = "amd-kernel-stats"
-    title = "rocprof summaries: Name, Calls, TotalDurationNs, … of rocprof v1, rocprofv3 and hipprof"
+    title = (
+        "rocprof summaries: Name, Calls, TotalDurationNs, … of rocprof v1, rocprofv3 and hipprof"
+    )
     gives = "one row a kernel: launches and mean duration"
     collect = "rocprofv3 --kernel-trace --stats -f csv -- COMMAND"
 

@@ -20,8 +20,9 @@ def _on_the_clock(k: Facts) -> Mask:
 
 
 def _explains(k: Facts) -> Mask:
-    clock = k.sm_clock_hz_base / k.sm_clock_hz_head
-    time = k.call_head_ns / k.call_base_ns
+    with np.errstate(divide="ignore", invalid="ignore"):
+        clock = k.sm_clock_hz_base / k.sm_clock_hz_head
+        time = k.call_head_ns / k.call_base_ns
     return np.asarray((np.abs(clock - 1) >= _MOVED) & (np.abs(time - clock) <= _CLOSE))
 
 

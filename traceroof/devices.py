@@ -193,9 +193,7 @@ def in_common(
         for figure in ("boost_clock_hz", "memory_bytes", "dram_bandwidth_bytes_per_s", "l2_bytes")
         if len({getattr(row, figure) for row in rows}) > 1
     }
-    return replace(
-        _merged(rows), name=f"{families} (one of {len(rows)} cards)", **differing
-    )
+    return replace(_merged(rows), name=f"{families} (one of {len(rows)} cards)", **differing)
 
 
 def _candidates(

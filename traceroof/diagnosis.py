@@ -313,6 +313,7 @@ def _known_device(info: DeviceInfo, dram_bytes_per_s: float | None) -> Device | 
         memory_bytes=info.memory_bytes,
         pci_device_id=info.pci_device_id,
         gfx_target=info.gfx_target,
+        wavefront=info.wavefront,
         dram_bytes_per_s=dram_bytes_per_s,
     )
     if known is not None or info.name:

@@ -119,6 +119,7 @@ class DeviceInfo:
     name: str | None = None
     compute_capability: str | None = None
     gfx_target: str | None = None
+    wavefront: int | None = None
     pci_device_id: int | None = None
     sm_count: int | None = None
     memory_bytes: int | None = None
