@@ -38,8 +38,8 @@ def test_template_arguments_tell_kernels_apart() -> None:
         ("triton_poi_fused_add_3", "triton_poi_fused_add_3"),
         ("Cijk_Ailk_Bljk_HHS_BH_MT128x128", "Cijk_Ailk_Bljk_HHS_BH_MT128x128"),
         ("copy[v1,abc](Array<long long>)", "copy[v1,abc]"),
-        ("std::enable_if<(((8)>(0)))&&vllm::_t<c10::BFloat16>::exists, void>::type "
-         "vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, int)",
+        (("std::enable_if<(((8)>(0)))&&vllm::_t<c10::BFloat16>::exists, void>::type "
+         "vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, int)"),
          "fused_add_rms_norm_kernel<c10::BFloat16,8>"),
         ("void f<g(int)::[lambda(float) (instance 1)], 4>(int)",
          "f<g(int)::[lambda(float) (instance 1)],4>"),

@@ -121,6 +121,12 @@ def ingest(
     store: StoreFolder = None,
     strict: Strict = False,
     jobs: Jobs = 1,
+    max_inflated: Annotated[
+        int, typer.Option(metavar="GIB", min=1, help="Most that a compressed file may unpack to.")
+    ] = 64,
+    max_inflation: Annotated[
+        int, typer.Option(metavar="FACTOR", min=1, help="Most that a compressed file may grow.")
+    ] = 200,
 ) -> None:
     """Read profiler files into the store as one run."""
     from traceroof import report, table
@@ -129,7 +135,8 @@ def ingest(
     from traceroof.units import count, quantity
 
     with _spooled(paths) as files:
-        recording = _read(files, device, strict, jobs)
+        limits = {"max_inflated_bytes": max_inflated << 30, "max_inflation": max_inflation}
+        recording = _read(files, device, strict, jobs, **limits)
         run = Store.open(store).add(
             recording, name=name or traceroof.run_name(paths), digest=digest_of(files)
         )
@@ -433,13 +440,15 @@ def _looks_like_path(text: str) -> bool:
     return "/" in text or "\\" in text or bool(Path(text).suffix)
 
 
-def _read(paths: Sequence[Path], device: str | None, strict: bool, jobs: int) -> "Recording":
+def _read(
+    paths: Sequence[Path], device: str | None, strict: bool, jobs: int, **limits: int
+) -> "Recording":
     from traceroof import reading
     from traceroof.parser import Options
     from traceroof.recording import on_device
 
     with _progress() as progress:
-        recording = reading.read(paths, progress, Options(jobs=jobs, device=device))
+        recording = reading.read(paths, progress, Options(jobs=jobs, device=device, **limits))
     severe = [note for note in recording.notes if note.severe]
     if strict and severe:
         raise TraceroofError(
