@@ -83,8 +83,10 @@ def page(found: list[Case]) -> str:
         "a class agrees when it lies within what the vendor's sentence allows",
         "(`traceroof/vendor.py` has the table).",
         "",
-        f"{launches[True]} of {total} launches that carry a verdict agree; "
-        f"{launches[False]} differ, each for the reason given.",
+        (
+            f"{launches[True]} of {total} launches that carry a verdict agree; "
+            f"{launches[False]} differ, each for the reason given."
+        ),
         "",
         "| file | kernel | launches | ours | the vendor says | agrees | why they differ |",
         "|---|---|--:|---|---|---|---|",
