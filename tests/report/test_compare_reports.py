@@ -53,10 +53,18 @@ def test_the_row_has_both_sides_the_change_and_its_chance(slower: Comparison) ->
     )
 
 
+def test_a_loss_is_told_though_the_whole_got_faster() -> None:
+    head = {**SLOW, "copy_medium(float*)": (34, 41_000)}
+    page = compare_markdown.render(compare(repeated(FIVE), repeated(FIVE, head)))
+    assert "### 🟢 traceroof: **faster**" in page
+    assert "**Where it came from:** `copy_medium` 50 → 41 µs × 34 launches = -306 µs" in page
+    assert "**Slower all the same:** `small` 10 → 11 µs × 30 launches = +30 µs" in page
+
+
 def test_terminal_says_the_same(slower: Comparison) -> None:
     text = compare_terminal.render(slower, width=100)
     assert text.startswith("SLOWER: kernel time +0.5 % (6 → 6.03 ms)\n")
-    assert "where: small: 10 → 11 µs × 30 launches = +30 µs" in text
+    assert "Where it went: small: 10 → 11 µs × 30 launches = +30 µs" in text
     assert "5 against 5 runs" in text
     assert "\x1b" not in text
     assert "\x1b[" in compare_terminal.render(slower, color=True)

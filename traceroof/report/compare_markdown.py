@@ -121,15 +121,14 @@ def _verdict(comparison: Comparison) -> list[str]:
 
 
 def _story(comparison: Comparison) -> list[str]:
-    told = words.story(comparison)
-    if told is None:
-        return []
-    name = "between the kernels" if told.name is None else code(_short([told.name])[0])
-    lines = ["", f"**Where it went:** {name} {text(told.where)}"]
-    if told.why:
-        lines.append(f"<br>**Why:** {text(told.why)}")
-    if told.attempt:
-        lines.append(f"<br>**Try:** {text(told.attempt)}")
+    lines: list[str] = []
+    for told in words.stories(comparison):
+        name = "between the kernels" if told.name is None else code(_short([told.name])[0])
+        lines += ["", f"**{told.title}:** {name} {text(told.where)}"]
+        if told.why:
+            lines.append(f"<br>**Why:** {text(told.why)}")
+        if told.attempt:
+            lines.append(f"<br>**Try:** {text(told.attempt)}")
     return lines
 
 

@@ -65,18 +65,13 @@ def _verdict(console: Console, comparison: Comparison) -> None:
 
 
 def _story(console: Console, comparison: Comparison, width: int) -> None:
-    told = words.story(comparison)
-    if told is None:
-        return
-    console.print()
-    name = short_names([told.name], width - 16)[told.name] if told.name else "between kernels"
-    for label, text in (
-        ("where", f"{name}: {told.where}"),
-        ("why", told.why),
-        ("try", told.attempt),
-    ):
-        if text:
-            console.print(Padding(Text(f"{label + ':':7}", style="bold").append(text), 0))
+    for told in words.stories(comparison):
+        console.print()
+        name = short_names([told.name], width - 24)[told.name] if told.name else "between kernels"
+        console.print(Text(f"{told.title}: ", style="bold").append(f"{name}: {told.where}"))
+        for label, text in (("why", told.why), ("try", told.attempt)):
+            if text:
+                _indented(console, f"{label}: {text}")
 
 
 def _kernels(console: Console, comparison: Comparison, top: int, width: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from traceroof.changes import Change
 from traceroof.compare import Comparison, Overall
@@ -87,38 +87,55 @@ def missing(comparison: Comparison) -> str:
 
 @dataclass(frozen=True)
 class Story:
-    """Where the time went, why, and what to try; name: of the kernel, None for the whole step."""
+    """Where the time went, why, and what to try; name: of the kernel, None for the whole step.
 
+    title: of the first line; what is told second is what went the other way.
+    """
+
+    title: str
     name: str | None
     where: str
     why: str
     attempt: str
 
 
-def story(comparison: Comparison) -> Story | None:
-    """The largest change of the kind that the verdict names; None where there is none."""
+def stories(comparison: Comparison) -> list[Story]:
+    """The largest change, and the largest loss where the whole got faster all the same."""
     if not comparison.compared:
-        return None
-    slower = comparison.verdict != "improved"
-    kernels = comparison.of("regressed" if slower else "improved")
+        return []
+    lost = _lost(comparison)
+    if comparison.verdict != "improved":
+        return [lost] if lost else []
+    most = min(comparison.of("improved"), key=lambda one: one.delta_ns or 0.0, default=None)
+    told = [_of_kernel(comparison, "Where it came from", most)] if most else []
+    return [*told, replace(lost, title="Slower all the same")] if lost else told
+
+
+def _lost(comparison: Comparison) -> Story | None:
+    """Where most time was lost: in a kernel, or in a step between the kernels."""
+    kernels = comparison.of("regressed")
     if comparison.total.verdict == "regressed":
         kernels = (*kernels, *comparison.of("new"))
-    top = max(kernels, key=lambda one: _cost(one, slower), default=None)
-    waits = [one for one in comparison.fired() if one.rule in _WAITS] if slower else []
+    top = max(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
+    waits = [one for one in comparison.fired() if one.rule in _WAITS]
     wait = max(waits, key=lambda one: one.time_saved_bound_ns or 0, default=None)
-    if wait and (not top or (wait.time_saved_bound_ns or 0) > _cost(top, slower)):
-        return Story(None, signed(wait.time_saved_bound_ns), wait.because, wait.fix)
-    if top is None:
-        return None
-    return Story(top.name, _where(comparison, top), _why(comparison, top), _try(comparison, top))
+    if wait and (top is None or (wait.time_saved_bound_ns or 0) > (top.delta_ns or 0.0)):
+        grown = signed(wait.time_saved_bound_ns)
+        return Story("Where it went", None, grown, wait.because, wait.fix)
+    return None if top is None else _of_kernel(comparison, "Where it went", top)
 
 
 _WAITS = ("cmp-idle-up", "cmp-exposed-comm-up")
 
 
-def _cost(change: Change, slower: bool) -> float:
-    delta = change.delta_ns or 0.0
-    return delta if slower else -delta
+def _of_kernel(comparison: Comparison, title: str, change: Change) -> Story:
+    return Story(
+        title,
+        change.name,
+        _where(comparison, change),
+        _why(comparison, change),
+        _try(comparison, change),
+    )
 
 
 def _where(comparison: Comparison, change: Change) -> str:

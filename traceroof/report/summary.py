@@ -233,12 +233,12 @@ _RULES_NAMED = 3
 def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
     time = sum(one.time_ns or 0 for one in unclassed)
     total = diagnosis.totals.kernel_time_ns
-    share = percent(time / total if total else None)
+    share = f" ({percent(time / total)} of kernel time)" if total else ""
     missing = tuple(dict.fromkeys(name for one in unclassed for name in one.missing))
     names = [one.kernel for one in unclassed]
     plural = "s" if len(unclassed) > 1 else ""
     return NotJudged(
-        f"the class of {len(unclassed):,} kernel{plural} ({share} of kernel time)",
+        f"the class of {len(unclassed):,} kernel{plural}{share}",
         missing,
         collect.command(missing, names, vendor=diagnosis.vendor),
     )
