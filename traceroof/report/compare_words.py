@@ -29,6 +29,7 @@ _COUNTED: dict[Word, tuple[str, str]] = {
     "inconclusive": ("inconclusive", "inconclusive"),
     "new": ("new", "new"),
     "gone": ("gone", "gone"),
+    "not-compared": ("paired", "paired"),
 }
 
 
@@ -324,9 +325,9 @@ def trust(comparison: Comparison) -> list[str]:
     lines.append(_surroundings(comparison))
     lines.append(_pairs(comparison))
     total = comparison.total
-    if total.noise is not None and total.detectable is not None and comparison.compared:
+    if comparison.sampled == "runs" and total.noise is not None and total.detectable is not None:
         lines.append(
-            f"samples of the {total.name} differ by {total.noise:.1%} among themselves: "
+            f"the runs' {total.name} differs by {total.noise:.1%} among themselves: "
             f"a change of {total.detectable:.1%} would show".replace("%", " %")
         )
     if comparison.base.time_basis == comparison.head.time_basis == "counter-tool":
