@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.verdicts import Thresholds, judge
+from traceroof.compare.verdicts import Thresholds, judge
 
 Reals = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Reals]

@@ -1,4 +1,4 @@
-"""What several rules ask about timelines; columns as in ``traceroof.timeline_facts``."""
+"""What several rules ask about timelines; columns as in ``traceroof.timeline.figures``."""
 
 import numpy as np
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.facts import Column, Facts, Mask
-from traceroof.models import ADAM_FLOPS, OPTIMIZERS
+from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import computes
 

@@ -11,13 +11,13 @@ import pytest
 import traceroof
 from tests.runs import recording, two_kernels
 from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
-from traceroof.changes import Change
 from traceroof.compare import Comparison, compare
+from traceroof.compare.changes import Change
+from traceroof.compare.gates import checked, failures
+from traceroof.compare.verdicts import Thresholds
 from traceroof.errors import TraceroofError
-from traceroof.gates import checked, failures
 from traceroof.recording import DeviceInfo, Run
 from traceroof.report import json as json_report
-from traceroof.verdicts import Thresholds
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
 SLOW = {**PROGRAM, "small(float*)": (30, 11_000)}  # +0.3 ms of 6 ms

@@ -16,10 +16,10 @@ from traceroof.ceilings import Attainable
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
 from traceroof.findings import Finding, describe_savings
-from traceroof.ranks import RANK_COLUMNS
 from traceroof.recording import VERDICTS, DeviceInfo
 from traceroof.rule import Rule
 from traceroof.subjects import CATEGORY_COLUMNS, RUN_COLUMNS, vocabulary
+from traceroof.timeline.ranks import RANK_COLUMNS
 
 # 1,555 GB/s, 19.5 TFLOP/s FP32 (traceroof/devices.toml).
 A100 = DeviceInfo(name="NVIDIA A100-SXM4-40GB")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from traceroof.hostcalls import direction_of, is_pageable, kind_of
+from traceroof.timeline.hostcalls import direction_of, is_pageable, kind_of
 
 
 @pytest.mark.parametrize(

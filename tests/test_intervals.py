@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof import intervals
-from traceroof.intervals import Intervals
+from traceroof.timeline import intervals
+from traceroof.timeline.intervals import Intervals
 
 TICKS = 40
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof import models
-from traceroof.models import Cost
+from traceroof.operators import closed_forms as models
+from traceroof.operators.closed_forms import Cost
 
 # Bandwidth in byte/s, dense BF16 peak in FLOP/s, as the reference states them per device.
 BANDWIDTH = {

@@ -484,8 +484,8 @@ def test_fp4_packs_two_values_in_an_element() -> None:
 
 
 def test_every_row_of_the_table_names_a_model() -> None:
-    from traceroof.operands import entries
-    from traceroof.operator_models import MODELS
+    from traceroof.operators.models import MODELS
+    from traceroof.operators.operands import entries
 
     for operator in operators():
         for entry in entries(operator):

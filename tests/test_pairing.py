@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof.pairing import Identity, Pair, pair
+from traceroof.compare.pairing import Identity, Pair, pair
 
 ONE = Identity(
     name="gemm<64>",

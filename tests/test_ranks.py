@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from traceroof.ranks import RANK_COLUMNS, Ranks, facts_of, ranks
 from traceroof.recording import Recording, Source, merge
 from traceroof.table import kernel_table
 from traceroof.timeline import timelines
+from traceroof.timeline.ranks import RANK_COLUMNS, Ranks, facts_of, ranks
 
 US = 1_000
 Row = tuple[str, int, int]  # category, start, end in µs on the common clock

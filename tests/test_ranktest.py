@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceroof.ranktest import (
+from traceroof.compare.ranktest import (
     Reals,
     benjamini_hochberg,
     mann_whitney,

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from tests.sides import one_run, side, stepped
-from traceroof.samples import Samples, Steps, runs_of, samples_of
-from traceroof.sides import Side
+from traceroof.compare.samples import Samples, Steps, runs_of, samples_of
+from traceroof.compare.sides import Side
 
 
 def test_sums_are_per_thing_and_sample_and_for_one_step() -> None:

@@ -27,7 +27,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from traceroof import catalogue, parquet, staging, table
+from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.recording import (
     HOST_CALLS,
@@ -39,7 +39,7 @@ from traceroof.recording import (
     Recording,
     Source,
 )
-from traceroof.store import Store, digest_of
+from traceroof.store import Store, catalogue, digest_of, parquet, staging
 
 WORKER = Path(__file__).with_name("store_worker.py")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from traceroof.idle import Gap
 from traceroof.subjects import of_timelines, timeline_name
 from traceroof.timeline import Timeline
+from traceroof.timeline.idle import Gap
 
 
 def line(

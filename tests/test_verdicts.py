@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from traceroof.ranktest import smallest_p
-from traceroof.verdicts import Thresholds, judge, judge_total, most_tested
+from traceroof.compare.ranktest import smallest_p
+from traceroof.compare.verdicts import Thresholds, judge, judge_total, most_tested
 
 if TYPE_CHECKING:
     from benchmarks.compare_noise import MARK, simulate

@@ -252,9 +252,10 @@ def compare(
     jobs: Jobs = 1,
 ) -> None:
     """Say what changed between two runs, and whether it is more than noise."""
-    from traceroof import gates, plugins, report
+    from traceroof import plugins, report
     from traceroof.compare import compare as compare_runs
-    from traceroof.verdicts import Thresholds
+    from traceroof.compare import gates
+    from traceroof.compare.verdicts import Thresholds
 
     gate = gates.checked(fail_on or (), [rule.id for rule in plugins.rules()])
     comparison = compare_runs(

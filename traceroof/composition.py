@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from traceroof import names, roles, sequences
 from traceroof.groups import Groups
-from traceroof.models import ADAM_FLOPS, OPTIMIZERS
+from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.serving import SERVING_COLUMNS, serving
 from traceroof.table import Column
 from traceroof.timeline import Timeline

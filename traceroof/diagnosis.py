@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof import ceilings, classes, groups, plugins, ranks, roles, subjects, table, timeline
+from traceroof import ceilings, classes, groups, plugins, roles, subjects, table, timeline
 from traceroof.categories import categories_of
 from traceroof.ceilings import Attainable
 from traceroof.composition import Composition, composition
@@ -23,11 +23,11 @@ from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
 from traceroof.findings import Context, Finding, find_all
 from traceroof.groups import Groups
-from traceroof.ranks import Ranks
 from traceroof.recording import DeviceInfo, Recording, Run, Source
 from traceroof.rule import Rule, Scope
 from traceroof.subjects import Subjects
-from traceroof.timeline import Timeline
+from traceroof.timeline import Timeline, ranks
+from traceroof.timeline.ranks import Ranks
 from traceroof.vendor import VendorVerdict, verdicts_of_groups
 from traceroof.workload import model_columns
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from traceroof import names
 from traceroof.groups import Groups
-from traceroof.operands import element_bytes
+from traceroof.operators.operands import element_bytes
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

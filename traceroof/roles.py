@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.operands import element_type
+from traceroof.operators.operands import element_type
 
 Mask = npt.NDArray[np.bool_]
 

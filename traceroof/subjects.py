@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import composition, groups, ranks, timeline
+from traceroof import composition, groups, timeline
 from traceroof.composition import Composition
 from traceroof.devices import AMD
 from traceroof.facts import Facts
 from traceroof.groups import Groups
-from traceroof.ranks import Ranks
 from traceroof.rule import Scope
 from traceroof.table import Column
-from traceroof.timeline import Timeline
+from traceroof.timeline import Timeline, ranks
+from traceroof.timeline.ranks import Ranks
 
 #: Columns of the facts of scope ``category``: one subject a category.
 CATEGORY_COLUMNS: tuple[Column, ...] = tuple(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.devices import AMD
-from traceroof.operands import element_type
+from traceroof.operators.operands import element_type
 
 Reals = npt.NDArray[np.float64]
 Columns = dict[str, npt.NDArray[Any]]

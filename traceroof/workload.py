@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof import markers, operators
-from traceroof.operator_models import CATEGORY_OF
 from traceroof.operators import Works
+from traceroof.operators.models import CATEGORY_OF
 
 # What their names say they do is not the product, the convolution or the attention itself.
 _HELPERS = ("layout", "quantize", "memcpy", "memset", "communication")

@@ -8,10 +8,10 @@ from markdown_it import MarkdownIt
 
 from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
+from traceroof.compare.verdicts import Thresholds
 from traceroof.recording import DeviceInfo
 from traceroof.report import compare_markdown, compare_terminal
 from traceroof.report import compare_words as words
-from traceroof.verdicts import Thresholds
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
 SLOW = {**PROGRAM, "small(float*)": (30, 11_000)}

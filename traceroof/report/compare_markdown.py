@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 import traceroof
-from traceroof.changes import Change
 from traceroof.compare import Comparison, Overall
+from traceroof.compare.changes import Change
 from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report import compare_words as words

@@ -7,8 +7,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceroof.changes import Change
 from traceroof.compare import Comparison, Overall
+from traceroof.compare.changes import Change
 from traceroof.names import short_names
 from traceroof.report import compare_words as words
 from traceroof.report.console import to_text

@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from traceroof.changes import Change
 from traceroof.compare import Comparison, Overall
+from traceroof.compare.changes import Change
+from traceroof.compare.verdicts import Word
 from traceroof.diagnosis import Diagnosis
 from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report.summary import about as about_run
 from traceroof.units import one_line, percent, quantity
-from traceroof.verdicts import Word
 
 VERDICTS: dict[Overall, str] = {
     "regressed": "slower",

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from traceroof.diagnosis import Diagnosis
-from traceroof.ranks import RESIDUAL_LIMIT_NS, Ranks
 from traceroof.timeline import Timeline
+from traceroof.timeline.ranks import RESIDUAL_LIMIT_NS, Ranks
 from traceroof.units import percent, quantity
 
 # Causes of idle time in a reader's words; those of ``timeline.CAUSES``.

@@ -13,17 +13,18 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from traceroof import pairing, plugins
+from traceroof import plugins
 from traceroof.ceilings import UNCALIBRATED
-from traceroof.changes import Change, KernelPair, Level, changes_of, facts_of
-from traceroof.comparable import Difference, differences
+from traceroof.compare import pairing
+from traceroof.compare.changes import Change, KernelPair, Level, changes_of, facts_of
+from traceroof.compare.comparable import Difference, differences
+from traceroof.compare.samples import By, Per, Whole
+from traceroof.compare.sides import Counted, Side
+from traceroof.compare.verdicts import Thresholds, Verdicts, Word, judge, judge_total, tally
 from traceroof.diagnosis import Diagnosis
 from traceroof.findings import Context, Finding, find_all
 from traceroof.recording import Run
 from traceroof.rule import Rule
-from traceroof.samples import By, Per, Whole
-from traceroof.sides import Counted, Side
-from traceroof.verdicts import Thresholds, Verdicts, Word, judge, judge_total, tally
 
 SCHEMA = "traceroof/comparison/1"
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceroof.compare.sides import Side
 from traceroof.diagnosis import Diagnosis
-from traceroof.sides import Side
 from traceroof.units import quantity
 
 #: Clocks this far apart make other times of the same code.

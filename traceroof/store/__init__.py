@@ -4,7 +4,7 @@
       .gitignore          *
       catalogue.db        SQLite, unless TRACEROOF_CATALOGUE names another database
       runs/ID/            kernels.parquet, raw_metrics.parquet, ...; a table without rows: no file
-      incoming/           what live processes are writing (traceroof.staging)
+      incoming/           what live processes are writing (traceroof.store.staging)
 
 A run is what the catalogue says; folders are only what it points at. A writer prepares a whole
 folder, and then, in one transaction that is the only writing one, renames it into ``runs`` and
@@ -30,10 +30,11 @@ from typing import Self
 import msgspec
 import sqlalchemy as sa
 
-from traceroof import parquet, staging, table
-from traceroof.catalogue import BASELINES, NAME_LENGTH, RUNS, Catalogue
+from traceroof import table
 from traceroof.errors import TraceroofError
 from traceroof.recording import DeviceInfo, Recording, Run, Source, TimeBasis
+from traceroof.store import parquet, staging
+from traceroof.store.catalogue import BASELINES, NAME_LENGTH, RUNS, Catalogue
 
 _ID_DIGITS = 12
 _PREFIX_DIGITS = 4

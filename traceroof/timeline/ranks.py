@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.facts import Facts
-from traceroof.lanes import Rows, lanes
 from traceroof.table import Column
 from traceroof.timeline import Timeline
+from traceroof.timeline.lanes import Rows, lanes
 
 if TYPE_CHECKING:
     import pandas as pd

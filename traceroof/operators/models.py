@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from math import isfinite, nan, prod
 from typing import Literal
 
-from traceroof import models
-from traceroof.models import Cost
-from traceroof.operands import (
+from traceroof.operators import closed_forms as models
+from traceroof.operators.closed_forms import Cost
+from traceroof.operators.operands import (
     BYTES,
     COMPLEX,
     KINDS,

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traceroof import intervals
-from traceroof.hostcalls import HostKind
-from traceroof.intervals import Times
-from traceroof.lanes import UNKNOWN, HostView, Lane, Mask, Unions
+from traceroof.timeline import intervals
+from traceroof.timeline.hostcalls import HostKind
+from traceroof.timeline.intervals import Times
+from traceroof.timeline.lanes import UNKNOWN, HostView, Lane, Mask, Unions
 
 #: Why a GPU was idle, each gap for one reason, in the order in which reasons are tried.
 CAUSES: Mapping[str, str] = {

@@ -224,7 +224,7 @@ def distance(known: int, given: int) -> tuple[bool, int]:
 
 @cache
 def _table() -> Mapping[str, tuple[Entry, ...]]:
-    text = files("traceroof").joinpath("operators.tsv").read_text("utf-8")
+    text = files("traceroof.operators").joinpath("operators.tsv").read_text("utf-8")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     rows: dict[str, tuple[Entry, ...]] = {}
     for line in lines[1:]:

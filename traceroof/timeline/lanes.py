@@ -13,9 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof import intervals
-from traceroof.hostcalls import HOST_KINDS, HostKind, kind_of
-from traceroof.intervals import Intervals, Times
+from traceroof.timeline import intervals
+from traceroof.timeline.hostcalls import HOST_KINDS, HostKind, kind_of
+from traceroof.timeline.intervals import Intervals, Times
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from traceroof import intervals
-from traceroof.intervals import Times
-from traceroof.lanes import Lane, Unions
+from traceroof.timeline import intervals
+from traceroof.timeline.intervals import Times
+from traceroof.timeline.lanes import Lane, Unions
 
 if TYPE_CHECKING:
     from traceroof.recording import Recording

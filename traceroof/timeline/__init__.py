@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from traceroof import intervals
 from traceroof.facts import Facts
-from traceroof.idle import BACK_TO_BACK_NS, CAUSES, Gap, Idle
-from traceroof.lanes import Host, Lane, Rows, known, lanes, unions_of
-from traceroof.steps import Step, step_spans, steps_of
-from traceroof.timeline_facts import (
+from traceroof.timeline import intervals
+from traceroof.timeline.figures import (
     TIMELINE_COLUMNS,
     communication_facts,
     copy_facts,
@@ -25,6 +22,9 @@ from traceroof.timeline_facts import (
     shares,
     step_facts,
 )
+from traceroof.timeline.idle import BACK_TO_BACK_NS, CAUSES, Gap, Idle
+from traceroof.timeline.lanes import Host, Lane, Rows, known, lanes, unions_of
+from traceroof.timeline.steps import Step, step_spans, steps_of
 
 if TYPE_CHECKING:
     from traceroof.recording import Recording

@@ -18,8 +18,8 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from traceroof import staging
 from traceroof.errors import TraceroofError
+from traceroof.store import staging
 
 #: How long a writer waits for another one.
 BUSY_SECONDS = 30

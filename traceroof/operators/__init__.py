@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.operands import (
+from traceroof.operators.models import CATEGORY_OF, MODELS, Work
+from traceroof.operators.operands import (
     Unfit,
     distance,
     element_bytes,
@@ -28,7 +29,6 @@ from traceroof.operands import (
     operators,
     readings,
 )
-from traceroof.operator_models import CATEGORY_OF, MODELS, Work
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,11 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof import groups, names
-from traceroof.diagnosis import Diagnosis, diagnose, row_categories
-from traceroof.pairing import Identity
-from traceroof.recording import Run
-from traceroof.rule import Rule
-from traceroof.samples import (
+from traceroof.compare.pairing import Identity
+from traceroof.compare.samples import (
     By,
     Per,
     Runs,
@@ -23,6 +20,9 @@ from traceroof.samples import (
     samples_of,
     steps_of,
 )
+from traceroof.diagnosis import Diagnosis, diagnose, row_categories
+from traceroof.recording import Run
+from traceroof.rule import Rule
 from traceroof.table import as_reals
 
 Reals = npt.NDArray[np.float64]

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import intervals
-from traceroof.hostcalls import direction_of, is_pageable
-from traceroof.idle import CAUSES
-from traceroof.intervals import Intervals, Times
-from traceroof.lanes import UNKNOWN, HostView, Lane, Mask, Unions, known
-from traceroof.steps import Step
 from traceroof.table import Column
+from traceroof.timeline import intervals
+from traceroof.timeline.hostcalls import direction_of, is_pageable
+from traceroof.timeline.idle import CAUSES
+from traceroof.timeline.intervals import Intervals, Times
+from traceroof.timeline.lanes import UNKNOWN, HostView, Lane, Mask, Unions, known
+from traceroof.timeline.steps import Step
 
 # A kernel shorter than this is dominated by launching it (nsys-ai, perfxpert: 10 µs).
 SHORT_NS = 10_000

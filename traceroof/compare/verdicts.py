@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.ranktest import benjamini_hochberg, mann_whitney, shift_interval, smallest_p
-from traceroof.samples import By
+from traceroof.compare.ranktest import benjamini_hochberg, mann_whitney, shift_interval, smallest_p
+from traceroof.compare.samples import By
 
 Reals = npt.NDArray[np.float64]
 Word = Literal["regressed", "improved", "unchanged", "inconclusive", "new", "gone", "not-compared"]

@@ -7,12 +7,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.compare.pairing import TRUST, By
+from traceroof.compare.verdicts import Verdicts, Word
 from traceroof.diagnosis import KernelGroup
 from traceroof.facts import Facts, whole
 from traceroof.names import short_names
-from traceroof.pairing import TRUST, By
 from traceroof.subjects import COMPARE_COLUMNS, Subjects
-from traceroof.verdicts import Verdicts, Word
 
 Reals = npt.NDArray[np.float64]
 Level = Literal["total", "category", "kernel"]
