@@ -79,7 +79,7 @@ def test_broken_durations_are_unknown_with_the_reason(name: str, amd: Path) -> N
     assert copy.missing == ("duration_ns",)
     assert copy.metrics["dram_read_bytes"] == pytest.approx(8_391_744, rel=0.01)
     assert "dram_pct" not in copy.metrics
-    text = terminal.render(diagnosis)
+    text = " ".join(terminal.render(diagnosis).split())
     assert "An unknown time in 3 launches" in text
     assert "timestamps lost their" in text
 

@@ -362,8 +362,10 @@ def _category_times(by_category: Subjects) -> tuple[CategoryTime, ...]:
 
 def _totals(kernels: pa.Table, lines: Sequence[Timeline]) -> Totals:
     """Sums over the kernels, and over the timelines of all GPUs where there are any."""
-    only = kernels.filter(pc.equal(kernels["kind"], "kernel"))
-    untimed = only.filter(pc.is_null(only["duration_ns"]))
+    part = kernels.select(["kind", "launch_count", "duration_ns"])
+    untimed = part.filter(
+        pc.and_(pc.equal(part["kind"], "kernel"), pc.is_null(part["duration_ns"]))
+    )
     totals = Totals(
         launches=table.launches(kernels),
         kernel_time_ns=table.total_time_ns(kernels),

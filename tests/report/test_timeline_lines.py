@@ -90,7 +90,7 @@ def test_a_rule_is_told_once_for_all_timelines() -> None:
     assert len([one for one in found.fired() if one.rule == "gpu-idle-share"]) == 3
     text = terminal.render(found, top=None)
     assert text.count("The GPU is idle for part of the time (GPU 1 and 2 more)") == 1
-    assert "saves at most 80 µs (80.0 %)" in " ".join(text.split())
+    assert "Saves at most 80 µs (80.0 %)" in " ".join(text.split())
     page = markdown.render(found, top=None)
     assert page.count("The GPU is idle for part of the time") == 1
     assert "in GPU 1 and 2 more: saves at most 80 µs (80.0 %)" in page
