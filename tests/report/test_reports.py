@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import jsonschema
@@ -126,3 +128,20 @@ def test_write_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert report.write("text", "-") is None
     assert report.write("text", None) is None
     assert capsys.readouterr().out == "text\ntext\n"
+
+
+def test_write_goes_through_links_and_into_pipes(tmp_path: Path) -> None:
+    """Replacing what stands there would destroy a link, a pipe, or /dev/null."""
+    target, link = tmp_path / "target.md", tmp_path / "link.md"
+    target.write_text("old")
+    link.symlink_to(target)
+    report.write("new", str(link))
+    assert link.is_symlink()
+    assert target.read_text() == "new\n"
+
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True)
+    report.write("through", str(pipe))
+    assert reader.communicate(timeout=20)[0] == "through\n"
+    assert pipe.is_fifo()
