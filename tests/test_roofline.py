@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceroof.ceilings import NOMINAL, UNCALIBRATED, Attainable
 from traceroof.devices import find
 from traceroof.roofline import (
     DEFAULT_BANDWIDTH_SHARE,
     DEFAULT_FLOPS_SHARE,
     T_FLOOR_NS,
-    Ceilings,
     attainable,
     intensity,
-    likely_ceilings,
     ridge,
     roofline,
-    saving_ns,
     speedup_from_saved,
     t_min_ns,
     utilisation,
@@ -183,48 +181,11 @@ def test_speedup() -> None:
 
 # --- the two figures ----------------------------------------------------------------------------
 
-H100 = Ceilings(3350e9, 989.4e12, "bf16", "nominal")
 
-
-def test_likely_ceilings_by_default() -> None:
-    """GIVEN no calibration WHEN derated THEN 0.85 of 3350 GB/s and 0.80 of 989.4 TFLOP/s."""
-    likely = likely_ceilings(H100)
-    assert likely.dram_bytes_per_s == pytest.approx(2847.5e9)
-    assert likely.flops_per_s == pytest.approx(791.52e12)
-    assert (likely.dtype, likely.basis) == ("bf16", "default-derated")
-    assert likely_ceilings(likely) == likely
+def test_likely_shares_without_calibration() -> None:
     assert (DEFAULT_BANDWIDTH_SHARE, DEFAULT_FLOPS_SHARE) == (0.85, 0.80)
-
-
-def test_likely_ceilings_calibrated() -> None:
-    both = likely_ceilings(H100, calibrated_bytes_per_s=3e12, calibrated_flops_per_s=794.5e12)
-    assert both == Ceilings(3e12, 794.5e12, "bf16", "calibrated")
-    half = likely_ceilings(H100, calibrated_bytes_per_s=3e12)
-    assert half == Ceilings(3e12, 989.4e12 * 0.80, "bf16", "default-derated")
-    assert likely_ceilings(both, calibrated_bytes_per_s=1) == both
-    no_peak = Ceilings(3350e9, None, None, "report")
-    assert likely_ceilings(no_peak, calibrated_bytes_per_s=3e12).basis == "calibrated"
-    assert likely_ceilings(no_peak).flops_per_s is None
-    assert likely_ceilings(no_peak).basis == "default-derated"
-
-
-def test_saving() -> None:
-    """GIVEN 3.35 GB in 2 ms on 3350 GB/s WHEN bounded THEN at most 1 ms, likely 2 - 1/0.85 ms."""
-    saving = saving_ns(2e6, 3.35e9, 0, H100)
-    assert saving.bound_ns == pytest.approx(1e6)
-    assert saving.likely_ns == pytest.approx(2e6 - 1e6 / 0.85)
-    at_roof = saving_ns(1e6, 3.35e9, 0, H100)
-    assert at_roof.bound_ns == pytest.approx(0, abs=1e-6)
-    assert at_roof.likely_ns == 0
-    unknown = saving_ns(1e6, None, 0, H100)
-    assert (unknown.bound_ns, unknown.likely_ns) == (None, None)
-
-
-def test_likely_never_exceeds_the_bound() -> None:
-    """GIVEN a calibration above nominal WHEN compared THEN physics still caps what is likely."""
-    fast = Ceilings(2 * 3350e9, 989.4e12, "bf16", "calibrated")
-    saving = saving_ns(2e6, 3.35e9, 0, H100, fast)
-    assert saving.likely_ns == saving.bound_ns == pytest.approx(1e6)
+    assert Attainable(0.85, 0.80) == UNCALIBRATED
+    assert Attainable(1.0, 1.0) == NOMINAL
 
 
 # --- the whole row ------------------------------------------------------------------------------
@@ -314,16 +275,6 @@ def test_t_min_shrinks_with_the_ceilings(speeds: list[float], bytes: float, flop
         assert (t_min_ns(bytes, flops, 1e12, slow) or 0) >= (
             t_min_ns(bytes, flops, 1e12, fast) or 0
         )
-
-
-@given(amounts, amounts, amounts, rates, rates)
-def test_likely_is_below_the_bound(
-    time: float, bytes: float, flops: float, bandwidth: float, peak: float
-) -> None:
-    saving = saving_ns(time, bytes, flops, Ceilings(bandwidth, peak, None, "nominal"))
-    assert saving.bound_ns is not None
-    assert saving.likely_ns is not None
-    assert 0 <= saving.likely_ns <= saving.bound_ns <= time
 
 
 anything = st.none() | st.floats() | st.integers(-(10**30), 10**30)

@@ -10,13 +10,8 @@ for Multicore Architectures", Communications of the ACM 52(4), 2009.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
-
-#: Where a pair of ceilings comes from. "nominal": the device table; "report": the profiler's own
-#: file; "calibrated": measured on this machine; "default-derated": a fixed share of one of the
-#: first two, used for want of a measurement.
-CeilingsBasis = Literal["nominal", "report", "calibrated", "default-derated"]
 
 #: Which ceilings a roofline was drawn with, and whether its bytes were measured or modelled.
 CeilingBasis = Literal["report", "device-table", "calibrated"]
@@ -120,88 +115,6 @@ def speedup_from_saved(saved: float | None, total: float | None) -> float | None
 
 
 @dataclass(frozen=True)
-class Ceilings:
-    """The two roofs of a device for one element type; None where unknown."""
-
-    dram_bytes_per_s: float | None
-    flops_per_s: float | None
-    dtype: str | None
-    basis: CeilingsBasis
-
-
-def likely_ceilings(
-    ceilings: Ceilings,
-    *,
-    calibrated_bytes_per_s: float | None = None,
-    calibrated_flops_per_s: float | None = None,
-) -> Ceilings:
-    """The ceilings that a good kernel reaches in practice.
-
-    Calibrated rates where given, else 0.85 of the bandwidth and 0.80 of the FLOP rate (see
-    ``DEFAULT_BANDWIDTH_SHARE``, ``DEFAULT_FLOPS_SHARE``). The basis is "calibrated" only when no
-    share was assumed. Calibrated ceilings are returned as they are.
-    """
-    if ceilings.basis in ("calibrated", "default-derated"):
-        return ceilings
-    bandwidth, rate = _known(ceilings.dram_bytes_per_s), _known(ceilings.flops_per_s)
-    measured_bandwidth = _known(calibrated_bytes_per_s)
-    measured_rate = _known(calibrated_flops_per_s)
-    assumed = (measured_bandwidth is None and bandwidth is not None) or (
-        measured_rate is None and rate is not None
-    )
-    any_measured = measured_bandwidth is not None or measured_rate is not None
-    return replace(
-        ceilings,
-        dram_bytes_per_s=_first(measured_bandwidth, _times(bandwidth, DEFAULT_BANDWIDTH_SHARE)),
-        flops_per_s=_first(measured_rate, _times(rate, DEFAULT_FLOPS_SHARE)),
-        basis="calibrated" if any_measured and not assumed else "default-derated",
-    )
-
-
-@dataclass(frozen=True)
-class Saving:
-    """Time that reaching the roof would save, in nanoseconds.
-
-    bound_ns: at most, with nominal dense peaks, which physics cannot beat while the FLOP, bytes
-      and calls stay as they are. likely_ns: with the ceilings that good kernels reach.
-    """
-
-    bound_ns: float | None
-    likely_ns: float | None
-
-
-def saving_ns(
-    time_ns: float | None,
-    bytes: float | None,
-    flops: float | None,
-    nominal: Ceilings,
-    likely: Ceilings | None = None,
-    floor_ns: float = T_FLOOR_NS,
-) -> Saving:
-    """t - t_min with both pairs of ceilings, never below zero; likely never above the bound.
-
-    likely: by default :func:`likely_ceilings` of ``nominal``.
-    """
-    bound = _saved(time_ns, bytes, flops, nominal, floor_ns)
-    expected = _saved(time_ns, bytes, flops, likely or likely_ceilings(nominal), floor_ns)
-    if bound is not None and expected is not None:
-        expected = min(expected, bound)
-    return Saving(bound, expected)
-
-
-def _saved(
-    time_ns: float | None,
-    bytes: float | None,
-    flops: float | None,
-    ceilings: Ceilings,
-    floor_ns: float,
-) -> float | None:
-    taken = _known(time_ns)
-    least = t_min_ns(bytes, flops, ceilings.dram_bytes_per_s, ceilings.flops_per_s, floor_ns)
-    return max(0.0, taken - least) if taken is not None and least is not None else None
-
-
-@dataclass(frozen=True)
 class Roofline:
     """One kernel's place on the roofline; per call, None where unknown."""
 
@@ -263,7 +176,3 @@ def _per_second(amount: float | None, time_ns: float | None) -> float | None:
 
 def _times(value: float | None, factor: float) -> float | None:
     return _known(value * factor) if value is not None else None
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)

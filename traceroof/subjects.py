@@ -6,6 +6,7 @@ and the one list of what a rule of each scope may read.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -139,6 +140,7 @@ class Subjects:
     names: Sequence[str]
 
 
+@cache
 def vocabulary(scope: Scope) -> Mapping[str, Column]:
     """Every column that a rule of this scope may read."""
     return {entry.name: entry for entry in _COLUMNS[scope]}

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from traceroof import collect, recording
-from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.findings import HIDDEN_SHARE, Finding
 from traceroof.names import short_names
@@ -242,11 +241,6 @@ def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJud
         missing,
         collect.command(missing, names, vendor=diagnosis.vendor),
     )
-
-
-def class_meaning(name: str) -> str:
-    """What a class says, for people."""
-    return CLASSES[name]
 
 
 def note_lines(diagnosis: Diagnosis) -> list[str]:
