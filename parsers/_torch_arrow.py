@@ -1,7 +1,7 @@
 """Arrow columns out of numbers and texts, without more memory than they hold."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,6 @@ import pyarrow as pa
 from traceroof.parsers._torch_events import UNKNOWN, Whole
 
 Mask = npt.NDArray[np.bool_]
-
-# Tables are made in parts and what they are made of is given up, so that nothing is there twice.
-ROWS: Final = 1 << 17
 
 # Made from buffers: ``pa.array`` imports pandas to see whether it has a pandas object, which costs
 # 0.2 s and 40 MB.
@@ -28,9 +25,17 @@ def nulled(values: npt.NDArray[Any], known: Mask) -> pa.Array:
     )
 
 
-def wholes(values: Whole) -> pa.Array:
-    """Whole numbers, null where UNKNOWN."""
+def wholes(values: Whole) -> pa.Array | pa.ChunkedArray:
+    """Whole numbers, null where UNKNOWN. What is the same in all rows (a process, a device) is there
+    once for all parts of the column."""
+    if len(values) > _PART and values[0] == values.min() == values.max() != UNKNOWN:
+        part = nulled(values[:_PART].copy(), np.ones(_PART, dtype=bool))
+        rest = part.slice(0, len(values) % _PART)
+        return pa.chunked_array([*[part] * (len(values) // _PART), rest])
     return nulled(values, values != UNKNOWN)
+
+
+_PART = 1 << 16
 
 
 def reals(values: npt.NDArray[np.float64]) -> pa.Array:
@@ -42,26 +47,29 @@ class Texts:
     """Texts to be had as Arrow columns by code; a negative code is null."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._parts = [text.encode("utf-8", "replace") for text in texts]
-        self._parts.append(b"")
-        self._sizes = np.array([len(part) for part in self._parts], dtype=np.int64)
-
-    @property
-    def rows(self) -> int:
-        """How many rows surely fit into one array, whose bytes Arrow counts in 31 bits."""
-        return max(1, (1 << 31) // (int(self._sizes.max()) + 1) - 1)
+        self._texts = texts
 
     def at(self, codes: npt.NDArray[Any]) -> pa.Array:
-        """The texts with these codes, one a row."""
-        # Joined by hand: Arrow's take grows its result in leaps and keeps a third more than it
-        # needs.
-        codes = np.maximum(codes, -1)
-        offsets = np.zeros(len(codes) + 1, dtype=np.int32)
-        np.cumsum(self._sizes[codes], out=offsets[1:])
-        data = b"".join(map(self._parts.__getitem__, codes.tolist()))
-        validity = None
-        if (codes < 0).any():
-            validity = pa.py_buffer(np.packbits(codes >= 0, bitorder="little"))
-        return pa.Array.from_buffers(
-            pa.string(), len(codes), [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+        """The texts with these codes, one a row: each is kept once, in the order of the rows."""
+        known = codes >= 0
+        first = np.full(int(codes.max(initial=-1)) + 1, -1, dtype=np.int64)
+        rows = np.flatnonzero(known)[::-1]
+        first[codes[rows]] = rows  # of several rows numpy keeps the last
+        used = np.flatnonzero(first >= 0)
+        distinct: dict[bytes, int] = {}
+        number = np.zeros(len(first) + 1, dtype=np.int32)
+        for code in used[np.argsort(first[used])].tolist():
+            # A lone surrogate, which JSON can hold, is no text to Arrow.
+            text = self._texts[code].encode("utf-8", "replace")
+            number[code] = distinct.setdefault(text, len(distinct))
+        return pa.DictionaryArray.from_arrays(
+            nulled(number[np.maximum(codes, -1)], known), _strings(list(distinct))
         )
+
+
+def _strings(parts: list[bytes]) -> pa.Array:
+    offsets = np.zeros(len(parts) + 1, dtype=np.int32)
+    np.cumsum([len(part) for part in parts], out=offsets[1:])
+    return pa.Array.from_buffers(
+        pa.string(), len(parts), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(parts))]
+    )

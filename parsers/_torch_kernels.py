@@ -1,14 +1,15 @@
 """The kernel table of a folded and linked trace, column by column."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.parsers._torch_arrow import ROWS, Mask, Texts, nulled, reals, wholes
+from traceroof.parsers._torch_arrow import Mask, Texts, nulled, reals, wholes
 from traceroof.parsers._torch_columns import KINDS, Codes, Fold, Intern
 from traceroof.parsers._torch_events import UNKNOWN, Reals, Whole, real_number, whole_number
 from traceroof.parsers._torch_launches import Launches, sizes
@@ -54,8 +55,6 @@ class _Source:
     sm_count: Reals
     launches: Launches
     calls: "_Calls"
-    ones: pa.Array
-    zeros: pa.Array
 
 
 @dataclass(frozen=True)
@@ -123,13 +122,10 @@ def kernels_of(
         sm_count=sm_count,
         launches=launches,
         calls=_Calls(fold, host),
-        ones=wholes(np.ones(min(ROWS, fold.gpu.rows), dtype=np.int64)),
-        zeros=wholes(np.zeros(min(ROWS, fold.gpu.rows), dtype=np.int64)),
     )  # fmt: skip
     start = fold.gpu.peek("start")
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
-    texts = [getattr(source, one.name) for one in fields(source)]
-    step = min([ROWS, *(one.rows for one in texts if isinstance(one, Texts))])
+    rows = _Rows(source, order)
     columns: dict[str, Any] = {}
     for part, used in (
         (_operators, ()),
@@ -137,9 +133,8 @@ def kernels_of(
         (_times, ("start", "duration")),
         (_identity, ("name", "kind", "launch", "correlation")),
     ):
-        made = [part(_Rows(source, order[low : low + step])) for low in range(0, len(order), step)]
-        columns |= {name: pa.chunked_array([one[name] for one in made]) for name in made[0]}
-        for name in used:
+        columns |= part(rows)
+        for name in used:  # so that nothing is there twice
             fold.gpu.pop(name)
     return kernel_table(columns)
 
@@ -159,8 +154,9 @@ def _identity(rows: _Rows) -> dict[str, Any]:
     return {
         "kernel_name": source.names.at(name),
         "kind": source.kinds.at(kind),
-        "launch_count": source.ones.slice(0, len(order)),
-        "source": source.zeros.slice(0, len(order)),
+        # Given here, as Arrow imports pandas to repeat a number.
+        "launch_count": wholes(np.ones(len(order), dtype=np.int64)),
+        "source": wholes(np.zeros(len(order), dtype=np.int64)),
         "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
         "sm_count": reals(rows.of_launch(source.sm_count)),
         **{column: wholes(values) for column, values in numbers.items()},
@@ -264,6 +260,9 @@ def _operators(rows: _Rows) -> dict[str, Any]:
                 ("input_values", links.values),
             )
         },
+        "operator_call": nulled(
+            links.operator_call[order].astype(np.int64), links.operator_call[order] >= 0
+        ),
         **source.collectives.at(links.collective[order]),
     }
 
@@ -336,6 +335,22 @@ class _Calls:
         return found
 
 
+# These take the global work size, in threads (hip_ext.h); every other launch call takes blocks.
+_IN_THREADS: Final = re.compile(r"hip(Ext|Hcc)ModuleLaunchKernel$")
+
+
+def _in_blocks(rows: _Rows, grid: Whole, block: Whole) -> None:
+    """Make blocks of grids that their launch call gives in threads."""
+    host, call = rows.source.host, rows.source.links.call[rows.order]
+    named = host.matching(_IN_THREADS)
+    if not len(host.calls) or not named.any():
+        return
+    at = np.flatnonzero((call >= 0) & named[host.calls.name[call]])
+    known = np.all((grid[at] > 0) & (block[at] > 0), axis=1)
+    at = at[known]
+    grid[at] = -(-grid[at] // block[at])
+
+
 def _launch_shape(rows: _Rows) -> dict[str, Any]:
     launches, calls, kind = rows.source.launches, rows.source.calls, rows.of_gpu("kind")
     grid, block = rows.of_launch(launches.grid), rows.of_launch(launches.block)
@@ -354,6 +369,7 @@ def _launch_shape(rows: _Rows) -> dict[str, Any]:
         moved[fill] = calls.bytes[at[fill]]
         fill = np.flatnonzero(is_kernel & np.isnan(shared))
         dynamic[fill] = calls.shared_memory[at[fill]]
+    _in_blocks(rows, grid, block)
     columns: dict[str, Any] = {
         "copy_bytes": reals(moved),
         "registers_per_thread": reals(rows.of_launch(launches.registers)),

@@ -75,12 +75,13 @@ class Steps:
 class Links:
     """For each GPU activity, in the order of the fold; -1 is unknown.
 
-    call: row of the host's calls. operator, shapes, dtypes, values, collective: codes of the
-    fold. by_time counts activities whose correlation id several calls share.
+    call: row of the host's calls. operator_call: number of the operator's call. operator, shapes,
+    dtypes, values, collective: codes of the fold. by_time counts activities whose correlation id several calls share.
     """
 
     call: Whole
     is_graph: Mask
+    operator_call: Codes
     operator: Codes
     shapes: Codes
     dtypes: Codes
@@ -226,6 +227,7 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     links = Links(
         call=call,
         is_graph=is_graph,
+        operator_call=spread(_numbered(row, host.operators)),
         operator=of_operator(host.operators.name),
         shapes=of_operator(fold.operators.pop("shapes")),
         dtypes=of_operator(fold.operators.pop("dtypes")),
@@ -242,10 +244,23 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     )
     # What a replayed graph's node was is not in the file: the operator around the replay is not
     # what launched it.
-    for values in (links.operator, links.shapes, links.dtypes, links.values):
+    for values in (
+        links.operator_call, links.operator, links.shapes, links.dtypes, links.values
+    ):  # fmt: skip
         values[is_graph] = -1
     host.operators = outermost
     return links
+
+
+def _numbered(row: Whole, operators: Ranges) -> Whole:
+    """Rows of operators as numbers from 0 by start, whatever their order in the file; -1 stays."""
+    distinct, place = _distinct(row[row >= 0], len(operators))
+    number = np.empty(len(distinct), dtype=np.int64)
+    found = operators.at(distinct)
+    number[np.lexsort((-found.end, found.lane, found.start))] = np.arange(len(distinct))
+    result = np.full(len(row), -1, dtype=np.int64)
+    result[row >= 0] = number[place]
+    return result
 
 
 def _collectives(fold: Fold, of_operator: Callable[[npt.NDArray[Any]], Codes]) -> Codes:

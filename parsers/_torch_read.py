@@ -21,7 +21,7 @@ from traceroof.recording import Note
 #: Top-level keys that are kept.
 METADATA: Final = frozenset(
     {"deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds",
-     "with_stack"}
+     "with_stack", "cuda_driver_version", "hip_driver_version"}
 )  # fmt: skip
 
 #: Below this a second process costs more than it saves.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.parsers._torch_arrow import ROWS, Texts, wholes
+from traceroof.parsers._torch_arrow import Texts, wholes
 from traceroof.parsers._torch_columns import KINDS, Fold
 from traceroof.parsers._torch_events import UNKNOWN, Whole, whole_number
 from traceroof.parsers._torch_kernels import kernels_of, note_operators, note_times
@@ -110,9 +110,21 @@ def _devices(
     numbers = [int(number) for number in np.unique(used) if number != UNKNOWN]
     kinds = {replace(one, index=None) for one in listed.values()}
     only = next(iter(kinds)) if len(kinds) == 1 else DeviceInfo()
+    driver = _driver(metadata)
     return tuple(
-        replace(listed.get(number, only), index=number, vendor=vendor) for number in numbers
+        replace(listed.get(number, only), index=number, vendor=vendor, driver=driver)
+        for number in numbers
     )
+
+
+def _driver(metadata: Mapping[str, Any]) -> str | None:
+    """13000 is CUDA 13.0 (cudaDriverGetVersion), 70253211 HIP 7.2.53211 (hipDriverGetVersion)."""
+    cuda, hip = (whole_number(metadata.get(f"{name}_driver_version")) for name in ("cuda", "hip"))
+    if cuda > 0:
+        return f"CUDA {cuda // 1000}.{cuda % 1000 // 10}"
+    if hip > 0:
+        return f"HIP {hip // 10_000_000}.{hip // 100_000 % 100}.{hip % 100_000}"
+    return None
 
 
 def _device(one: Mapping[str, Any]) -> DeviceInfo:
@@ -169,7 +181,6 @@ def _table(
     texts = {"kind": Texts(kinds), "name": Texts(names)}
     sources = {"process_id": "process", "thread_id": "thread", "correlation_id": "correlation",
                "duration_ns": "duration", "category": "kind"}  # fmt: skip
-    step = min(ROWS, texts["kind"].rows, texts["name"].rows)
     columns: dict[str, Any] = {
         "source": wholes(np.zeros(len(order), dtype=np.int64)),
         "start_ns": wholes(start[order] + base),
@@ -180,10 +191,7 @@ def _table(
         source = sources.get(column, column)
         values = np.concatenate([getattr(part, source) for part in parts])
         make = texts[source].at if source in texts else wholes
-        columns[column] = pa.chunked_array(
-            [make(values[order[low : low + step]]) for low in range(0, len(order), step)],
-            schema.field(column).type,
-        )
+        columns[column] = make(values[order])
     return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 

@@ -81,7 +81,15 @@ class _TorchProfiler:
             format=FORMAT,
             time_basis="timeline",
             kernels=built.kernels,
-            sources=(Source(str(source), FORMAT, built.launches, notes),),
+            sources=(
+                Source(
+                    str(source),
+                    FORMAT,
+                    built.launches,
+                    notes,
+                    stacks=bool(found.metadata.get("with_stack")),
+                ),
+            ),
             devices=built.devices,
             host_calls=built.host_calls,
             spans=built.spans,

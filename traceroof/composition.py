@@ -12,10 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof import names, roles, sequences
+from traceroof.coding import Coded, coded
 from traceroof.groups import Groups
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.serving import SERVING_COLUMNS, serving
-from traceroof.table import Column
+from traceroof.table import Column, as_reals
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -103,19 +104,19 @@ class Composition:
 def composition(
     kernels: pa.Table,
     categories: Sequence[str],
-    role: npt.NDArray[np.object_],
+    role: Coded,
     grouped: Groups,
     lines: Sequence[Timeline] = (),
 ) -> Composition:
     """role: of every row (``roles.roles_of``). grouped: the groups of the kernels, with their class
     and modelled work. lines: the run's timelines."""
     category = np.asarray(categories, dtype=object)
-    launches = _reals(kernels, "launch_count")
-    time = launches * np.nan_to_num(_reals(kernels, "duration_ns"))
+    launches = as_reals(kernels["launch_count"])
+    time = launches * np.nan_to_num(as_reals(kernels["duration_ns"]))
     total = float(time.sum())
     if not total:
         return Composition()
-    sampling = role == "sampling"
+    sampling = role.is_("sampling")
     of_run: dict[str, float | str] = {
         "gpu_time_ns": total,
         "sampling_pct": float(time[sampling].sum()) / total * 100,
@@ -130,7 +131,7 @@ def composition(
 def _by_category(
     kernels: pa.Table,
     category: npt.NDArray[np.object_],
-    role: npt.NDArray[np.object_],
+    role: Coded,
     time: Reals,
     launches: Reals,
     grouped: Groups,
@@ -139,18 +140,17 @@ def _by_category(
 
     codes, found_names = pd.factorize(category)
     labels = [str(name) for name in found_names]
-    places = {one: at for at, one in enumerate(roles.names())}
-    role_codes, found_roles = pd.factorize(role)
-    place = np.array([places[one] for one in found_roles] + [len(places)], dtype=np.int64)
+    places = {one: at for at, one in enumerate(role.texts)}
     # A number for each pair of category and role; the last role is none.
-    pair = codes * (len(places) + 1) + place[role_codes]
+    place = role.spread(np.arange(len(places) + 1))
+    pair = codes * (len(places) + 1) + place
     shape = (len(labels), len(places) + 1)
     time_of, launches_of = (
         np.bincount(pair, weights=values, minlength=shape[0] * shape[1]).reshape(shape)
         for values in (time, launches)
     )
     total = float(time_of.sum())
-    convolving = _within_convolution(kernels) & (place[role_codes] == places["layout change"])
+    convolving = _within_convolution(kernels) & role.is_("layout change")
     moved_time, moved_launches = (
         np.bincount(codes[convolving], weights=values[convolving], minlength=len(labels))
         for values in (time, launches)
@@ -203,10 +203,9 @@ class _Launchers:
     def __init__(self, kernels: pa.Table) -> None:
         self._columns = []
         for name, word in (("operator_path", _last_operators), ("kernel_name", _function)):
-            encoded = kernels[name].combine_chunks().dictionary_encode()
-            texts = encoded.dictionary.to_pylist()
-            codes = np.asarray(encoded.indices.fill_null(len(texts)), dtype=np.int64)
-            self._columns.append((codes, texts, word))
+            column = coded(kernels[name])
+            codes = np.where(column.codes < 0, len(column.texts), column.codes)
+            self._columns.append((codes, column.texts, word))
 
     def most(self, here: npt.NDArray[np.int64], time: Reals) -> str:
         """What launched most of the time of some rows."""
@@ -234,18 +233,14 @@ def _function(name: str) -> str:
 
 def _within_convolution(kernels: pa.Table) -> npt.NDArray[np.bool_]:
     """Rows that an operator of a convolution launched."""
-    encoded = kernels["operator"].combine_chunks().dictionary_encode()
-    named = [
-        "conv" in str(name).lower() and "convert" not in str(name).lower()
-        for name in encoded.dictionary.to_pylist()
-    ]
-    codes = np.asarray(encoded.indices.fill_null(len(named)), dtype=np.int64)
-    return np.asarray(np.array([*named, False], dtype=bool)[codes])
+    operators = coded(kernels["operator"])
+    named = ["conv" in name.lower() and "convert" not in name.lower() for name in operators.texts]
+    return operators.spread(np.array([*named, False], dtype=bool))
 
 
 def _optimizer(
     kernels: pa.Table,
-    role: npt.NDArray[np.object_],
+    role: Coded,
     time: Reals,
     launches: Reals,
     grouped: Groups,
@@ -253,10 +248,10 @@ def _optimizer(
     """The launches of the optimizer's steps; zeroing gradients and collectives are none of them."""
     import pandas as pd
 
-    phase = kernels["phase"].to_numpy(zero_copy_only=False) == "optimizer"
+    phase = coded(kernels["phase"]).is_("optimizer")
     see = grouped.facts.only(("category", "model_flops", "dram_peak_bytes_per_s"))
     group = grouped.of_row
-    stepping = phase & (group >= 0) & (role != "gradient reset")
+    stepping = phase & (group >= 0) & ~role.is_("gradient reset")
     if not stepping.any():
         return {}
     stepping &= ~(see.category == "communication")[group]
@@ -266,16 +261,13 @@ def _optimizer(
     step = pd.DataFrame(
         {
             "source": kernels["source"].to_numpy(),
-            "process": np.nan_to_num(_reals(kernels, "process_id"), nan=-1),
-            "step": np.asarray(
-                kernels["step"].combine_chunks().dictionary_encode().indices.fill_null(-1)
-            ),
+            "process": np.nan_to_num(as_reals(kernels["process_id"]), nan=-1),
+            "step": coded(kernels["step"]).codes,
         }
     )
     steps = len(step[stepping].drop_duplicates())
-    named = kernels["operator"].combine_chunks().dictionary_encode()
-    operators = [*(str(text) for text in named.dictionary.to_pylist()), ""]
-    operator = np.asarray(named.indices.fill_null(len(operators) - 1), dtype=np.int64)
+    named = coded(kernels["operator"])
+    operators, operator = [*named.texts, ""], named.codes
     together = np.array(["foreach" in text or "fused" in text for text in operators], dtype=bool)
     several = np.array(["multi_tensor" in name for name in grouped.names], dtype=bool)
     plain = stepping & ~(several[group] | together[operator])
@@ -300,7 +292,3 @@ def _optimizer(
                 facts["optimizer_least_ns"] = least
         break
     return facts
-
-
-def _reals(kernels: pa.Table, name: str) -> Reals:
-    return np.asarray(kernels[name].to_numpy(zero_copy_only=False), dtype=np.float64)

@@ -17,8 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof import names
+from traceroof.coding import together
 from traceroof.groups import Groups
 from traceroof.operators.operands import element_bytes
+from traceroof.table import as_reals
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -141,22 +143,14 @@ class Launches:
 
     @staticmethod
     def of(kernels: pa.Table, grouped: Groups) -> "Launches":
-        import pandas as pd
-
-        def reals(name: str) -> Reals:
-            return np.asarray(kernels[name].to_numpy(zero_copy_only=False), dtype=np.float64)
-
-        start, duration = reals("start_ns"), reals("duration_ns")
+        start, duration = as_reals(kernels["start_ns"]), as_reals(kernels["duration_ns"])
         good = (grouped.of_row >= 0) & ~np.isnan(start) & (duration > 0)
-        good &= reals("launch_count") == 1
+        good &= as_reals(kernels["launch_count"]) == 1
         at = np.flatnonzero(good)
-        frame = pd.DataFrame(
-            {
-                name: np.nan_to_num(reals(name)[at], nan=-1.0)
-                for name in ("source", "rank", "process_id", "device", "stream")
-            }
+        owner = ("source", "rank", "process_id", "device", "stream")
+        lane, _ = together(
+            np.nan_to_num(as_reals(kernels[name])[at], nan=-1.0).astype(np.int64) for name in owner
         )
-        lane = np.asarray(frame.groupby(list(frame), sort=False).ngroup(), dtype=np.int64)
         whole = np.asarray(kernels["start_ns"].take(pa.array(at)).to_numpy(), dtype=np.int64)
         order = np.lexsort((whole, lane))
         at, lane, whole = at[order], lane[order], whole[order]

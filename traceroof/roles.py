@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.coding import Coded, coded
 from traceroof.operators.operands import element_type
 
 Mask = npt.NDArray[np.bool_]
@@ -78,8 +79,8 @@ def names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(role.name for role in roles()))
 
 
-def roles_of(kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.object_]:
-    """The role of every row of a kernel table; None where it has none.
+def roles_of(kernels: pa.Table, categories: Sequence[str]) -> Coded:
+    """The role of every row of a kernel table, null where it has none.
 
     Each distinct text is searched once, so the cost hardly grows with the number of rows.
     """
@@ -88,10 +89,9 @@ def roles_of(kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.obj
     operator, operators = _texts(kernels, "operator")
     paths = [_texts(kernels, name) for name in ("module_path", "operator_path")]
     types_of, types = _types(kernels)
-    result = np.full(kernels.num_rows, None, dtype=object)
-    free = np.ones(kernels.num_rows, dtype=bool)
+    result = np.full(kernels.num_rows, -1, dtype=np.int32)
     for role in roles():
-        fits = free.copy()
+        fits = result < 0
         if role.categories:
             fits &= _flags(one in role.categories for one in known_categories)[category]
         if role.types:
@@ -108,9 +108,8 @@ def roles_of(kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.obj
             for codes, texts in paths:
                 around |= _found(role.within, texts)[codes]
             fits &= around
-        result[fits] = role.name
-        free &= ~fits
-    return result
+        result[fits] = names().index(role.name)
+    return Coded(result, list(names()))
 
 
 def _found(pattern: re.Pattern[str], texts: Sequence[str]) -> Mask:
@@ -121,12 +120,10 @@ def _flags(values: Iterable[bool]) -> Mask:
     return np.array(list(values), dtype=bool)
 
 
-def _texts(kernels: pa.Table, name: str) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _texts(kernels: pa.Table, name: str) -> tuple[npt.NDArray[np.int32], list[str]]:
     """A text column as numbers and the texts they stand for; the last is empty, for null."""
-    encoded = kernels[name].combine_chunks().dictionary_encode()
-    texts = [str(text) for text in encoded.dictionary.to_pylist()]
-    codes = np.asarray(encoded.indices.fill_null(len(texts)), dtype=np.int64)
-    return codes, [*texts, ""]
+    column = coded(kernels[name])
+    return column.codes, [*column.texts, ""]
 
 
 def _coded(values: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -136,7 +133,7 @@ def _coded(values: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], list
     return codes.astype(np.int64), [str(text) for text in texts]
 
 
-def _types(kernels: pa.Table) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _types(kernels: pa.Table) -> tuple[npt.NDArray[np.int32], list[str]]:
     """For copies: whether source and target have the same element type."""
     codes, texts = _texts(kernels, "input_dtypes")
     return codes, [_compared(text) for text in texts]

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.coding import Coded, coded
 from traceroof.groups import Groups
 from traceroof.launch_order import sizes_of
-from traceroof.table import Column
+from traceroof.table import Column, as_reals
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -107,11 +108,10 @@ def serving(
     grouped: the groups of the table's kernels. lines: the run's timelines, whose steps are the
     passes.
     """
-    named = kernels["step"].combine_chunks().dictionary_encode()
-    names = [str(name) for name in named.dictionary.to_pylist()]
-    passes = [pass_of(name) for name in names]
+    named = coded(kernels["step"])
+    passes = [pass_of(name) for name in named.texts]
     if any(passes):
-        return _from_passes(kernels, grouped, lines, named.indices, names, passes)
+        return _from_passes(kernels, grouped, lines, named, passes)
     return _from_attention(grouped)
 
 
@@ -119,12 +119,11 @@ def _from_passes(
     kernels: pa.Table,
     grouped: Groups,
     lines: Sequence[Timeline],
-    indices: pa.Array,
-    names: Sequence[str],
+    named: Coded,
     passes: Sequence[Pass | None],
 ) -> Mapping[str, float | str]:
-    step = np.asarray(indices.fill_null(-1), dtype=np.int64)
-    time = _reals(kernels, "launch_count") * np.nan_to_num(_reals(kernels, "duration_ns"))
+    step, names = named.codes, named.texts
+    time = as_reals(kernels["launch_count"]) * np.nan_to_num(as_reals(kernels["duration_ns"]))
     by_step = np.bincount(step[step >= 0], weights=time[step >= 0], minlength=len(names))
     kinds = np.array([one.kind if one else "" for one in passes], dtype=object)
     total = float(by_step[kinds != ""].sum())
@@ -154,7 +153,7 @@ def _from_passes(
 
 
 def _weights(
-    step: npt.NDArray[np.int64], decoding: npt.NDArray[np.int64], time: Reals, grouped: Groups
+    step: npt.NDArray[np.int32], decoding: npt.NDArray[np.int64], time: Reals, grouped: Groups
 ) -> Mapping[str, float]:
     """The weights that a decoding pass reads; unknown where too many of its products are."""
     see = grouped.facts.only(("category", "model_weight_bytes", "dram_peak_bytes_per_s"))
@@ -198,7 +197,3 @@ def _from_attention(grouped: Groups) -> Mapping[str, float | str]:
         "prefill_pct": 100 - decode,
         "mixed_pct": 0.0,
     }
-
-
-def _reals(kernels: pa.Table, name: str) -> Reals:
-    return np.asarray(kernels[name].to_numpy(zero_copy_only=False), dtype=np.float64)

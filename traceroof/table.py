@@ -55,6 +55,11 @@ PIPES: Mapping[str, str] = {
 }
 
 
+#: Text columns hold each distinct text once and a number a row: a million launches share a few
+#: hundred names, paths and shapes (``coding.coded`` takes them apart).
+TEXT: pa.DataType = pa.dictionary(pa.int32(), pa.string())
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of the kernel table.
@@ -73,7 +78,7 @@ class Column:
 
 
 def _columns() -> tuple[Column, ...]:
-    text, whole, real = pa.string(), pa.int64(), pa.float64()
+    text, whole, real = TEXT, pa.int64(), pa.float64()
     rows: list[Column] = []
 
     def add(
@@ -114,6 +119,7 @@ def _columns() -> tuple[Column, ...]:
         ("context", "", "GPU context"),
         ("stream", "", "GPU stream or queue"),
         ("correlation_id", "", "number that links the row to the host call that launched it"),
+        ("operator_call", "", "which call of its operator, in its file, launched it"),
         ("grid_x", "block", "thread blocks (workgroups) in x"),
         ("grid_y", "block", "thread blocks (workgroups) in y"),
         ("grid_z", "block", "thread blocks (workgroups) in z"),
@@ -368,12 +374,27 @@ def kernel_table(columns: Mapping[str, Any]) -> pa.Table:
             given[name] = pa.repeat(pa.scalar(value, _BY_NAME[name].type), length)
     # One array of nulls per type serves all absent columns: at millions of rows they are most of
     # the table.
-    nulls = {type_: pa.nulls(length, type_) for type_ in {entry.type for entry in COLUMNS}}
+    nulls = {type_: _nulls(length, type_) for type_ in {entry.type for entry in COLUMNS}}
     arrays = [
         _array(entry, given[entry.name], length) if entry.name in given else nulls[entry.type]
         for entry in COLUMNS
     ]
+    arrays = [
+        nulls[entry.type] if length and values.null_count == length else values
+        for entry, values in zip(COLUMNS, arrays, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=KERNELS)
+
+
+def _nulls(length: int, type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """A column of nulls, one part of it over and over."""
+    if length <= _PART:
+        return pa.nulls(length, type_)
+    part = pa.nulls(_PART, type_)
+    return pa.chunked_array([*[part] * (length // _PART), part.slice(0, length % _PART)])
+
+
+_PART = 1 << 16
 
 
 def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArray:
@@ -388,7 +409,7 @@ def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArra
         array = pa.array(values, from_pandas=True)
         if pa.types.is_integer(entry.type) and pa.types.is_floating(array.type):
             array = pc.round(array)
-        if pa.types.is_string(entry.type) and pa.types.is_primitive(array.type):
+        if entry.type == TEXT and pa.types.is_primitive(array.type):
             # Arrow would print the numbers; a number where a name belongs is a mistake.
             raise pa.ArrowTypeError(f"values of type {array.type}")
         return array.cast(entry.type)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof import markers, operators
+from traceroof.coding import Coded, coded
 from traceroof.operators import Works
 from traceroof.operators.models import CATEGORY_OF
 
@@ -16,59 +17,48 @@ from traceroof.operators.models import CATEGORY_OF
 _HELPERS = ("layout", "quantize", "memcpy", "memset", "communication")
 _HEAVY = frozenset({"gemm", "conv", "attention"})
 
-_SHARING = ("kernel_name", "source", "process_id", "start_ns", "host_launch_ns", "duration_ns",
-            "operator_call")  # fmt: skip
-
 Mask = npt.NDArray[np.bool_]
 
 
-def model_columns(kernels: pa.Table, categories: Sequence[str]) -> Mapping[str, npt.NDArray[Any]]:
+def model_columns(
+    kernels: pa.Table, categories: Sequence[str]
+) -> Mapping[str, npt.NDArray[Any] | Coded]:
     """Modelled work per row of a kernel table; empty where no row has operator shapes.
 
     model_flops and model_bytes are the row's own part of its operator call (a call may launch
     several kernels), NaN where the operator, its shapes or types are unknown; so is
     model_weight_bytes, where the work has a weight. model_dtype, model_unit ("tensor" or "vector")
-    and model_shape are text, None where unknown. model_on_tensor_cores is 1 where any kernel of
+    and model_shape are text. model_on_tensor_cores is 1 where any kernel of
     this work is marked so by its name.
     """
     if kernels["input_shapes"].null_count == kernels.num_rows:
         return {}
     found = operators.works(kernels)
     part = _parts(found, kernels, categories)
-    columns: dict[str, npt.NDArray[Any]] = {
+    columns: dict[str, npt.NDArray[Any] | Coded] = {
         "model_flops": found.column("flops") * part,
         "model_bytes": found.column("bytes_min") * part,
         "model_weight_bytes": found.column("weight_bytes") * part,
         "model_on_tensor_cores": np.where(_on_tensor_cores(found, kernels), 1.0, np.nan),
     }
+    bears = ~np.isnan(part)
     for name, attribute in (
         ("model", "model"),
         ("model_dtype", "dtype"),
         ("model_unit", "unit"),
         ("model_shape", "shape"),
     ):
-        texts = [getattr(work, attribute) if work else None for work in found.distinct]
-        distinct = np.array([*texts, None], dtype=object)
-        columns[name] = distinct[found.of_row]
-        columns[name][np.isnan(part)] = None
+        texts = [(getattr(work, attribute) if work else None) or "" for work in found.distinct]
+        known = np.array([*map(bool, texts), False])
+        codes = np.where(bears & known[found.of_row], found.of_row, -1)
+        columns[name] = Coded(codes.astype(np.int32), texts)
     return columns
 
 
 def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64]:
-    """The row's part of its call, 0-1; NaN for a row that bears none of the work.
-
-    Rows without an operator (launches from before the recording) are set aside: in launch order
-    they would stand between the kernels of one call.
-    """
+    """The row's part of its call, 0-1; NaN for a row that bears none of the work."""
     category = np.asarray(categories, dtype=object)
-    with_operator = np.flatnonzero(found.of_row >= 0)
-    own = Works(found.distinct, found.of_row[with_operator])
-    # Only what shares() reads: taking rows of every column would copy the whole table.
-    few = kernels.select([name for name in _SHARING if name in kernels.column_names])
-    part = np.full(kernels.num_rows, np.nan)
-    part[with_operator] = operators.shares(
-        own, few.take(pa.array(with_operator)), category[with_operator].tolist()
-    )
+    part = operators.shares(found, kernels, categories)
     # A helper kernel of a call (a layout change beside the product) bears none of its work.
     heavy = np.array(
         [CATEGORY_OF.get(one.model, "") in _HEAVY if one else False
@@ -92,11 +82,9 @@ def _rounds_fp32(name: str) -> bool:
 def _on_tensor_cores(found: Works, kernels: pa.Table) -> Mask:
     """Rows of which some kernel with the same work is named as one for tensor cores: FP32 products
     then ran as TF32, also those parts of them whose names do not tell (a split's reduction)."""
-    encoded = kernels["kernel_name"].combine_chunks().dictionary_encode()
-    marked = np.array(
-        [_rounds_fp32(str(name)) for name in encoded.dictionary.to_pylist()], dtype=bool
-    )
+    names = coded(kernels["kernel_name"])
+    marked = names.spread(np.array([*map(_rounds_fp32, names.texts), False]))
     some = np.zeros(len(found.distinct) + 1, dtype=bool)
-    some[found.of_row[marked[np.asarray(encoded.indices)]]] = True
+    some[found.of_row[marked]] = True
     some[-1] = False
     return np.asarray(some[found.of_row])

@@ -153,7 +153,7 @@ def test_a_training_step_is_read_and_linked(write: Write) -> None:
     assert row(recording, 0) == {
         "kind": "kernel", "kernel_name": "gemm", "launch_count": 1, "source": 0, "rank": 3,
         "process_id": 100, "device": 0, "context": 1, "stream": 7, "correlation_id": 1,
-        "start_ns": 7_001_100_000, "duration_ns": 50_000,
+        "operator_call": 0, "start_ns": 7_001_100_000, "duration_ns": 50_000,
         "host_launch_ns": 7_001_060_000, "host_launch_duration_ns": 10_000,
         "operator": "aten::addmm", "operator_path": "aten::linear > aten::addmm",
         "module_path": "Net_0 > Linear_1", "phase": "forward", "step": "ProfilerStep#3",
@@ -260,6 +260,26 @@ def test_amd_writes_the_launch_on_the_call(write: Write) -> None:
     # AMD's number of a GPU is not the one in the list; the list has one kind of GPU only.
     assert [(one.index, one.name) for one in recording.devices] == [(2, "AMD Instinct MI300X")]
     assert column(recording, "sm_count") == [304, 304]
+
+
+@pytest.mark.parametrize(
+    ("name", "grid"),
+    [
+        ("hipExtModuleLaunchKernel", (4, 4, 256)),  # the global work size: threads
+        ("hipHccModuleLaunchKernel", (4, 4, 256)),
+        ("hipModuleLaunchKernel", (1000, 4, 256)),
+        ("hipExtLaunchKernel", (1000, 4, 256)),
+    ],
+)
+def test_some_calls_of_hip_give_the_grid_in_threads(
+    write: Write, name: str, grid: tuple[int, int, int]
+) -> None:
+    """GIVEN 1000 x 4 x 256 in blocks of 256 x 1 x 1: as threads these are 4 blocks in x."""
+    shape: dict[str, Any] = {"grid": [1000, 4, 256], "block": [256, 1, 1]}
+    events = [call(1, 5, 1, name, **shape), kernel(10, 5, 1), call(30, 5, 2, name, **shape),
+              kernel(40, 5, 2, **shape)]  # fmt: skip
+    recording = read(write(events))
+    assert [column(recording, f"grid_{axis}") for axis in "xyz"] == [[one] * 2 for one in grid]
 
 
 def test_what_cuda_12_9_adds(write: Write) -> None:

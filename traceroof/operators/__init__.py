@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.coding import coded, together
 from traceroof.operators.models import CATEGORY_OF, MODELS, Work
 from traceroof.operators.operands import (
     Unfit,
@@ -29,6 +30,7 @@ from traceroof.operators.operands import (
     operators,
     readings,
 )
+from traceroof.table import as_reals
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,24 +113,12 @@ def works(kernels: "pa.Table", *, training: bool = False) -> Works:
     """The work behind each row, from the columns operator, input_shapes, input_dtypes and
     input_values (JSON lists). Each distinct combination is computed once; text that is no JSON
     list gives None."""
-    import pandas as pd
-
-    codes = np.zeros(kernels.num_rows, dtype=np.int64)
-    texts: dict[str, Any] = {}
-    for name in _CALL_COLUMNS:
-        encoded = kernels[name].combine_chunks().dictionary_encode()
-        indices = np.asarray(encoded.indices.fill_null(-1), dtype=np.int64)
-        texts[name] = (encoded.dictionary.to_pylist(), indices)
-        codes = pd.factorize(codes * (len(encoded.dictionary) + 1) + indices + 1)[0].astype(
-            np.int64
-        )
-    _, first = np.unique(codes, return_index=True)
-    distinct: list[Work | None] = []
-    for row in first:
-        values = {name: _text_at(texts[name], int(row)) for name in _CALL_COLUMNS}
-        distinct.append(_parsed_work(values, training))
-    of_row = np.where(texts["operator"][1] < 0, -1, codes)
-    return Works(tuple(distinct), of_row)
+    columns = {name: coded(kernels[name]) for name in _CALL_COLUMNS}
+    codes, first = together(one.codes for one in columns.values())
+    texts = (dict(zip(columns, row, strict=True)) for row in
+             zip(*(one.at(first) for one in columns.values()), strict=True))  # fmt: skip
+    distinct = tuple(_parsed_work(values, training) for values in texts)
+    return Works(distinct, np.where(columns["operator"].codes < 0, -1, codes))
 
 
 def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Reals:
@@ -144,54 +134,51 @@ def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Real
     it, neighbours in launch order with equal operator and shapes are taken for as many calls as
     the commonest kernel of the model's own category was launched.
 
-    categories: the category of every row. Rows without an operator get 0.
+    categories: the category of every row. Rows without an operator get 0; they are set aside, as in
+    launch order they would stand between the kernels of one call.
     """
     import pandas as pd
 
-    count = kernels.num_rows
-    if not count:
-        return np.zeros(0)
-    order = _launch_order(kernels)
-    key = found.of_row[order]
-    duration = np.asarray(kernels["duration_ns"].to_numpy(zero_copy_only=False), dtype=np.float64)
-    duration = np.maximum(np.nan_to_num(duration[order]), 1.0)
+    result = np.zeros(kernels.num_rows)
+    rows = np.flatnonzero(found.of_row >= 0)
+    if not len(rows):
+        return result
+    duration = np.maximum(np.nan_to_num(as_reals(kernels["duration_ns"])[rows]), 1.0)
     own = np.array(
-        [CATEGORY_OF.get(one.model, "") if one else "" for one in found.distinct] + [""],
-        dtype=object,
+        [CATEGORY_OF.get(one.model, "") if one else "" for one in found.distinct], dtype=object
     )
-    mine = np.asarray(own[key] == np.asarray(categories, dtype=object)[order], dtype=bool)
-    call = _calls(kernels, order, key, mine, duration)
+    key = found.of_row[rows]
+    mine = np.asarray(own[key] == np.asarray(categories, dtype=object)[rows], dtype=bool)
+    recorded = as_reals(kernels["operator_call"])[rows]
+    if np.isnan(recorded).any():
+        order = _launch_order(kernels, rows)
+        name = coded(kernels["kernel_name"]).codes[rows[order]]
+        call = np.empty(len(rows), dtype=np.int64)
+        call[order] = _calls(key[order], name, mine[order], duration[order])
+    else:
+        source = as_reals(kernels["source"])[rows]
+        call, _ = together(one.astype(np.int64) for one in (source, recorded))
 
     has_own = np.bincount(call, weights=mine) > 0
-    longest = np.zeros(count, dtype=bool)
+    longest = np.zeros(len(rows), dtype=bool)
     longest[pd.Series(duration).groupby(call).idxmax().to_numpy()] = True
-    bearing = np.where(has_own[call], mine, longest)
-    weight = np.where(bearing, duration, 0.0)
-    result = np.empty(count)
-    result[order] = weight / np.bincount(call, weights=weight)[call]
-    result[found.of_row < 0] = 0.0
+    weight = np.where(np.where(has_own[call], mine, longest), duration, 0.0)
+    result[rows] = weight / np.bincount(call, weights=weight)[call]
     return result
 
 
 def _calls(
-    kernels: "pa.Table",
-    order: npt.NDArray[np.int64],
     key: npt.NDArray[np.int64],
+    name: npt.NDArray[np.int32],
     mine: npt.NDArray[np.bool_],
     duration: Reals,
 ) -> npt.NDArray[np.int64]:
-    """Number of the operator call per row, rows in launch order."""
-    import pandas as pd
-
+    """Number of the operator call per row, rows in launch order: a guess from what was launched
+    how often. key: of the operator's work; name: of the kernel; mine: whether the kernel is of the
+    model's own category."""
     run = np.cumsum(np.concatenate(([True], (key[1:] != key[:-1])))).astype(np.int64)
-    if "operator_call" in kernels.column_names and kernels["operator_call"].null_count == 0:
-        known = kernels["operator_call"].to_numpy()[order]
-        source = kernels["source"].to_numpy()[order]
-        return np.asarray(pd.DataFrame({"a": source, "b": known}).groupby(["a", "b"]).ngroup())
-    names = kernels["kernel_name"].combine_chunks().dictionary_encode()
-    name = np.asarray(names.indices)[order]
     # One entry a kernel name and run: how often, how long, and whether it is the model's own kind.
-    pair, first = _numbered(run * len(names.dictionary) + name)
+    pair, first = together((run, name))
     count = np.bincount(pair)
     own = np.bincount(pair, weights=mine) > 0
     total = np.bincount(pair, weights=duration)
@@ -206,37 +193,15 @@ def _calls(
     turn = np.empty(len(pair), dtype=np.int64)
     turn[by_pair] = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
     within = turn * calls[run - 1] // count[pair]
-    return _numbered(run * (int(within.max()) + 1) + within)[0]
+    return together((run, within))[0]
 
 
-def _numbered(
-    values: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Values as numbers from 0, and where each number appears first."""
-    import pandas as pd
-
-    codes = pd.factorize(values)[0].astype(np.int64)
-    first = np.empty(int(codes.max()) + 1, dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    return codes, first
-
-
-def _launch_order(kernels: "pa.Table") -> npt.NDArray[np.int64]:
-    """Rows by file, process and launch time; by start where the launch is unknown."""
-
-    def reals(name: str) -> Reals:
-        return np.asarray(kernels[name].to_numpy(zero_copy_only=False), dtype=np.float64)
-
-    launch = reals("host_launch_ns")
-    start = reals("start_ns")
+def _launch_order(kernels: "pa.Table", rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Some rows by file, process and launch time; by start where the launch is unknown."""
+    names = ("host_launch_ns", "start_ns", "process_id", "source")
+    launch, start, process, source = (as_reals(kernels[name])[rows] for name in names)
     launch = np.where(np.isnan(launch), start, launch)
-    return np.lexsort((start, launch, reals("process_id"), reals("source"))).astype(np.int64)
-
-
-def _text_at(column: tuple[list[str | None], npt.NDArray[np.int64]], row: int) -> str | None:
-    texts, indices = column
-    at = int(indices[row])
-    return texts[at] if at >= 0 else None
+    return np.lexsort((start, launch, process, source)).astype(np.int64)
 
 
 def _parsed_work(values: Mapping[str, str | None], training: bool) -> Work | None:

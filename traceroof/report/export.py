@@ -5,8 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceroof import report
+from traceroof.coding import Coded, coded
 from traceroof.errors import TraceroofError
 from traceroof.report.csv import cell
+from traceroof.table import TEXT
 
 
 def export_kernels(kernels: pa.Table, path: Path) -> None:
@@ -14,9 +16,9 @@ def export_kernels(kernels: pa.Table, path: Path) -> None:
     suffix = path.suffix.lower()
     if suffix == ".csv":
         frame = kernels.to_pandas(types_mapper=_nullable)
-        for name in frame.columns:
-            if frame[name].dtype == "string" or frame[name].dtype == object:
-                frame[name] = frame[name].map(cell, na_action="ignore")
+        for name in (one.name for one in kernels.schema if one.type == TEXT):
+            column = coded(kernels[name])
+            frame[name] = Coded(column.codes, [*map(cell, column.texts)]).values()
         report.write(frame.to_csv(index=False, lineterminator="\n"), str(path))
     elif suffix == ".parquet":
         from pyarrow import parquet

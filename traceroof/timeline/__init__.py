@@ -6,6 +6,7 @@ and where other tools differ: ``docs/timeline.md``.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,9 @@ from traceroof.timeline.figures import (
     shares,
     step_facts,
 )
-from traceroof.timeline.idle import BACK_TO_BACK_NS, CAUSES, Gap, Idle
-from traceroof.timeline.lanes import Host, Lane, Rows, known, lanes, unions_of
+from traceroof.timeline.host import Host
+from traceroof.timeline.idle import CAUSES, Gap, Idle
+from traceroof.timeline.lanes import Lane, Rows, known, lanes, unions_of
 from traceroof.timeline.steps import Step, step_spans, steps_of
 
 if TYPE_CHECKING:
@@ -93,7 +95,8 @@ def timelines(recording: "Recording", categories: Sequence[str]) -> list[Timelin
     rows = Rows(recording.kernels, categories)
     host = Host(recording)
     spans = step_spans(recording)
-    return [_timeline(lane, host, spans) for lane in lanes(rows)]
+    stacks = {index for index, one in enumerate(recording.sources) if one.stacks}
+    return [_timeline(lane, host, spans, stacks) for lane in lanes(rows)]
 
 
 def facts_of(found: Sequence[Timeline]) -> Facts:
@@ -105,11 +108,13 @@ def facts_of(found: Sequence[Timeline]) -> Facts:
     return Facts(columns, len(found))
 
 
-def _timeline(lane: Lane, host: Host, spans: Mapping[tuple[int, str], int]) -> Timeline:
+def _timeline(
+    lane: Lane, host: Host, spans: Mapping[tuple[int, str], int], stacks: AbstractSet[int]
+) -> Timeline:
     start, end = int(lane.start.min()), int(lane.end.max())
     unions = unions_of(lane)
     view = host.of(lane, int(min([start, *known(lane.launch)[:1]])), end)
-    idle = Idle(lane, unions, view, start, end)
+    idle = _idle(Idle(lane, unions, view, start, end))
     found = steps_of(lane, unions, spans)
     busy = intervals.length(unions.busy)
     numbers = {
@@ -122,34 +127,52 @@ def _timeline(lane: Lane, host: Host, spans: Mapping[tuple[int, str], int]) -> T
         "memcpy_ns": intervals.length(unions.memcpy),
         "exposed_memcpy_ns": intervals.length(unions.exposed_memcpy),
     }
-    causes, pauses = idle.by_cause(), idle.pauses()
     facts: dict[str, float] = {
         **numbers,
         "overlapped_communication_ns": numbers["communication_ns"]
         - numbers["exposed_communication_ns"],
         **shares(numbers),
-        **{f"idle_{cause}_ns": value for cause, value in causes.items()},
-        "gaps": int((idle.duration >= BACK_TO_BACK_NS).sum()),
-        "longest_gap_ns": int(idle.duration.max()) if len(idle.duration) else 0,
-        "gaps_after_sync": idle.count("sync"),
-        "pauses": len(pauses),
-        "pause_time_ns": int(pauses.sum()),
-        "late_launch_ns": causes["host"] - int(pauses.sum()),
+        **idle.facts,
         **launch_facts(lane),
         **host_facts(lane, view, found, end),
         **copy_facts(lane, unions),
         **communication_facts(lane, unions),
     }
     facts |= step_facts(lane, found, facts)
+    if stacked := stacks & {*lane.sources}:
+        facts["stack_files"] = len(stacked)
     return Timeline(
         rank=lane.rank,
         process=lane.process,
         device=lane.device,
         sources=lane.sources,
         start_ns=start,
-        idle_by_cause=causes,
-        gaps=idle.longest(),
+        idle_by_cause=idle.by_cause,
+        gaps=idle.longest,
         steps=found,
         facts={name: float(value) for name, value in facts.items()},
         **numbers,
     )
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """What is kept of the idle time: its gaps are as many as the launches."""
+
+    by_cause: Mapping[str, int]
+    longest: tuple[Gap, ...]
+    facts: Mapping[str, float]
+
+
+def _idle(idle: Idle) -> _Summary:
+    causes, pauses = idle.by_cause(), idle.pauses()
+    facts = {
+        **{f"idle_{cause}_ns": value for cause, value in causes.items()},
+        "gaps": idle.count_apart,
+        "longest_gap_ns": idle.longest_ns,
+        "gaps_after_sync": idle.count("sync"),
+        "pauses": len(pauses),
+        "pause_time_ns": int(pauses.sum()),
+        "late_launch_ns": causes["host"] - int(pauses.sum()),
+    }
+    return _Summary(causes, idle.longest(), facts)

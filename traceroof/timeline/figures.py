@@ -1,19 +1,22 @@
 """The figures of a timeline that rules read, by name: TIMELINE_COLUMNS and how each is computed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.coding import together
 from traceroof.table import Column
 from traceroof.timeline import intervals
+from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import direction_of, is_pageable
 from traceroof.timeline.idle import CAUSES
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import UNKNOWN, HostView, Lane, Mask, Unions, known
+from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions, known
 from traceroof.timeline.steps import Step
 
 # A kernel shorter than this is dominated by launching it (nsys-ai, perfxpert: 10 µs).
@@ -31,7 +34,8 @@ def _columns() -> tuple[Column, ...]:
 
     def add(group: str, *entries: tuple[str, str, str]) -> None:
         rows.extend(
-            Column(name, pa.float64(), unit, meaning, group) for name, unit, meaning in entries
+            Column(name, pa.float64(), unit, meaning, group, "span" if unit == "%" else "")
+            for name, unit, meaning in entries
         )
 
     add(
@@ -64,6 +68,8 @@ def _columns() -> tuple[Column, ...]:
         ("activities", "activity", "kernels, copies and fills"),
         ("kernels", "launch", "kernels"),
         ("kernel_time_ns", "ns", "sum of all kernel times, overlap counted twice"),
+        ("activity_time_ns", "ns", "sum of all times of kernels, copies and fills"),
+        ("stream_overlap_ns", "ns", "of this beside another activity of the same stream"),
         ("median_kernel_ns", "ns", "median time of a kernel"),
         ("short_kernels", "launch", "kernels shorter than 10 µs"),
         ("short_kernel_time_ns", "ns", "sum of their times"),
@@ -100,6 +106,7 @@ def _columns() -> tuple[Column, ...]:
         ("collect_time_ns", "ns", "host time collecting garbage"),
         ("data_loader_time_ns", "ns", "host time waiting for or preparing batches"),
         ("profiler_time_ns", "ns", "host time of the profiler itself"),
+        ("stack_files", "file", "files that recorded Python stacks; unknown where none did"),
         ("host_collective_time_ns", "ns", "host time in barriers and host-side collectives"),
         ("data_parallel_calls", "call", "forward passes of torch.nn.DataParallel"),
     )
@@ -146,6 +153,7 @@ def _columns() -> tuple[Column, ...]:
         "steps",
         ("steps", "step", "steps after warm-up"),
         ("warm_up_steps", "step", "steps set apart as warm-up"),
+        ("warm_up_ns", "ns", "time of these"),
         ("median_step_ns", "ns", "median GPU time span of a step after warm-up"),
         ("median_step_busy_ns", "ns", "median busy time of a step after warm-up"),
         ("slowest_step", "", "longest step over the median one, warm-up left out"),
@@ -176,6 +184,8 @@ def launch_facts(lane: Lane) -> dict[str, float]:
         "activities": len(lane.at),
         "kernels": int(kernel.sum()),
         "kernel_time_ns": int(duration.sum()),
+        "activity_time_ns": int((lane.end - lane.start).sum()),
+        "stream_overlap_ns": _within_streams(lane),
         "short_kernels": int((duration < SHORT_NS).sum()),
         "short_kernel_time_ns": int(duration[duration < SHORT_NS].sum()),
         "tiny_kernels": int((duration < TINY_NS).sum()),
@@ -188,11 +198,16 @@ def launch_facts(lane: Lane) -> dict[str, float]:
     facts["linked_activities"] = int(linked.sum())
     if not linked.any():
         return facts
+    # Apart, so that what each needs is given up again: there are as many launches as kernels.
+    return facts | _call_facts(lane, linked) | _queue_facts(lane, linked)
+
+
+def _call_facts(lane: Lane, linked: Mask) -> dict[str, float]:
     launch, own = lane.launch[linked], lane.launch_duration[linked]
-    timed = own != UNKNOWN
+    kernel, timed = lane.is_kernel, own != UNKNOWN
     # One call launches all nodes of a graph: it counts once.
     first, shared = _calls(launch, lane.correlation[linked])
-    facts["launch_calls"] = int(first.sum())
+    facts: dict[str, float] = {"launch_calls": int(first.sum())}
     graph = lane.rows.text("graph_id", lane.at)[0] >= 0
     graph[np.flatnonzero(linked)[shared]] = True
     facts["graph_kernels"] = int((graph & kernel).sum())
@@ -205,12 +220,29 @@ def launch_facts(lane: Lane) -> dict[str, float]:
         facts["mean_launch_delay_ns"] = float(np.mean(delay))
         short = (lane.end - lane.start)[linked] < own
         facts["kernels_under_launch"] = int((short & timed & kernel[linked]).sum())
-    ordered = np.sort(launch)
+    return facts
+
+
+def _queue_facts(lane: Lane, linked: Mask) -> dict[str, float]:
+    ordered = np.sort(lane.launch[linked])
     started = np.searchsorted(np.sort(lane.start[linked]), ordered, side="right")
     depth = np.maximum(np.arange(1, len(ordered) + 1) - started, 0)
-    facts["median_queue_depth"] = float(np.median(depth))
-    facts["longest_queue"] = int(depth.max())
-    return facts
+    return {
+        "median_queue_depth": float(np.median(depth)),
+        "longest_queue": int(depth.max()),
+    }
+
+
+def _within_streams(lane: Lane) -> int:
+    """Time of activities during which an earlier one of their stream still ran, ns."""
+    beside = 0
+    for stream in np.unique(lane.stream[lane.stream != UNKNOWN]):
+        at = np.flatnonzero(lane.stream == stream)  # by start, as all rows are
+        end = lane.end[at]
+        reached = np.maximum.accumulate(end)[:-1]
+        shared = np.minimum(reached, end[1:]) - lane.start[at[1:]]
+        beside += int(np.maximum(shared, 0).sum())
+    return beside
 
 
 def _calls(launch: Times, correlation: Times) -> tuple[Mask, Mask]:
@@ -264,29 +296,24 @@ def _repetition(lane: Lane) -> dict[str, float]:
 
 def _launch_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """A number for each distinct name, grid and block among the rows at these positions."""
-    code: npt.NDArray[np.int64] = lane.name[at].astype(np.int64)
+    return together(_launch_columns(lane, at))[0]
+
+
+def _launch_columns(lane: Lane, at: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[Any]]:
+    yield lane.name[at]
     for name in _LAUNCH_SHAPE:
-        code = _paired(code, lane.rows.wholes(name, lane.at[at]))
-    return code
+        yield lane.rows.wholes(name, lane.at[at])
 
 
 def _work_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The same, and the shapes of the operator: kernels that do the same work."""
-    return _paired(_launch_codes(lane, at), lane.rows.text("input_shapes", lane.at[at])[0])
-
-
-def _paired(code: npt.NDArray[np.int64], other: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """A number for each distinct pair of numbers."""
-    import pandas as pd
-
-    second = pd.factorize(other)[0]
-    return np.asarray(pd.factorize(code * (1 << 32) + second)[0], dtype=np.int64)
+    shapes = (lane.rows.text("input_shapes", lane.at[at])[0],)
+    return together(chain(_launch_columns(lane, at), shapes))[0]
 
 
 def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> dict[str, float]:
     """What the host spent its time on, as far as it was recorded."""
-    host = view.host
-    if not len(host.start):
+    if not len(view.host):
         return {}
     launches = known(lane.launch)
     last_launch = int(launches[-1]) if len(launches) else end
@@ -294,15 +321,15 @@ def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> d
     facts: dict[str, float] = {}
 
     def total(at: npt.NDArray[np.int64]) -> int:
-        return int((host.end[at] - host.start[at]).sum())
+        return int((view.end[at] - view.start[at]).sum())
 
     for name, kind in (("sync", "sync"), ("copy", "copy"), ("fill", "fill")):
         at = view.calls(kind)  # type: ignore[arg-type]
-        at = at[host.start[at] < last_launch]  # the profiler itself waits at the very end
+        at = at[view.start[at] < last_launch]  # the profiler itself waits at the very end
         facts[f"{name}_calls"], facts[f"{name}_time_ns"] = len(at), total(at)
     at = view.calls("allocate")
     facts["allocate_calls"], facts["allocate_time_ns"] = len(at), total(at)
-    late = at[host.start[at] >= steady]
+    late = at[view.start[at] >= steady]
     facts["late_allocate_calls"], facts["late_allocate_time_ns"] = len(late), total(late)
     load = view.union("load")
     facts["load_time_ns"] = intervals.length(load)
@@ -433,10 +460,14 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         facts["message_bytes"] = float(np.nansum(size))
         facts["small_collectives"] = int((size < SMALL_MESSAGE_BYTES).sum())
     facts |= _bandwidth(lane, np.flatnonzero(at), size)
-    rest = np.flatnonzero(lane.is_kernel & ~at & (lane.end > lane.start))
-    start, end = lane.start[rest], lane.end[rest]
-    part = intervals.covered(unions.communication, start, end) / np.maximum(end - start, 1)
-    frame = pd.DataFrame({"kind": _work_codes(lane, rest), "time": end - start, "part": part})
+    rest, part = _beside_communication(lane, unions)
+    frame = pd.DataFrame(
+        {
+            "kind": _work_codes(lane, rest),
+            "time": (lane.end - lane.start)[rest],
+            "part": part,
+        }
+    )
     under = frame[frame["part"] >= 0.5].groupby("kind")["time"].agg(["median", "size", "sum"])
     alone = frame[frame["part"] == 0].groupby("kind")["time"].agg(["median", "size"])
     both = under.join(alone.add_suffix("_alone"), how="inner")
@@ -450,10 +481,27 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
     return facts
 
 
+def _beside_communication(
+    lane: Lane, unions: Unions
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """The kernels that ran wholly without communication or mostly under it, and how much of each
+    did, 0-1."""
+    rest = np.flatnonzero(lane.is_kernel & ~lane.is_communication & (lane.end > lane.start))
+    start, end = lane.start[rest], lane.end[rest]
+    under = intervals.covered(unions.communication, start, end)
+    part = (under / (end - start)).astype(np.float32)
+    clear = (under == 0) | (part >= 0.5)
+    return rest[clear], part[clear]
+
+
 def step_facts(lane: Lane, found: Sequence[Step], facts: Mapping[str, float]) -> dict[str, float]:
     """What a step takes, after warm-up."""
     steady = [step for step in found if not step.warm_up]
-    result: dict[str, float] = {"steps": len(steady), "warm_up_steps": len(found) - len(steady)}
+    result: dict[str, float] = {
+        "steps": len(steady),
+        "warm_up_steps": len(found) - len(steady),
+        "warm_up_ns": sum(step.span_ns for step in found if step.warm_up),
+    }
     if not steady:
         return result
     spans = np.array([step.span_ns for step in steady])

@@ -7,9 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.timeline import intervals
+from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import HostKind
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import UNKNOWN, HostView, Lane, Mask, Unions
+from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions
 
 #: Why a GPU was idle, each gap for one reason, in the order in which reasons are tried.
 CAUSES: Mapping[str, str] = {
@@ -63,13 +64,21 @@ class Gap:
 
 
 class Idle:
-    """The gaps of a timeline, each with its cause (docs/timeline.md has the order and why)."""
+    """The gaps of a timeline, each with its cause (docs/timeline.md has the order and why).
+
+    Most gaps are back to back, as many as there are launches: these are only added up, unless
+    they are among the longest.
+    """
 
     def __init__(self, lane: Lane, unions: Unions, view: HostView, start: int, end: int) -> None:
         self._lane, self._view = lane, view
         holes = intervals.gaps(unions.busy, start, end)
-        self.start, self.end = holes.starts, holes.ends
-        self.duration = self.end - self.start
+        duration = holes.ends - holes.starts
+        self.longest_ns = int(duration.max(initial=0))
+        self.count_apart = int((duration >= BACK_TO_BACK_NS).sum())
+        kept = duration >= min(BACK_TO_BACK_NS, _nth_longest(duration, LONGEST_GAPS))
+        self._back_to_back_ns = int(duration[~kept].sum())
+        self.start, self.end, self.duration = holes.starts[kept], holes.ends[kept], duration[kept]
         # The work that ends a gap: the first row that starts there; before it, the row that ran
         # last (rows are by start, so its end is looked up in end order).
         self.next = np.searchsorted(lane.start, self.end, side="left")
@@ -147,8 +156,8 @@ class Idle:
         returned = lane.launch + np.where(lane.launch_duration == UNKNOWN, 0, lane.launch_duration)
         staged = lane.is_memcpy & (lane.launch != UNKNOWN) & (returned >= lane.end)
         waits = intervals.union(
-            np.concatenate((view.host.start[at], lane.launch[staged])),
-            np.concatenate((view.host.end[at], returned[staged])) + _CLOCK_SLACK_NS,
+            np.concatenate((view.start[at], lane.launch[staged])),
+            np.concatenate((view.end[at], returned[staged])) + _CLOCK_SLACK_NS,
         )
         held = intervals.holding(waits, self.start)
         ended = np.where(held >= 0, waits.ends[np.maximum(held, 0)], 0) if len(waits) else held
@@ -159,6 +168,7 @@ class Idle:
     def by_cause(self) -> dict[str, int]:
         totals = np.zeros(len(CAUSES), dtype=np.int64)
         np.add.at(totals, self.cause, self.duration)
+        totals[list(CAUSES).index("back_to_back")] += self._back_to_back_ns
         return {cause: int(total) for cause, total in zip(CAUSES, totals, strict=True)}
 
     def count(self, cause: str) -> int:
@@ -185,3 +195,10 @@ class Idle:
             )
             for gap in order
         )
+
+
+def _nth_longest(duration: Times, place: int) -> int:
+    """The place-th longest, 0 where there are fewer."""
+    if len(duration) < place:
+        return 0
+    return int(np.partition(duration, len(duration) - place)[len(duration) - place])

@@ -82,14 +82,14 @@ def gaps(busy: Intervals, start: int, end: int) -> Intervals:
 
 def covered(busy: Intervals, starts: Times, ends: Times) -> Times:
     """How much of each interval [starts, ends) the union covers. ns."""
+    if not len(busy):
+        return np.zeros(len(starts), dtype=np.int64)
     part: Times = np.maximum(_before(busy, ends) - _before(busy, starts), 0)
     return part
 
 
 def _before(busy: Intervals, times: Times) -> Times:
-    """Time that the union covers before each of ``times``."""
-    if not len(busy):
-        return np.zeros(len(times), dtype=np.int64)
+    """Time that the union, which is not empty, covers before each of ``times``."""
     total = np.concatenate(([0], np.cumsum(busy.ends - busy.starts)))
     at = np.searchsorted(busy.starts, times, side="right")
     whole = total[at]

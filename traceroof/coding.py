@@ -1,0 +1,81 @@
+"""Text columns as numbers: what follows from a text is found once for each text, not once a row."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A text column of n rows: which text each row has, and the texts.
+
+    codes: n numbers of 32 bits, -1 for null. texts: distinct, in no order that means anything; some may have
+    no row.
+    """
+
+    codes: npt.NDArray[np.int32]
+    texts: list[str]
+
+    def at(self, rows: Codes) -> list[str | None]:
+        """The texts of some rows."""
+        known = [*self.texts, None]
+        return [known[code] for code in self.codes[rows].tolist()]
+
+    def is_(self, text: str) -> npt.NDArray[np.bool_]:
+        """Which rows have this text."""
+        return self.spread(np.array([*(one == text for one in self.texts), False]))
+
+    def values(self) -> npt.NDArray[np.object_]:
+        """The text of each row, None where null."""
+        return self.spread(np.array([*self.texts, None], dtype=object))
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value per text, and a last one for null, as a value per row."""
+        found: npt.NDArray[Any] = values[self.codes]  # -1 is the last
+        return found
+
+
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """A column as one array; Arrow's own way copies a single chunk too."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
+    """A text column, dictionary-encoded or not, as numbers."""
+    if isinstance(column, pa.ChunkedArray):
+        column = one_array(column.unify_dictionaries())
+    encoded = column.dictionary_encode()
+    indices = encoded.indices
+    codes = np.asarray(indices.fill_null(-1) if indices.null_count else indices, dtype=np.int32)
+    return Coded(codes, encoded.dictionary.to_pylist())
+
+
+def together(columns: Iterable[npt.NDArray[Any]]) -> tuple[Codes, Codes]:
+    """Columns of whole numbers as one: the number of each row's combination, counted in the order
+    in which they first appear, and the first row of each. One column is looked at at a time, so
+    that a generator need not hold them all."""
+    import pandas as pd
+
+    codes = np.zeros(0, dtype=np.int64)
+    for at, one in enumerate(columns):
+        numbers = one
+        if len(one) and (one.dtype == object or one.min() < -1 or one.max() >= _LARGE):
+            numbers = pd.factorize(one)[0]
+        # Renumbered after each column, so that the product never overflows.
+        if at and len(one):
+            codes *= int(numbers.max()) + 2
+            codes += numbers
+            codes += 1
+        codes = pd.factorize(codes if at else numbers)[0].astype(np.int64, copy=False)
+    first = np.empty(int(codes.max()) + 1 if len(codes) else 0, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several rows numpy keeps the last
+    return codes, first
+
+
+_LARGE = 1 << 31

@@ -1,0 +1,177 @@
+"""What the host did while the GPU worked: its calls and named ranges, seen from one timeline.
+
+Launches are as many as kernels, and the timeline has them from the kernels' side: here they, and
+what has no kind, are only looked at where the host is asked about one stretch of time.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.coding import Coded, coded
+from traceroof.timeline import intervals
+from traceroof.timeline.hostcalls import HOST_KINDS, HostKind, kind_of
+from traceroof.timeline.intervals import Intervals, Times
+from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, whole
+
+if TYPE_CHECKING:
+    from traceroof.recording import Recording
+
+# Records that a profiler keeps beside the host's calls but that lie on the GPU's rows.
+_NOT_ON_HOST = ("cuda_sync", "xpu_sync", "gpu-annotation", "Trace")
+
+_NUMBER = {kind: index for index, kind in enumerate(HOST_KINDS)}
+_COMMON = (_NUMBER["launch"], _NUMBER["other"])
+
+
+class Host:
+    """Host calls and named ranges; times on the kernels' clock."""
+
+    def __init__(self, recording: "Recording") -> None:
+        self.tables = (
+            _Rows(recording.host_calls, "category", is_call=True),
+            _Rows(recording.spans, "kind", is_call=False),
+        )
+
+    def __len__(self) -> int:
+        return sum(len(one) for one in self.tables)
+
+    def of(self, lane: Lane, begin: int, end: int) -> "HostView":
+        """What the lane's process did on the host in [begin, end)."""
+        return HostView(self, lane, begin, end)
+
+
+class _Rows:
+    """The rows of a table of host calls or spans that say what the host did."""
+
+    def __init__(self, table: pa.Table, what: str, is_call: bool) -> None:
+        kinds = coded(table[what])
+        on_host = kinds.spread(np.array([one not in _NOT_ON_HOST for one in kinds.texts] + [True]))
+        self._table, self.is_call = table, is_call
+        self._at = None if on_host.all() else np.flatnonzero(on_host)
+        names = coded(table["name"])
+        self.name = Coded(self._of(names.codes), names.texts)
+        what_of_row = Coded(self._of(kinds.codes), kinds.texts)
+        self.kind = _kinds(self.name, what_of_row)
+        self.start, self.duration = self.column("start_ns"), self.column("duration_ns")
+        # A step covers everything and says nothing.
+        self.is_step = None if is_call or "step" not in kinds.texts else what_of_row.is_("step")
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def _of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return values if self._at is None else values[self._at]
+
+    def column(self, name: str) -> Times:
+        """A column of whole numbers; UNKNOWN where null. A view of the table where that serves."""
+        return self._of(whole(self._table[name]))
+
+    def of(self, lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Those of some rows that are of the lane's process."""
+        own = _among(self.column("source")[at], lane.sources)
+        if lane.process is not None:
+            own &= _among(self.column("process_id")[at], (lane.process, UNKNOWN))
+        return at[own]
+
+
+def _kinds(names: Coded, categories: Coded) -> npt.NDArray[np.int8]:
+    """Index into HOST_KINDS per call; each distinct (name, category) is looked at once."""
+    plain = [_NUMBER[kind_of(text)] for text in names.texts] + [_NUMBER["other"]]
+    result: npt.NDArray[np.int8] = names.spread(np.array(plain, dtype=np.int8))
+    if "overhead" in categories.texts:
+        result[categories.is_("overhead") & (result == _NUMBER["other"])] = _NUMBER["profiler"]
+    return result
+
+
+def _among(values: npt.NDArray[Any], wanted: Sequence[int]) -> Mask:
+    """Where a column is one of a few numbers."""
+    found = np.zeros(len(values), dtype=bool)
+    for one in wanted:
+        found |= values == one
+    return found
+
+
+class HostView:
+    """What one process did on the host in [begin, end): calls and ranges by position.
+
+    start, end, kind, is_call: of those that have a kind, launches left out.
+    """
+
+    def __init__(self, host: Host, lane: Lane, begin: int, end: int) -> None:
+        self.host, self._lane, self._begin, self._end = host, lane, begin, end
+        parts = []
+        for rows in host.tables:
+            at = rows.of(lane, np.flatnonzero(~_among(rows.kind, _COMMON)))
+            start, duration = rows.start[at], rows.duration[at]
+            stop = start + np.maximum(duration, 0)
+            mine = (start != UNKNOWN) & (duration != UNKNOWN) & (start < end) & (stop > begin)
+            is_call = np.full(int(mine.sum()), rows.is_call)
+            parts.append((start[mine], stop[mine], rows.kind[at][mine], is_call))
+        self.start, self.end, self.kind, self.is_call = (
+            np.concatenate(part) for part in zip(*parts, strict=True)
+        )
+
+    def of_kind(self, *wanted: HostKind) -> npt.NDArray[np.int64]:
+        """Positions of the calls and ranges of these kinds."""
+        found: npt.NDArray[np.int64] = np.flatnonzero(
+            _among(self.kind, [_NUMBER[kind] for kind in wanted])
+        )
+        return found
+
+    def union(self, *wanted: HostKind) -> Intervals:
+        """Where any call or range of these kinds is."""
+        at = self.of_kind(*wanted)
+        return intervals.union(self.start[at], self.end[at])
+
+    def calls(self, *wanted: HostKind) -> npt.NDArray[np.int64]:
+        """Positions of the calls of these kinds, ranges left out."""
+        at = self.of_kind(*wanted)
+        found: npt.NDArray[np.int64] = at[self.is_call[at]]
+        return found
+
+    def count(self, name: str) -> int:
+        """How many calls and ranges have this name."""
+        total = 0
+        for rows in self.host.tables:
+            if name in rows.name.texts:
+                at = rows.of(self._lane, np.flatnonzero(rows.name.is_(name)))
+                total += len(at[_within(rows, at, self._begin, self._end)])
+        return total
+
+    def during(self, start: int, end: int) -> str | None:
+        """The call or range that best names what the host did in [start, end): the innermost one
+        that fills half of it, else the one that fills most. A step says nothing."""
+        if end <= start:
+            return None
+        best: tuple[bool, int, str | None] | None = None
+        for rows in self.host.tables:
+            near = rows.start < end
+            near &= rows.start + np.maximum(rows.duration, 0) > start
+            if rows.is_step is not None:
+                near &= ~rows.is_step
+            at = rows.of(self._lane, np.flatnonzero(near))
+            at = at[_within(rows, at, self._begin, self._end)]
+            if not len(at):
+                continue
+            length = np.maximum(rows.duration[at], 0)
+            stop = rows.start[at] + length
+            inside = np.minimum(stop, end) - np.maximum(rows.start[at], start)
+            filling = np.flatnonzero(2 * inside >= end - start)
+            fills = bool(len(filling))
+            chosen = filling[np.argmin(length[filling])] if fills else np.argmax(inside)
+            # The shortest of those that fill half of it, else the one that fills most.
+            weight = -int(length[chosen]) if fills else int(inside[chosen])
+            if best is None or (fills, weight) > best[:2]:
+                best = fills, weight, rows.name.at(at[[chosen]])[0]
+        return best[2] if best else None
+
+
+def _within(rows: _Rows, at: npt.NDArray[np.int64], begin: int, end: int) -> Mask:
+    """Which of some rows have a known time that lies in [begin, end)."""
+    start, duration = rows.start[at], rows.duration[at]
+    known = (start != UNKNOWN) & (duration != UNKNOWN)
+    return np.asarray(known & (start < end) & (start + np.maximum(duration, 0) > begin))
