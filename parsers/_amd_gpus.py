@@ -58,6 +58,7 @@ class Gpu:
     told_by: str = ""
     calibrated: tuple[tuple[str, float], ...] = ()
     calibrated_by: str = ""
+    driver: str | None = None
 
     @property
     def architecture(self) -> Architecture | None:
@@ -113,6 +114,8 @@ class Gpu:
             sm_clock_hz=self.sclk_mhz * 1e6 if self.sclk_mhz else None,
             dram_clock_hz=self.mclk_mhz * 1e6 if self.mclk_mhz else None,
             vendor="hygon" if self.arch in _HYGON else "amd",
+            driver=self.driver,
+            measured=tuple((_RATES[kind], rate) for kind, rate in self.calibrated),
         )
 
     def completed(self, other: "Gpu | None") -> "Gpu":
@@ -244,8 +247,19 @@ def of_sysinfo(table: TextTable) -> tuple[Gpu | None, list[Note]]:
         l2_channels=_count(of("totall2chan", "l2banks")),
         dram_bytes_per_s=told,
         told_by="sysinfo.csv",
+        driver=_driver(fields),
     )
     return _whole_device(gpu, of("computepartition"))
+
+
+def _driver(fields: Mapping[str, str]) -> str | None:
+    """The kernel module's version where the file has it, else that of the ROCm release."""
+    for name, title in (("amdgpukernelversion", "amdgpu"), ("rocmversion", "ROCm"),
+                        ("hostrocmver", "ROCm")):  # fmt: skip
+        version = fields.get(name, "").strip()
+        if version.lower() not in _NO_VALUE:
+            return f"{title} {version}"
+    return None
 
 
 def _whole_device(gpu: Gpu, partition: str | None) -> tuple[Gpu, list[Note]]:
@@ -275,6 +289,12 @@ _CEILINGS = {
     "mfmaf64flops": "F64",
     "mfmai8ops": "I8",
 }
+
+# What they measure, as the device table calls it.
+_RATES = {
+    "dram": "dram", "fp32": "fp32", "fp64": "fp64", "F8": "fp8", "F6F4": "fp4", "F16": "fp16",
+    "BF16": "bf16", "F32": "fp32_tensor", "F64": "fp64_tensor", "I8": "int8",
+}  # fmt: skip
 
 
 def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:

@@ -67,14 +67,15 @@ def test_the_run_has_the_mean_by_time() -> None:
 def test_the_report_says_which_ceilings() -> None:
     assert ceilings.describe(facts({})) == (
         "at most: nominal dense peaks; likely: 85 % of nominal bandwidth and 80 % of nominal "
-        "FLOP rate"
+        "FLOP rate, both assumed"
     )
     known = {"dram_attainable": 0.848, "calibrated_dram_bytes_per_s": 1.389e12}
     assert ceilings.describe(facts(known)) == (
         "at most: nominal dense peaks; likely: 1.39 TB/s of DRAM as measured on this device "
-        "(84.8 % of nominal) and 80 % of nominal FLOP rate"
+        "(84.8 % of nominal) and 80 % of nominal FLOP rate (assumed)"
     )
-    assert "(85 % of nominal bandwidth where it was not)" in ceilings.describe(facts(known, {}))
+    both = ceilings.describe(facts(known, {}))
+    assert "of nominal), elsewhere 85 % of nominal bandwidth (assumed) and 80 %" in both
 
 
 def _streaming(**more: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from traceroof import table
+from traceroof.ceilings import MeasuredRate
 from traceroof.errors import TraceroofError
 from traceroof.recording import (
     HOST_CALLS,
@@ -39,7 +40,7 @@ from traceroof.recording import (
     Recording,
     Source,
 )
-from traceroof.store import Store, catalogue, digest_of, parquet, staging
+from traceroof.store import Store, calibration_of, catalogue, digest_of, parquet, staging
 
 WORKER = Path(__file__).with_name("store_worker.py")
 
@@ -537,6 +538,10 @@ def test_the_log_is_written_ahead_except_on_a_network(
 # Versions
 
 
+# The steps that the catalogue has today; tests add steps of their own.
+STEPS = catalogue.MIGRATIONS
+
+
 def add_colour(connection: sa.Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE traceroof_runs ADD COLUMN colour TEXT")
     connection.exec_driver_sql("UPDATE traceroof_runs SET colour = 'red'")
@@ -566,19 +571,19 @@ def test_an_older_catalogue_is_migrated_once_and_keeps_its_runs(
 ) -> None:
     old = Store.open(folder, url)
     run = old.add(small(), digest=digest("x"))
-    assert dump(old)["traceroof_schema"] == [("version",), (1,)]
-    monkeypatch.setattr(catalogue, "MIGRATIONS", (add_colour, add_taste))
+    assert dump(old)["traceroof_schema"] == [("version",), (2,)]
+    monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour, add_taste))
 
     for _ in range(2):  # a second time would fail on a column that exists
         assert Store.open(folder, url).get().recording == run.recording
-    assert dump(old)["traceroof_schema"] == [("version",), (3,)]
+    assert dump(old)["traceroof_schema"] == [("version",), (4,)]
     columns, row = dump(old)["traceroof_runs"]
     assert (columns[-2:], row[-2:]) == (("colour", "taste"), ("red", None))
 
-    monkeypatch.setattr(catalogue, "MIGRATIONS", (add_colour,))
+    monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour))
     before = dump(old)
     for use in (lambda: Store.open(folder, url), lambda: old.add(small("y"), digest=digest("y"))):
-        with pytest.raises(TraceroofError, match="newer traceroof .*version 3, .*knows 2") as newer:
+        with pytest.raises(TraceroofError, match="newer traceroof .*version 4, .*knows 3") as newer:
             use()
         assert "upgrade traceroof" in newer.value.hint
     assert dump(old) == before
@@ -589,13 +594,13 @@ def test_an_older_catalogue_is_migrated_once_and_keeps_its_runs(
 def test_a_read_only_catalogue_of_another_version_says_so(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue, "MIGRATIONS", (add_colour,))
+    monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour))
     Store.open(folder).add(small(), digest=digest("x"))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    monkeypatch.setattr(catalogue, "MIGRATIONS", (add_colour, add_taste))
+    monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour, add_taste))
     with pytest.raises(TraceroofError, match="cannot be written: it is read-only"):
         Store.open(folder)
-    monkeypatch.setattr(catalogue, "MIGRATIONS", ())
+    monkeypatch.setattr(catalogue, "MIGRATIONS", STEPS)
     with pytest.raises(TraceroofError, match="written by a newer traceroof"):
         Store.open(folder)
 
@@ -606,11 +611,11 @@ def test_a_migration_that_fails_changes_nothing(
     old = Store.open(folder, url)
     old.add(small(), digest=digest("x"))
     before = dump(old)
-    monkeypatch.setattr(catalogue, "MIGRATIONS", (add_colour, fail))
+    monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour, fail))
     with pytest.raises(TraceroofError, match="nonsense"):
         Store.open(folder, url)
     assert dump(old) == before
-    monkeypatch.setattr(catalogue, "MIGRATIONS", ())
+    monkeypatch.setattr(catalogue, "MIGRATIONS", STEPS)
     assert len(Store.open(folder, url).runs()) == 1
 
 
@@ -626,7 +631,7 @@ def test_two_that_migrate_at_once_do_it_once(
         time.sleep(0.2)
         add_colour(connection)
 
-    monkeypatch.setattr(catalogue, "MIGRATIONS", (slow,))
+    monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, slow))
     found: list[int] = []
 
     def migrate() -> None:
@@ -639,6 +644,84 @@ def test_two_that_migrate_at_once_do_it_once(
     for thread in threads:
         thread.join()
     assert (len(steps), found) == (1, [1, 1])
+
+
+# Measured ceilings
+
+
+def measured(rate: str = "copy", per_s: float = 2.9e12, device: str = "H100") -> MeasuredRate:
+    return MeasuredRate(
+        device, "timeline", rate, per_s, 3.35e12, "probe", 12, 2.0**31, "2026-01-02"
+    )
+
+
+def test_measured_ceilings_are_kept_and_replaced(folder: Path, url: str | None) -> None:
+    kept = Store.open(folder, url)
+    assert kept.calibration() == ()
+    copy, read, other = measured(), measured("read", 3.1e12), measured(device="A100")
+    assert kept.calibrate([copy, read, other]) == [(copy, None), (read, None), (other, None)]
+    again = replace(measured(per_s=2.95e12), launches=None, launch_size=None)
+    assert kept.calibrate([again]) == [(again, copy)]
+    assert Store.open(folder, url).calibration() == (other, again, read)
+    counted = replace(copy, time_basis="counter-tool")
+    assert kept.calibrate([counted]) == [(counted, None)]
+
+    assert kept.forget_calibration("h100 ") == (counted, again, read)
+    assert kept.calibration() == (other,)
+    with pytest.raises(TraceroofError, match="holds no calibration of 'H200'") as unknown:
+        kept.forget_calibration("H200")
+    assert unknown.value.hint == "it holds A100"
+
+
+def test_a_store_of_the_first_version_gets_a_place_for_ceilings(
+    folder: Path, url: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Store.open(folder, url)
+    run = old.add(small(), digest=digest("x"))
+    with old._catalogue.writing() as connection:  # as version 1 was
+        connection.exec_driver_sql("DROP TABLE traceroof_calibration")
+        connection.exec_driver_sql("UPDATE traceroof_schema SET version = 1")
+    new = Store.open(folder, url)
+    assert dump(new)["traceroof_schema"] == [("version",), (2,)]
+    assert new.get().recording == run.recording
+    new.calibrate([measured()])
+    assert new.calibration() == (measured(),)
+    # What knows version 1 alone refuses it.
+    monkeypatch.setattr(catalogue, "MIGRATIONS", ())
+    with pytest.raises(TraceroofError, match="newer traceroof .*version 2, .*knows 1"):
+        Store.open(folder, url)
+
+
+def test_ceilings_are_of_one_folder(tmp_path: Path, postgresql: str) -> None:
+    a, b = (Store.open(tmp_path / name, postgresql) for name in "ab")
+    a.calibrate([measured()])
+    assert (a.calibration(), b.calibration()) == ((measured(),), ())
+    with pytest.raises(TraceroofError, match="it holds none|holds no calibration"):
+        b.forget_calibration("H100")
+    assert a.calibration() == (measured(),)
+
+
+def test_asking_for_ceilings_makes_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TRACEROOF_STORE", raising=False)
+    assert calibration_of() == ()
+    assert calibration_of(tmp_path / "there") == ()
+    assert list(tmp_path.iterdir()) == []
+    Store.open(None).calibrate([measured()])
+    assert calibration_of() == (measured(),)
+    monkeypatch.setenv("TRACEROOF_STORE", str(tmp_path / "other"))
+    assert calibration_of() == ()
+
+
+def test_a_damaged_ceiling_is_said(folder: Path) -> None:
+    kept = Store.open(folder)
+    kept.calibrate([measured()])
+    with kept._catalogue.writing() as connection:
+        connection.exec_driver_sql("UPDATE traceroof_calibration SET contents = '['")
+    with pytest.raises(TraceroofError, match="damaged: a calibration in it"):
+        kept.calibration()
 
 
 # Damage

@@ -10,6 +10,7 @@
 Importing the package costs nothing: pandas and the like load when they are needed.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
+    from traceroof.calibration import Measurement
+    from traceroof.ceilings import MeasuredRate
     from traceroof.diagnosis import Diagnosis
     from traceroof.recording import Run
 
 __version__ = "0.1.0"
-__all__ = ["TraceroofError", "__version__", "diagnose", "ingest", "read"]
+__all__ = ["TraceroofError", "__version__", "calibrate", "diagnose", "ingest", "read"]
 
 
 def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
@@ -58,14 +61,62 @@ def ingest(
     return kept.add(recording, name=name or run_name(listed), digest=digest)
 
 
-def diagnose(run: "Run | Sequence[Path | str] | Path | str", **options: Any) -> "Diagnosis":
-    """Diagnose a run, or the profiler files at one or more paths (read, not stored)."""
+def calibrate(
+    paths: Sequence[Path | str] | Path | str,
+    *,
+    device: str | None = None,
+    store: Path | str | None = None,
+    **options: Any,
+) -> "Measurement":
+    """Keep what the probes in profiler files measured: the ceilings of their devices.
+
+    From then on ``diagnose`` takes them for what is likely. device: the GPU, where the files do not
+    name it. store: as for ``ingest``. Raises TraceroofError where the files hold no probe.
+    """
+    from dataclasses import replace
+
+    from traceroof import calibration, reading
+    from traceroof.parser import Options
+    from traceroof.store import Store
+
+    # Times of different kinds do not add up, but each measures something.
+    recordings = reading.read_each(_listed(paths), options=Options(device=device, **options))
+    found = calibration.measure(recordings, device=device)
+    kept = Store.open(Path(store) if store else None).calibrate(found.rates)
+    return replace(found, replaced=tuple(before for _, before in kept))
+
+
+def diagnose(
+    run: "Run | Sequence[Path | str] | Path | str",
+    *,
+    store: Path | str | None = None,
+    calibrated: bool = True,
+    **options: Any,
+) -> "Diagnosis":
+    """Diagnose a run, or the profiler files at one or more paths (read, not stored).
+
+    store: whose measured ceilings count (``calibrate``), as for ``ingest``; none where there is no
+    store. calibrated: False leaves them out. Other options as for ``diagnosis.diagnose``.
+    """
     from traceroof import diagnosis
     from traceroof.recording import Run
+
+    if calibrated and "calibration" not in options:
+        options["calibration"] = stored_calibration(store)
 
     if not isinstance(run, Run):
         run = read(run, device=options.get("device"))
     return diagnosis.diagnose(run, **options)
+
+
+def stored_calibration(store: Path | str | None = None) -> "tuple[MeasuredRate, ...]":
+    """The measured ceilings that a store holds (as for ``ingest``); none where there is no store."""
+    folder = Path(store or os.environ.get("TRACEROOF_STORE") or ".traceroof")
+    if not folder.is_dir():
+        return ()
+    from traceroof.store import calibration_of
+
+    return calibration_of(folder)
 
 
 def run_name(paths: Sequence[Path | str]) -> str:

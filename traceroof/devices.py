@@ -63,6 +63,9 @@ _MIG = re.compile(r"\bMIG\s+(?:\d+c\.)?\d+g\.(\d+)gb(?:\+\S+)?", re.IGNORECASE)
 # Source: NVIDIA Multi-Instance GPU user guide, "GPU memory slice".
 _MIG_SLICES = 8
 
+# How the name of what differing cards have in common ends.
+_SEVERAL = " cards)"
+
 
 @dataclass(frozen=True)
 class Device:
@@ -92,6 +95,11 @@ class Device:
     shared_names: tuple[str, ...] = ()  #: names that several devices print
     pci_device_ids: tuple[int, ...] = ()
     xcd_count: int | None = None  #: accelerator dies, each of which can be a partition
+
+    @property
+    def is_several(self) -> bool:
+        """Whether it stands for cards that differ, of which nobody knows which it was."""
+        return self.name.endswith(_SEVERAL)
 
     def peak(self, dtype: str) -> float | None:
         """Dense FLOP/s (OP/s for int8) for a key of ``DTYPES``; None where unknown."""
@@ -193,7 +201,7 @@ def in_common(
         for figure in ("boost_clock_hz", "memory_bytes", "dram_bandwidth_bytes_per_s", "l2_bytes")
         if len({getattr(row, figure) for row in rows}) > 1
     }
-    return replace(_merged(rows), name=f"{families} (one of {len(rows)} cards)", **differing)
+    return replace(_merged(rows), name=f"{families} (one of {len(rows)}{_SEVERAL}", **differing)
 
 
 def _candidates(

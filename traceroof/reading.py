@@ -22,13 +22,20 @@ def read(
     stands for the profiler files in it. Raises TraceroofError when a named file is not readable,
     or when a folder holds nothing that is.
     """
+    return merge(read_each(paths, progress, options))
+
+
+def read_each(
+    paths: Sequence[Path | str], progress: Progress = silent, options: Options | None = None
+) -> list[Recording]:
+    """Read files and folders, each file into a recording of its own; as ``read`` otherwise."""
     options = options or Options()
     if not paths:
         raise TraceroofError("there is nothing to read", "name at least one profiler file")
     recordings: list[Recording] = []
     for path in map(Path, paths):
         recordings += _read_path(path, progress, options)
-    return merge(recordings)
+    return recordings
 
 
 def sniff(path: Path) -> Parser:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from traceroof import table
+from traceroof import coding, table
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ HOST_CALLS: pa.Schema = pa.schema(
         ("source", pa.int64()),
         ("process_id", pa.int64()),
         ("thread_id", pa.int64()),
-        ("category", pa.string()),
-        ("name", pa.string()),
+        ("category", table.TEXT),
+        ("name", table.TEXT),
         ("start_ns", pa.int64()),
         ("duration_ns", pa.int64()),
         ("correlation_id", pa.int64()),
@@ -69,8 +69,8 @@ SPANS: pa.Schema = pa.schema(
         ("source", pa.int64()),
         ("process_id", pa.int64()),
         ("thread_id", pa.int64()),
-        ("kind", pa.string()),
-        ("name", pa.string()),
+        ("kind", table.TEXT),
+        ("name", table.TEXT),
         ("start_ns", pa.int64()),
         ("duration_ns", pa.int64()),
     ]
@@ -100,19 +100,27 @@ class Note:
 
 @dataclass(frozen=True)
 class Source:
-    """One file that was read. ``launches`` counts kernel launches, aggregates multiplied."""
+    """One file that was read.
+
+    launches: kernel launches, aggregates multiplied. stacks: whether Python stacks were recorded,
+    which make the host slower than it is.
+    """
 
     path: str
     format: str
     launches: int
     notes: tuple[Note, ...] = ()
+    stacks: bool = False
 
 
 @dataclass(frozen=True)
 class DeviceInfo:
     """A GPU as the file describes it; null where the file does not say. Sizes in bytes, Hz.
 
-    vendor: "nvidia", "amd" or "hygon" where the tool runs on no other's GPUs.
+    vendor: "nvidia", "amd" or "hygon" where the tool runs on no other's GPUs. driver: its version in
+    the file's terms: "CUDA 13.0" (the newest that it runs), "HIP 7.2.53211", "ROCm 6.5.0-831".
+    measured: what the tool itself measured on it: "dram" in byte/s, types of the device table in
+    FLOP/s.
     """
 
     index: int | None = None
@@ -128,6 +136,8 @@ class DeviceInfo:
     dram_clock_hz: float | None = None
     dram_bus_bits: int | None = None
     vendor: str | None = None
+    driver: str | None = None
+    measured: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -162,7 +172,12 @@ class Run:
     @cached_property
     def kernels(self) -> "pd.DataFrame":
         """The kernel table as a DataFrame, one row per GPU activity; unknown is NA."""
-        frame: pd.DataFrame = self.recording.kernels.to_pandas()
+        kernels = self.recording.kernels
+        frame: pd.DataFrame = kernels.to_pandas()
+        # Categories would surprise: a group-by over two of them lists every combination. As objects
+        # the rows still share their texts.
+        for name in (one.name for one in kernels.schema if one.type == table.TEXT):
+            frame[name] = coding.coded(kernels[name]).values()
         return frame
 
 

@@ -31,10 +31,11 @@ import msgspec
 import sqlalchemy as sa
 
 from traceroof import table
+from traceroof.ceilings import MeasuredRate
 from traceroof.errors import TraceroofError
 from traceroof.recording import DeviceInfo, Recording, Run, Source, TimeBasis
 from traceroof.store import parquet, staging
-from traceroof.store.catalogue import BASELINES, NAME_LENGTH, RUNS, Catalogue
+from traceroof.store.catalogue import BASELINES, CALIBRATION, NAME_LENGTH, RUNS, Catalogue
 
 _ID_DIGITS = 12
 _PREFIX_DIGITS = 4
@@ -117,7 +118,7 @@ class Store:
                 raise TraceroofError(
                     f"{folder} is a file, not the folder of a store", "name another with --store"
                 )
-            if not (folder / ("store-id" if url else "catalogue.db")).exists():
+            if not (folder / _mark(url)).exists():
                 if not create:
                     raise TraceroofError(
                         f"there is no store in {folder}",
@@ -214,6 +215,59 @@ class Store:
             return {
                 name: self._info(runs[run]) for name, run in sorted(chosen, key=str) if run in runs
             }
+
+    def calibrate(
+        self, rates: Sequence[MeasuredRate]
+    ) -> list[tuple[MeasuredRate, MeasuredRate | None]]:
+        """Keep measured ceilings, each in place of an earlier one of the same device, times and
+        kind. Returns them with what they replace, None where there was none."""
+        with self._catalogue.writing() as connection:
+            before = {_key(one): one for one in self._calibration(connection)}
+            for one in rates:
+                device, time_basis, rate = _key(one)
+                mine = {"store": self._identity, "device": device, "time_basis": time_basis}
+                old = sa.delete(CALIBRATION).filter_by(**mine, rate=rate)
+                connection.execute(old)
+                how = {name: getattr(one, name) for name in _HOW}
+                row = {"per_s": one.per_s, "nominal_per_s": one.nominal_per_s,
+                       "measured": one.measured, "contents": json.dumps(how)}  # fmt: skip
+                connection.execute(sa.insert(CALIBRATION).values(**mine, rate=rate, **row))
+        return [(one, before.get(_key(one))) for one in rates]
+
+    def calibration(self) -> tuple[MeasuredRate, ...]:
+        """The measured ceilings, by device, kind of times and name."""
+        with self._catalogue.reading() as connection:
+            return self._calibration(connection)
+
+    def forget_calibration(self, device: str) -> tuple[MeasuredRate, ...]:
+        """Remove the measured ceilings of a device. Returns them; none raises TraceroofError."""
+        with self._catalogue.writing() as connection:
+            held = self._calibration(connection)
+            gone = tuple(one for one in held if one.device.lower() == device.strip().lower())
+            if not gone:
+                devices = ", ".join(dict.fromkeys(one.device for one in held))
+                raise TraceroofError(
+                    f"the store in {self.folder} holds no calibration of {device!r}",
+                    f"it holds {devices}" if devices else "it holds none at all",
+                )
+            of_device = CALIBRATION.c.device == gone[0].device
+            mine = sa.delete(CALIBRATION).filter_by(store=self._identity).where(of_device)
+            connection.execute(mine)
+        return gone
+
+    def _calibration(self, connection: sa.Connection) -> tuple[MeasuredRate, ...]:
+        columns = CALIBRATION.c
+        query = sa.select(CALIBRATION).filter_by(store=self._identity)
+        query = query.order_by(columns.device, columns.time_basis, columns.rate)
+        found = []
+        try:
+            for row in connection.execute(query).mappings():
+                fields = {str(name): row[name] for name in row if name not in _NO_FIELDS}
+                how = json.loads(row["contents"])
+                found.append(msgspec.convert({**how, **fields}, MeasuredRate))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise self._catalogue.broken(f"a calibration in it: {error}") from None
+        return tuple(found)
 
     # Rows
 
@@ -440,6 +494,29 @@ class Store:
                 # Another catalogue may refer to these folders: its users tidy up.
                 if not claim.rubbish or catalogue == self._catalogue.label:
                     self._settle(claim)
+
+
+# Of a measured ceiling what the column ``contents`` holds.
+_HOW = ("probe", "launches", "launch_size")
+_NO_FIELDS = ("store", "contents")
+
+
+def _key(one: MeasuredRate) -> tuple[str, str, str]:
+    return one.device, one.time_basis, one.rate
+
+
+def calibration_of(folder: Path | None = None) -> tuple[MeasuredRate, ...]:
+    """The measured ceilings of the store in ``folder`` (as for ``Store.open``); none where there
+    is no store: nothing is created. Raises TraceroofError where the store cannot be read."""
+    folder = folder or Path(os.environ.get("TRACEROOF_STORE") or ".traceroof")
+    if not (folder / _mark(os.environ.get("TRACEROOF_CATALOGUE"))).exists():
+        return ()
+    return Store.open(folder, create=False).calibration()
+
+
+def _mark(catalogue: str | None) -> str:
+    """The file by which a folder is known to be a store."""
+    return "store-id" if catalogue else "catalogue.db"
 
 
 def digest_of(paths: Sequence[Path]) -> str:

@@ -61,9 +61,29 @@ BASELINES = sa.Table(
     sa.Column("run", sa.String(64), nullable=False),
 )
 
+#: Ceilings that ``traceroof calibrate`` measured, one row each; ``device`` is a row of the device
+#: table, ``rate`` what was measured, ``contents`` how, as JSON.
+CALIBRATION = sa.Table(
+    "traceroof_calibration",
+    _METADATA,
+    sa.Column("store", sa.String(32), primary_key=True),
+    sa.Column("device", sa.String(NAME_LENGTH), primary_key=True),
+    sa.Column("time_basis", sa.String(40), primary_key=True),
+    sa.Column("rate", sa.String(40), primary_key=True),
+    sa.Column("per_s", sa.Double, nullable=False),
+    sa.Column("nominal_per_s", sa.Double, nullable=False),
+    sa.Column("measured", sa.String(40), nullable=False),
+    sa.Column("contents", sa.Text, nullable=False),
+)
+
+
+def _add_calibration(connection: sa.Connection) -> None:
+    CALIBRATION.create(connection, checkfirst=True)
+
+
 #: Step i brings a catalogue of version i + 1 to version i + 2. All steps that are due run in one
 #: write transaction, which also raises the version.
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = ()
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (_add_calibration,)
 
 # Where processes on several machines meet, SQLite's write-ahead log does not work: it needs
 # memory that all share. Names as in /proc/mounts.
