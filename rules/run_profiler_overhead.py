@@ -2,24 +2,39 @@
 
 import numpy as np
 
-from traceroof.rule import Rule
+from traceroof.facts import Column, Facts
+from traceroof.rule import Doubt, Rule
+
+# From this share of the span on the profiler made what it shows (nsys-ai: contaminated).
+_CONTAMINATED = 0.15
+
+
+def _factor(k: Facts, own: Facts) -> Column:
+    slowed = (k.profiler_time_ns > _CONTAMINATED * k.span_ns) | (k.stack_files > 0)
+    return np.asanyarray(np.where(slowed, 0.5, 1.0))
+
 
 RULES = (
     Rule(
         id="run-profiler-overhead",
-        title="The profiler itself takes part of the host's time",
+        title="The profiler makes the host slower than it is",
         scope="timeline",
         why=(
-            "The profiler flushes buffers and sets up instrumentation on the threads that launch. "
-            "Idle time of the GPU and times of launches include that."
+            "The profiler flushes buffers and sets up instrumentation on the threads that launch, "
+            "and Python stacks are taken at every operator. Idle time of the GPU and times of "
+            "launches include that."
         ),
-        condition="events of the profiler itself over 5 % of the span",
+        condition=(
+            "events of the profiler itself over 5 % of the span, or Python stacks recorded; with "
+            "stacks or from 15 % on, findings on launches and idle time lose half of their "
+            "confidence"
+        ),
         needs=("profiler_time_ns", "span_ns"),
-        uses=("idle_profiler_ns",),
-        when=lambda k: k.profiler_time_ns > 0.05 * k.span_ns,
+        uses=("idle_profiler_ns", "stack_files"),
+        when=lambda k: (k.profiler_time_ns > 0.05 * k.span_ns) | (k.stack_files > 0),
         because=(
-            "the profiler's own work takes {profiler_time_ns} on the host[; the GPU is idle for "
-            "{idle_profiler_ns} over it]"
+            "[Python stacks were recorded ({stack_files}); ]the profiler's own work takes "
+            "{profiler_time_ns} on the host"
         ),
         fix=(
             "Record a few steps only, after a warm-up step of the profiler's schedule, without "
@@ -33,15 +48,25 @@ RULES = (
         layer="framework",
         effort="config",
         severity="info",
+        doubts=(
+            Doubt(
+                scope="timeline",
+                what="the profiler slowed the host",
+                reads=("profiler_time_ns", "span_ns", "stack_files"),
+                columns=("idle_*", "late_*", "launch_*", "median_launch_ns"),
+                factor=_factor,
+            ),
+        ),
         thresholds={"profiler_time_ns": "> 5 % of the span"},
         references=("nsys-ai: profiler overhead notable from 5 %, contaminated from 15 %",),
         fires=(
             {"span_ns": 100e6, "profiler_time_ns": 5.1e6},
             {"span_ns": 100e6, "profiler_time_ns": 40e6, "idle_profiler_ns": 20e6},
+            {"span_ns": 100e6, "profiler_time_ns": 0.0, "stack_files": 1.0},
         ),
         silent=(
             {"span_ns": 100e6, "profiler_time_ns": 5e6},
-            {"span_ns": 100e6, "profiler_time_ns": 0.0},
+            {"span_ns": 100e6, "profiler_time_ns": 0.0, "stack_files": 0.0},
         ),
     ),
 )

@@ -5,7 +5,7 @@ category. Time adds up, time per call is the median, percentages are weighted by
 launches would let a thousand tiny ones outvote the big one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import markers, names, tiles, traits
+from traceroof import markers, names, scatter, tiles, traits
+from traceroof.coding import Coded, coded, together
 from traceroof.devices import AMD, Device
 from traceroof.facts import Facts
 from traceroof.roofline import T_FLOOR_NS
-from traceroof.table import COLUMNS, PIPES, Column
+from traceroof.table import COLUMNS, PIPES, TEXT, Column, as_reals, column
 
 Reals = npt.NDArray[np.float64]
 
@@ -41,14 +42,14 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("waves", _REAL, "", "blocks over those that fit at once: the report's, else by limits or SMs", ""),
         ("vendor", _TEXT, "", "whose GPU it is: nvidia, amd or hygon", ""),
         ("compute_pct", _REAL, "%", "compute use: SM throughput, else busiest pipe or FLOP rate", ""),
-        ("memory_pct", _REAL, "%", "memory use: memory throughput, else the busiest level known", ""),
+        ("memory_pct", _REAL, "%", "memory use: memory throughput, else the busiest level known", "peak of the busiest level"),
         ("dram_pct", _REAL, "%", "DRAM use: DRAM throughput, else bytes over time and peak", ""),
         ("dram_basis", _TEXT, "", "what dram_pct is measured against", ""),
         ("l1_pct", _REAL, "%", "first-level use: L1 throughput, else LDS or vector cache, the busier", ""),
         ("l1_basis", _TEXT, "", "what l1_pct is measured against", ""),
         ("compute_basis", _TEXT, "", "what compute_pct is measured against", ""),
-        ("busiest_pct", _REAL, "%", "the larger of compute_pct and memory_pct", ""),
-        ("tensor_pct", _REAL, "%", "tensor-core use: their pipe, else operations over time and peak", ""),
+        ("busiest_pct", _REAL, "%", "the larger of compute_pct and memory_pct", "peak of the busier side"),
+        ("tensor_pct", _REAL, "%", "tensor-core use: their pipe, else operations over time and peak", "peak of the tensor cores"),
         ("top_pipe", _TEXT, "", "the busiest instruction pipe", ""),
         ("top_pipe_pct", _REAL, "%", "use of the busiest instruction pipe", "row"),
         ("second_pipe_pct", _REAL, "%", "use of the second busiest instruction pipe", "row"),
@@ -58,7 +59,9 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("flops_per_s", _REAL, "FLOP/s", "measured operations over time", ""),
         ("flop_dtype", _TEXT, "", "precision of most of the operations", ""),
         ("flop_peak_per_s", _REAL, "FLOP/s", "peak of that precision: the report's, else the device's", ""),
-        ("flop_pct", _REAL, "%", "operations over time and peak, of the precision nearest its peak", ""),
+        ("flop_pct", _REAL, "%", "operations over time and peak, of the precision nearest its peak", "peak FLOP rate"),
+        ("roof_dtype", _TEXT, "", "row of the device's rates that the FLOP rate is held against", ""),
+        ("roof_flops_per_s", _REAL, "FLOP/s", "peak that the FLOP rate is held against", ""),
         ("dram_attainable", _REAL, "", "DRAM rate measured on this device over its peak", "nominal peak"),
         ("flop_attainable", _REAL, "", "FLOP rate measured on this device over its peak, of the precision of flop_pct", "nominal peak"),
         ("intensity", _REAL, "FLOP/byte", "operations per DRAM byte, measured", ""),
@@ -83,10 +86,10 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("tensor_speedup", _REAL, "", "device peak of operand_dtype on tensor cores over FP32", ""),
         ("operand_dtype", _TEXT, "", "narrowest operand type: the framework's, else of tensor operations, the name, most operations", ""),
         ("declared_dtype", _TEXT, "", "widest type that the framework declares for the operands, else in the name", ""),
-        ("pipe_tensor_use_pct", _REAL, "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores", ""),
-        ("pipe_fp32_use_pct", _REAL, "%", "pipe that runs FP32 arithmetic: FMA pipe, on AMD the VALU", ""),
-        ("pipe_fp64_use_pct", _REAL, "%", "FP64 pipe, on AMD FP64 operations over time and peak", ""),
-        ("fp64_rate_pct", _REAL, "%", "FP64 operations over time and peak", ""),
+        ("pipe_tensor_use_pct", _REAL, "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores", "peak of the tensor cores"),
+        ("pipe_fp32_use_pct", _REAL, "%", "pipe that runs FP32 arithmetic: FMA pipe, on AMD the VALU", "peak of the pipe"),
+        ("pipe_fp64_use_pct", _REAL, "%", "FP64 pipe, on AMD FP64 operations over time and peak", "peak of the pipe"),
+        ("fp64_rate_pct", _REAL, "%", "FP64 operations over time and peak", "peak FLOP rate"),
         ("issue_active_estimate", _REAL, "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot exceed, else of samples", ""),
         ("global_sectors_excess_pct", _REAL, "%", "sectors that global accesses move beyond what they need", "sectors needed"),
         ("global_sectors_wasted_pct", _REAL, "%", "moved bytes that no thread asked for: by sectors, else of loads", "bytes moved"),
@@ -113,7 +116,9 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
 )  # fmt: skip
 
 #: Every column that a rule of scope ``kernel`` may read, by name.
-VOCABULARY: Mapping[str, Column] = {entry.name: entry for entry in (*COLUMNS, *GROUP_COLUMNS)}
+VOCABULARY: Mapping[str, Column] = {
+    entry.name: entry for entry in (*COLUMNS, *GROUP_COLUMNS, *scatter.SCATTER_COLUMNS)
+}
 
 # What makes two launches the same kernel doing the same work.
 _KEY = (
@@ -147,7 +152,7 @@ def group(
     kernels: pa.Table,
     categories: Sequence[str],
     devices: Mapping[int, Device] | None = None,
-    model: Mapping[str, npt.NDArray[Any]] | None = None,
+    model: Mapping[str, npt.NDArray[Any] | Coded] | None = None,
     vendor: str | None = None,
 ) -> Groups:
     """Group the kernel rows of a kernel table.
@@ -157,15 +162,15 @@ def group(
     modelled work of every row (``workload.model_columns``). vendor: whose GPUs they are where
     the device is not known.
     """
-    is_kernel = np.asarray(kernels["kind"].to_numpy(zero_copy_only=False) == "kernel", dtype=bool)
-    rows = np.flatnonzero(is_kernel)
-    part = kernels if is_kernel.all() else kernels.take(pa.array(rows))
+    kind = coded(kernels["kind"])
+    rows = np.flatnonzero(kind.spread(np.array([one == "kernel" for one in kind.texts] + [False])))
+    part = _Rows(kernels, rows)
     category = np.asarray(categories, dtype=object)[rows]
     codes, first = _codes(part, category)
     count = len(first)
 
-    launches = _reals(part, "launch_count")
-    duration = _reals(part, "duration_ns")
+    launches = part.reals("launch_count")
+    duration = part.reals("duration_ns")
     timed = ~np.isnan(duration)
     weight = launches * np.where(timed, duration, 0.0)
     time = np.bincount(codes, weights=weight, minlength=count)
@@ -188,45 +193,64 @@ def group(
     deviation = np.abs(duration - columns["median_ns"][codes])
     columns["mad_ns"] = _median(codes, deviation, launches, count)
 
-    full_names = tuple(str(name) for name in part["kernel_name"].take(pa.array(first)).to_pylist())
+    full_names = tuple(str(name) for name in part.text("kernel_name").at(first))
     columns.update(markers.columns(full_names))
     columns.update(tiles.columns(full_names))
-    _derive(columns, count, _device_of_group(columns, count, devices or {}), vendor)
+    ordinal = columns.get("device", np.full(count, np.nan))
+    _derive(columns, count, device_of_group(ordinal, devices or {}), vendor)
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     of_row[rows] = codes
+    columns.update(scatter.columns(kernels, of_row, columns["median_ns"], columns["mad_ns"]))
     return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of a kernel table, a column at a time: all at once they would be there twice."""
+
+    kernels: pa.Table
+    rows: npt.NDArray[np.int64]
+
+    def known(self, name: str) -> bool:
+        """Whether any row of the table has a value."""
+        return bool(self.kernels[name].null_count < self.kernels.num_rows)
+
+    def reals(self, name: str) -> Reals:
+        return as_reals(self.kernels[name])[self.rows]
+
+    def numbers(self, name: str) -> npt.NDArray[np.int64]:
+        """A number for each distinct value, -1 where unknown."""
+        import pandas as pd
+
+        return pd.factorize(self.reals(name))[0].astype(np.int64, copy=False)
+
+    def text(self, name: str) -> Coded:
+        column = coded(self.kernels[name])
+        return Coded(column.codes[self.rows], column.texts)
+
+
 def _codes(
-    part: pa.Table, category: npt.NDArray[Any]
+    part: _Rows, category: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Group number of each row, numbered by first appearance, and each group's first row."""
+    return together(_keys(part, category))
+
+
+def _keys(part: _Rows, category: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
     import pandas as pd
 
-    if not part.num_rows:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    encoded = part["kernel_name"].combine_chunks().dictionary_encode()
+    named = part.text("kernel_name")
     # Spellings are unified once per distinct name, then carried to the rows by number.
-    spellings = pd.factorize(
-        np.array([names.key(str(name)) for name in encoded.dictionary.to_pylist()], dtype=object)
-    )[0]
-    parts = [spellings[np.asarray(encoded.indices)], pd.factorize(category)[0]]
+    spellings = pd.factorize(np.array([names.key(one) for one in named.texts], dtype=object))[0]
+    yield named.spread(np.append(spellings, -1))
+    yield pd.factorize(category)[0]
     for name in _KEY:
-        if part[name].null_count < part.num_rows:
-            codes = part[name].combine_chunks().dictionary_encode().indices
-            parts.append(np.asarray(codes.fill_null(-1)))
-    codes = parts[0].astype(np.int64)
-    for other in parts[1:]:
-        # Renumber after each part so that the product never overflows.
-        mixed = codes * (int(other.max()) + 2) + other + 1
-        codes = pd.factorize(mixed)[0].astype(np.int64)
-    codes = pd.factorize(codes)[0].astype(np.int64)
-    _, first = np.unique(codes, return_index=True)
-    return codes, first.astype(np.int64)
+        if part.known(name):
+            yield part.text(name).codes if column(name).type == TEXT else part.numbers(name)
 
 
 def _averages(
-    part: pa.Table,
+    part: _Rows,
     codes: npt.NDArray[np.int64],
     count: int,
     launches: Reals,
@@ -236,23 +260,22 @@ def _averages(
     launch, per-launch quantities by launch, the rest by time."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for entry in COLUMNS:
-        values = part[entry.name]
-        if values.null_count == part.num_rows:
+        if not part.known(entry.name):
             continue
-        if entry.type == _TEXT:
-            columns[entry.name] = _first_known(values, codes, count)
+        if entry.type == TEXT:
+            columns[entry.name] = _first_known(part.text(entry.name), codes, count)
         elif entry.group == "identity":
-            columns[entry.name] = _same(_reals(part, entry.name), codes, count)
+            columns[entry.name] = _same(part.reals(entry.name), codes, count)
         else:
             by_launch = entry.unit in _PER_LAUNCH_UNITS
             columns[entry.name] = _weighted_mean(
-                _reals(part, entry.name), codes, count, launches if by_launch else weight, launches
+                part.reals(entry.name), codes, count, launches if by_launch else weight, launches
             )
     return columns
 
 
 def _modelled(
-    model: Mapping[str, npt.NDArray[Any]],
+    model: Mapping[str, npt.NDArray[Any] | Coded],
     rows: npt.NDArray[np.int64],
     codes: npt.NDArray[np.int64],
     count: int,
@@ -261,24 +284,22 @@ def _modelled(
     """Per group: the modelled work of a launch, text as first seen."""
     columns: dict[str, npt.NDArray[Any]] = {}
     for name, values in model.items():
-        part = values[rows]
-        if part.dtype == object:
-            columns[name] = _first_known(pa.chunked_array([pa.array(part, _TEXT)]), codes, count)
+        if isinstance(values, Coded):
+            texts = Coded(values.codes[rows], values.texts)
+            columns[name] = _first_known(texts, codes, count)
         else:
-            columns[name] = _weighted_mean(part, codes, count, launches, launches)
+            columns[name] = _weighted_mean(values[rows], codes, count, launches, launches)
     return columns
 
 
-def _first_known(
-    values: pa.ChunkedArray, codes: npt.NDArray[np.int64], count: int
-) -> npt.NDArray[Any]:
-    known = np.flatnonzero(np.asarray(values.is_valid()))
+def _first_known(values: Coded, codes: npt.NDArray[np.int64], count: int) -> npt.NDArray[Any]:
+    known = np.flatnonzero(values.codes >= 0)
     # Of several values for one index numpy keeps the last: backwards, the first.
     position = np.full(count, -1, dtype=np.int64)
     position[codes[known[::-1]]] = known[::-1]
     some = position >= 0
     result = np.full(count, None, dtype=object)
-    result[some] = values.take(pa.array(position[some])).to_numpy(zero_copy_only=False)
+    result[some] = values.at(position[some])
     return result
 
 
@@ -333,10 +354,9 @@ def _median(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count:
     return result
 
 
-def _device_of_group(
-    columns: Mapping[str, npt.NDArray[Any]], count: int, devices: Mapping[int, Device]
-) -> list[Device | None]:
-    ordinal = columns.get("device", np.full(count, np.nan))
+def device_of_group(ordinal: Reals, devices: Mapping[int, Device]) -> list[Device | None]:
+    """The device of each group, from the ordinal that its launches share (NaN where they differ
+    or have none); the only one where there is only one."""
     known = [-1 if np.isnan(value) else int(value) for value in ordinal]
     only = next(iter(devices.values())) if len(set(devices.values())) == 1 else None
     return [devices.get(number, only) for number in known]
@@ -431,6 +451,9 @@ _BLOCK_LIMITS = ("blocks", "registers", "shared_memory", "warps", "barriers")
 
 _FLOP_UNITS = ("fp64", "fp32", "fp16", "tensor")
 
+# FP32 products of matrix units have a rate of their own.
+_MATRIX_ROWS = {"fp32": "fp32_tensor"}
+
 # What a tensor kernel could be cast to, best first; a device has the first that its row names.
 _NARROWER = {
     "tf32": ("bf16", "fp16"),
@@ -469,6 +492,15 @@ def _derive_flops(
     nearest = np.argmax(np.nan_to_num(use, nan=-1.0), axis=0)
     measured = np.stack([get(f"calibrated_{unit}_flops_per_s") for unit in _FLOP_UNITS]) / peaks
     columns["flop_attainable"] = measured[nearest, np.arange(count)]
+    # What flop_pct is held against: a row of the device's rates, and its figure.
+    rows = np.array(["fp64", "fp32", None, None], dtype=object)[nearest]
+    of_tensor = np.array([_MATRIX_ROWS.get(one, one) for one in tensor], dtype=object)
+    rows[nearest == 3] = of_tensor[nearest == 3]
+    rows[np.isnan(columns["flop_pct"])] = None
+    columns["roof_dtype"] = rows
+    columns["roof_flops_per_s"] = np.where(
+        np.isnan(columns["flop_pct"]), np.nan, peaks[nearest, np.arange(count)]
+    )
     columns["tensor_pct"] = _first_finite(get("pipe_tensor_pct"), use[3])
     most = np.argmax(np.where(known, work, -1.0), axis=0)
     some = columns["flops"] > 0
@@ -494,19 +526,27 @@ def _derive_model(
     flops, least_bytes = get("model_flops"), get("model_bytes")
     dtype = columns["model_dtype"]
     peak = np.full(count, np.nan)
+    roof = np.full(count, None, dtype=object)
     for name in {value for value in dtype if value}:
         here = dtype == name
         vector = columns["model_unit"] == "vector"
         # FP64 and FP32 have a matrix rate of their own where the units are made for them.
         matrix = _first_finite(of_device(f"peak_{name}_tensor"), of_device(f"peak_{name}"))
         peak[here & ~vector] = matrix[here & ~vector]
+        own = ~np.isnan(of_device(f"peak_{name}_tensor"))
+        roof[here & ~vector] = np.where(own, f"{name}_tensor", name)[here & ~vector]
         # Plain arithmetic of narrow types runs in the FP32 units at no less than their rate.
         wide = "fp64" if name == "fp64" else "fp32"
         peak[here & vector] = of_device(f"peak_{wide}")[here & vector]
+        roof[here & vector] = wide
     tf32 = (dtype == "fp32") & (columns["model_unit"] == "tensor")
     tf32 &= (columns.pop("model_on_tensor_cores") == 1) & ~np.isnan(of_device("peak_tf32"))
     peak[tf32] = of_device("peak_tf32")[tf32]
     dtype[tf32] = "tf32"
+    roof[tf32] = "tf32"
+    uncounted = np.isnan(columns["flop_pct"])
+    columns["roof_dtype"] = np.where(uncounted, roof, columns["roof_dtype"])
+    columns["roof_flops_per_s"] = np.where(uncounted, peak, columns["roof_flops_per_s"])
     bandwidth = of_device("dram_peak")
 
     columns["model_intensity"] = flops / least_bytes
@@ -590,7 +630,3 @@ def _first_finite(*choices: Reals) -> Reals:
     for other in choices[1:]:
         result = np.where(np.isnan(result), other, result)
     return result
-
-
-def _reals(part: pa.Table, name: str) -> Reals:
-    return np.asarray(part[name].to_numpy(zero_copy_only=False), dtype=np.float64)

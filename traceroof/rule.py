@@ -7,6 +7,7 @@ time, so that one expression judges them all. Its module holds ``RULES``, a tupl
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "SEVERITIES",
     "UNCALIBRATED",
     "Attainable",
+    "Doubt",
     "Facts",
     "Judgement",
     "Rule",
@@ -43,6 +45,33 @@ SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
 #: How far a finding is to be trusted before the quality of its inputs counts, 0-1:
 #: read from a hardware counter, a model held against a measured time, a name or a shape.
 GRADES: Mapping[Grade, float] = {"observed": 0.9, "derived": 0.7, "inferred": 0.5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doubt:
+    """What a rule on the measurement itself takes off the confidence of other findings.
+
+    scope: of the findings that it makes less sure. factor: what remains of their confidence, 0-1,
+    one number a subject of that scope, from the subject's own columns (first argument) and those
+    of the rule that fired (second: one subject for a rule on the run); 1 leaves it alone.
+    reads: the columns of that scope which ``factor`` reads. columns: only findings of rules that
+    read one of these, ``roof_*`` patterns; empty for all that name a time saved. what: the figure
+    that is in doubt, in words.
+    """
+
+    scope: Scope
+    factor: Callable[[Facts, Facts], Column]
+    what: str
+    reads: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def concerns(self, rule: "Rule") -> bool:
+        """Whether findings of this rule rest on what is in doubt."""
+        if rule.scope != self.scope or rule.doubts:
+            return False
+        if not self.columns:
+            return rule.saves is not None
+        return any(fnmatchcase(name, one) for one in self.columns for name in rule.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +105,8 @@ class Rule:
     suppresses: rule ids (``stall-*`` patterns) that say nothing more on the same subject.
     hides: another scope -> its subjects on which nothing is worth saying once this rule fired on
         half of the run's time or more.
+    doubts: what it makes less sure, for rules on the measurement itself (hygiene).
+    urgent: where such a rule must be told before everything else, whatever it lowers.
     thresholds: column -> threshold as printed beside the evidence.
     layer, effort, risk: what the fix touches.
     references: where the rule and its threshold come from.
@@ -107,6 +138,8 @@ class Rule:
     role: Role = "cause"
     suppresses: tuple[str, ...] = ()
     hides: Mapping[Scope, Callable[[Facts], Mask]] | None = None
+    doubts: tuple[Doubt, ...] = ()
+    urgent: Callable[[Facts], Mask] | None = None
     thresholds: Mapping[str, str] | None = None
     effort: Literal["config", "one-line", "refactor", "kernel"] = "kernel"
     risk: Literal["none", "numerics", "memory"] = "none"
@@ -124,7 +157,7 @@ class Judgement:
     fired, unjudged: masks of length n; a subject in neither is clear.
     missing: per subject, the needed columns that are unknown (empty where judged).
     saved, likely: share of the subject's time, 0-1, NaN where nothing can be said.
-    trust: confidence, 0-1.
+    trust: confidence, 0-1. doubts: what rules on the measurement take off it, one number a subject.
     """
 
     rule: Rule
@@ -134,6 +167,16 @@ class Judgement:
     saved: npt.NDArray[np.float64]
     likely: npt.NDArray[np.float64]
     trust: npt.NDArray[np.float64]
+    doubts: tuple["Doubted", ...] = ()
+
+
+@dataclass(frozen=True)
+class Doubted:
+    """What remains of the confidence of n subjects because of a rule that fired, and why."""
+
+    rule: str
+    what: str
+    factor: npt.NDArray[np.float64]
 
 
 def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Judgement:

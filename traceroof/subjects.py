@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import composition, groups, timeline
+from traceroof import composition, groups, hygiene, timeline
 from traceroof.composition import Composition
 from traceroof.devices import AMD
 from traceroof.facts import Facts
@@ -50,7 +50,6 @@ RUN_COLUMNS: tuple[Column, ...] = tuple(
         ("measured_pct", "%", "kernel time with known compute or memory use", "kernel time"),
         ("other_pct", "%", "kernel time without a category", "kernel time"),
         ("brief_pct", "%", "time of AMD kernels under 1 ms with counted occupancy", "kernel time"),
-        ("over_peak_pct", "%", "largest utilisation of any kernel", "row"),
         ("gpu_busy_pct", "%", "time in which any kernel or copy ran", "span of the run"),
     )
 )
@@ -119,8 +118,8 @@ COMPARE_COLUMNS: tuple[Column, ...] = tuple(
         ("resident_blocks_head", _REAL, "block/SM", "blocks that fit on a multiprocessor, head", ""),
         ("operand_dtype_base", _TEXT, "", "narrowest operand type, base", ""),
         ("operand_dtype_head", _TEXT, "", "narrowest operand type, head", ""),
-        ("pipe_tensor_use_pct_base", _REAL, "%", "tensor-core use, base", ""),
-        ("pipe_tensor_use_pct_head", _REAL, "%", "tensor-core use, head", ""),
+        ("pipe_tensor_use_pct_base", _REAL, "%", "tensor-core use, base", "peak of the tensor cores"),
+        ("pipe_tensor_use_pct_head", _REAL, "%", "tensor-core use, head", "peak of the tensor cores"),
         ("sm_clock_hz_base", _REAL, "Hz", "clock of the multiprocessors, base", ""),
         ("sm_clock_hz_head", _REAL, "Hz", "clock of the multiprocessors, head", ""),
         ("idle_base_ns", _REAL, "ns", "time in which the GPU ran nothing, base", ""),
@@ -150,7 +149,12 @@ _COLUMNS: Mapping[Scope, Sequence[Column]] = {
     "kernel": tuple(groups.VOCABULARY.values()),
     "category": (*CATEGORY_COLUMNS, *composition.CATEGORY_COLUMNS),
     "timeline": TIMELINE_COLUMNS,
-    "run": (*RUN_COLUMNS, *ranks.RANK_COLUMNS, *composition.RUN_COLUMNS),
+    "run": (
+        *RUN_COLUMNS,
+        *ranks.RANK_COLUMNS,
+        *composition.RUN_COLUMNS,
+        *hygiene.HYGIENE_COLUMNS,
+    ),
     "compare": COMPARE_COLUMNS,
 }
 
@@ -250,9 +254,10 @@ def of_run(
     busy_ns: int | None,
     across: Ranks | None,
     parts: Composition | None = None,
+    measured: Mapping[str, float | str] | None = None,
 ) -> Subjects:
-    """The run as one subject; what its ranks show together is part of it, and what its time is
-    made of (``parts``)."""
+    """The run as one subject; what its ranks show together is part of it, what its time is made
+    of (``parts``) and how well it was measured (``hygiene.facts_of``)."""
     facts = grouped.facts.only(
         ("time_ns", "busiest_pct", "primary_class", "category", "compute_pct", "memory_pct",
          "dram_pct", "vendor", "median_ns", "achieved_occupancy_pct")
@@ -268,7 +273,6 @@ def of_run(
     busiest = float((time * np.nan_to_num(facts.busiest_pct)).sum() / weight) if weight else np.nan
     on_amd = np.array([vendor in AMD for vendor in facts.vendor], dtype=bool)
     counted = on_amd & ~np.isnan(facts.achieved_occupancy_pct)
-    peaks = np.concatenate([facts.compute_pct, facts.memory_pct, facts.dram_pct])
     values = {
         "launches": float(launches),
         "kernel_time_ns": float(kernel_time_ns),
@@ -278,14 +282,14 @@ def of_run(
         "measured_pct": share(known),
         "other_pct": share(facts.category == "other"),
         "brief_pct": share(counted & (facts.median_ns < BRIEF_NS)) if counted.any() else np.nan,
-        "over_peak_pct": float(np.nanmax(peaks)) if (~np.isnan(peaks)).any() else np.nan,
         "gpu_busy_pct": busy_ns / span_ns * 100 if span_ns and busy_ns is not None else np.nan,
     }
     columns = {name: np.array([value]) for name, value in values.items()}
     of_ranks = ranks.facts_of(across)
     columns |= {name: getattr(of_ranks, name) for name in of_ranks.names()}
-    for entry in composition.RUN_COLUMNS:
-        if parts and entry.name in parts.of_run:
+    known_of_run = {**(parts.of_run if parts else {}), **(measured or {})}
+    for entry in (*composition.RUN_COLUMNS, *hygiene.HYGIENE_COLUMNS):
+        if entry.name in known_of_run:
             kind = object if entry.type == pa.string() else np.float64
-            columns[entry.name] = np.array([parts.of_run[entry.name]], dtype=kind)
+            columns[entry.name] = np.array([known_of_run[entry.name]], dtype=kind)
     return Subjects(Facts(columns, 1), ["run"])

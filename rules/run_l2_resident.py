@@ -1,0 +1,82 @@
+"""Data that fits in a cache: a toy, whose figures do not carry over to real sizes."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.hygiene import CACHED, cached
+from traceroof.rule import Doubt, Rule
+
+
+def _seen(k: Facts) -> Mask:
+    return np.asanyarray(~np.isnan(k.cached_pct) | ~np.isnan(k.working_set_pct))
+
+
+def _factor(k: Facts, run: Facts) -> Column:
+    small = run.working_set_pct < 80
+    return np.asanyarray(np.where(small | cached(k), 0.5, 1.0))
+
+
+RULES = (
+    Rule(
+        id="run-l2-resident",
+        title="The data came from a cache",
+        scope="run",
+        why=(
+            "When everything that a step touches fits in the second-level cache, DRAM is hardly "
+            "used and kernels look several times faster than on real sizes. A roofline of DRAM "
+            "says nothing about them, and neither do their times about the real problem."
+        ),
+        condition=(
+            "5 % of the kernel time or more in kernels that move more bytes by their shapes than "
+            "DRAM can in their time, or less than half of them as measured; or all bytes that the "
+            "launches of a step move by their shapes are under 80 % of L2"
+        ),
+        needs=("kernel_time_ns",),
+        uses=("cached_pct", "working_set_pct"),
+        applies=_seen,
+        when=lambda k: (k.cached_pct >= 5) | (k.working_set_pct < 80),
+        because=(
+            "[kernels whose bytes cannot all have come from DRAM take {cached_pct} of the kernel "
+            "time; ][what a step moves at least is {working_set_pct} of the size of L2; ]results "
+            "do not carry over to larger data"
+        ),
+        fix=(
+            "Measure at real sizes, or flush L2 between iterations, or go round several buffers "
+            "larger than it."
+        ),
+        refute=(
+            "Double the size: if the time doubles and does not jump, no cache boundary was crossed."
+        ),
+        kind="conditional",
+        grade="derived",
+        layer="hardware",
+        effort="config",
+        severity="info",
+        doubts=(
+            Doubt(
+                scope="kernel",
+                what="its bytes came from a cache, not from DRAM",
+                reads=CACHED,
+                columns=(
+                    "dram_*", "model_dram_pct", "model_bytes", "roof_pct", "t_min_ns",
+                    "traffic_ratio",
+                ),
+                factor=_factor,
+            ),
+        ),
+        thresholds={"cached_pct": ">= 5", "working_set_pct": "< 80"},
+        references=(
+            "RRZE gpu-benches: an A100-80 reads 5376 GB/s at 25 MB and 1879 at 76 MB",
+            "the shares of time and of L2 are a judgement",
+        ),
+        fires=(
+            {"kernel_time_ns": 1e8, "cached_pct": 5.0},
+            {"kernel_time_ns": 1e5, "cached_pct": 0.0, "working_set_pct": 79.9},
+        ),
+        silent=(
+            {"kernel_time_ns": 1e8, "cached_pct": 4.9, "working_set_pct": 80.0},
+            {"kernel_time_ns": 1e8, "cached_pct": 0.0},
+            {"kernel_time_ns": 1e8},
+        ),
+    ),
+)  # fmt: skip

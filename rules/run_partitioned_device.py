@@ -1,0 +1,74 @@
+"""A part of a device, held against the peaks of the whole."""
+
+import numpy as np
+
+from traceroof.facts import Facts, Mask
+from traceroof.rule import Doubt, Rule
+
+
+def _fires(k: Facts) -> Mask:
+    return np.asanyarray((k.sm_share_pct < 99.5) | (k.dram_rated_pct < 80))
+
+
+RULES = (
+    Rule(
+        id="run-partitioned-device",
+        title="The program had a part of the device",
+        scope="run",
+        why=(
+            "A MIG slice, a share of the multiprocessors (MPS, green contexts), or a compute or "
+            "memory partition of an AMD card reaches a part of the peaks only. How much of the "
+            "memory bandwidth and of L2 such a part has, files rarely say, and neighbours on the "
+            "same card take their share."
+        ),
+        condition=(
+            "fewer multiprocessors than the device of this name has, or a DRAM peak under 80 % of "
+            "its nominal one"
+        ),
+        needs=("sm_share_pct",),
+        uses=("sm_count", "whole_sm_count", "dram_rated_pct"),
+        when=_fires,
+        because=(
+            "[the program had {sm_count:,.0f} of {whole_sm_count:,.0f} multiprocessors, ]"
+            "{sm_share_pct} of the device[; its DRAM peak is {dram_rated_pct} of nominal]"
+        ),
+        fix=(
+            "Read bandwidths against the part's own share, and calibrate it (`traceroof "
+            "calibrate`); for figures of the device, profile it unpartitioned and alone."
+        ),
+        refute=(
+            "Ask the driver[nvidia:  (nvidia-smi -L)][amd:  (amd-smi static --partition)]: if it "
+            "reports no partition, the peaks of the whole device hold."
+),
+        kind="hard",
+        grade="observed",
+        layer="hardware",
+        effort="config",
+        severity="info",
+        doubts=(
+            Doubt(
+                scope="kernel",
+                what="the device is a partition, whose share of the memory is not known",
+                columns=(
+                    "dram_pct", "dram_bytes_per_s", "model_dram_pct", "roof_pct", "t_min_ns",
+                    "dram_peak_*", "l2_cache_bytes",
+                ),
+                factor=lambda k, run: np.full(len(k), 0.8),
+            ),
+        ),
+        thresholds={"sm_share_pct": "< 99.5", "dram_rated_pct": "< 80"},
+        references=(
+            "NVIDIA Multi-Instance GPU user guide",
+            "ROCm documentation, compute and memory partitions of MI300",
+        ),
+        fires=(
+            {"sm_share_pct": 99.4, "sm_count": 107.0, "whole_sm_count": 108.0},
+            {"sm_share_pct": 12.5, "sm_count": 38.0, "whole_sm_count": 304.0},
+            {"sm_share_pct": 100.0, "dram_rated_pct": 79.9},
+        ),
+        silent=(
+            {"sm_share_pct": 100.0, "sm_count": 108.0, "whole_sm_count": 108.0},
+            {"sm_share_pct": 99.5, "dram_rated_pct": 80.0},
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,77 @@
+"""Kernels above a peak: then the peak is not theirs."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.hygiene import OVER_PEAK, over_peak
+from traceroof.rule import Doubt, Rule
+
+
+def _factor(k: Facts, run: Facts) -> Column:
+    others = np.where(run.over_peak_pct > 110, 0.7, 1.0)
+    return np.asanyarray(np.where(over_peak(k) > 100, 0.5, others))
+
+
+RULES = (
+    Rule(
+        id="run-peak-suspect",
+        title="A kernel exceeds a peak of the device",
+        scope="run",
+        why=(
+            "Nothing runs faster than its peak. A figure above 100 % shows that the peak is not "
+            "this device's (another model, a partition, a board clocked higher, a rate with "
+            "sparsity), that it is for another element type, or that the operations were counted "
+            "too high. Every share of that peak is then wrong."
+        ),
+        condition=(
+            "any use of a peak above 100 %, measured or by shapes, in kernels with 0.5 % of the "
+            "time or more; bytes by shapes count as far as no cache can hold them; above 110 % all "
+            "figures against peaks are in doubt"
+        ),
+        needs=("over_peak_pct", "over_peak_time_pct"),
+        uses=("over_peak_of",),
+        when=lambda k: (k.over_peak_pct > 100) & (k.over_peak_time_pct >= 0.5),
+        because=(
+            "a kernel reaches {over_peak_pct}[ of the peak of its {over_peak_of}]; kernels above "
+            "100 % take {over_peak_time_pct} of the kernel time"
+        ),
+        fix=(
+            "Name the right device (--device, `traceroof devices`), and calibrate it (`traceroof "
+            "calibrate`). If the device is right, the operator's model counts too much: please "
+            "report the kernel and its shapes."
+        ),
+        refute="Look up the dense peak of the device for this element type: it must be larger.",
+        kind="hard",
+        grade="observed",
+        layer="hardware",
+        effort="config",
+        severity="info",
+        urgent=lambda k: k.over_peak_pct > 110,
+        doubts=(
+            Doubt(
+                scope="kernel",
+                what="a peak that it is held against is exceeded",
+                reads=OVER_PEAK,
+                columns=(
+                    "compute_pct", "memory_pct", "busiest_pct", "dram_pct", "flop_pct",
+                    "tensor_pct", "model_flop_pct", "model_dram_pct", "roof_pct", "t_min_ns",
+                    "*_peak_*",
+                ),
+                factor=_factor,
+            ),
+        ),
+        thresholds={"over_peak_pct": "> 100", "over_peak_time_pct": ">= 0.5"},
+        references=(
+            "TraceLens: shares of a peak over 110 % are an error of the device or the model",
+            "nsys-ai: shares over 100 % are rejected",
+        ),
+        fires=(
+            {"over_peak_pct": 100.1, "over_peak_time_pct": 0.5},
+            {"over_peak_pct": 141.0, "over_peak_time_pct": 30.0, "over_peak_of": "FLOP rate"},
+        ),
+        silent=(
+            {"over_peak_pct": 100.0, "over_peak_time_pct": 5.0},
+            {"over_peak_pct": 120.0, "over_peak_time_pct": 0.49},
+        ),
+    ),
+)  # fmt: skip

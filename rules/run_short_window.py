@@ -1,0 +1,65 @@
+"""A recording too short to speak for the program."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Doubt, Rule
+
+_WINDOW_NS = 100e6
+_STEPS = 3
+
+
+def _factor(k: Facts, run: Facts) -> Column:
+    # Many short steps, or one long one, are more than neither.
+    both = (run.window_ns < _WINDOW_NS) & ~(run.steady_steps >= _STEPS)
+    return np.asanyarray(np.full(len(k), 1.0) * np.where(both, 0.7, 0.9))
+
+
+RULES = (
+    Rule(
+        id="run-short-window",
+        title="The recording is short",
+        scope="run",
+        why=(
+            "One or two steps, or a tenth of a second, show what happened then, not what usually "
+            "happens: no step can be compared with others, and what starts and stops the profiler "
+            "weighs heavily."
+        ),
+        condition="fewer than 3 whole steps after warm-up, or less than 100 ms in all",
+        needs=("window_ns",),
+        uses=("steady_steps",),
+        # A counter tool, or a summary, has no window.
+        applies=lambda k: ~np.isnan(k.window_ns),
+        when=lambda k: (k.steady_steps < _STEPS) | (k.window_ns < _WINDOW_NS),
+        because="the recording covers {window_ns}[; whole steps after warm-up: {steady_steps:,.0f}]",
+        fix="Record at least 3 steps after warm-up, and 100 ms or more.",
+        refute="Record ten steps: if shares and medians stay as they are, this was long enough.",
+        kind="conditional",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        severity="info",
+        doubts=(
+            Doubt(
+                scope="timeline",
+                what="the recording is short",
+                factor=_factor,
+            ),
+        ),
+        thresholds={"window_ns": "< 100 ms", "steady_steps": "< 3"},
+        references=(
+            "nsys-ai: windows under 100 ms are refused",
+            "three steps are the fewest that have a median other than their mean; a judgement",
+        ),
+        fires=(
+            {"window_ns": 99.9e6},
+            {"window_ns": 600e6, "steady_steps": 2.0},
+            {"window_ns": 60e6, "steady_steps": 20.0},
+        ),
+        silent=(
+            {"window_ns": 100e6},
+            {"window_ns": 600e6, "steady_steps": 3.0},
+            {},
+        ),
+    ),
+)

@@ -1,0 +1,76 @@
+"""Times that add up to more than went by."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts
+from traceroof.rule import Doubt, Rule
+
+
+def _factor(k: Facts, run: Facts) -> Column:
+    return np.asanyarray(np.full(len(k), 1.0) * run.busy_share_pct / 100)
+
+
+_WHAT = "kernels run side by side, so that less time saved may show in the run"
+
+RULES = (
+    Rule(
+        id="run-time-unreconciled",
+        title="Kernel times add up to more than the time that went by",
+        scope="run",
+        why=(
+            "Kernels and copies of several streams run at the same time. Their times add up to "
+            "more than the GPU was busy: shares of kernel time are then no shares of the run, and "
+            "a kernel that runs beside another can get faster without the run noticing. On one "
+            "stream a few percent overlap at most, where a kernel starts before the last has ended; "
+            "more means that a file was given twice, or that clocks disagree."
+        ),
+        condition=(
+            "times of kernels and copies exceed the time in which any ran by more than 2 % of the "
+            "span, or over 20 % of them overlap on their own stream"
+        ),
+        needs=("overlap_pct",),
+        uses=("busy_share_pct", "stream_overlap_pct"),
+        # Without a timeline nothing can be reconciled.
+        applies=lambda k: ~np.isnan(k.overlap_pct),
+        when=lambda k: (k.overlap_pct > 2) | (k.stream_overlap_pct > 20),
+        because=(
+            "kernels and copies add up to {overlap_pct} of the span more than any ran[; of their "
+            "time {busy_share_pct} shows as busy time][, and {stream_overlap_pct} overlaps on its "
+            "own stream]"
+        ),
+        fix=(
+            "Read time by category as work, not as time of the run; busy, idle and exposed times "
+            "count overlap once. Where much overlaps on one stream, give each file once, and only "
+            "files of one run."
+        ),
+        refute=(
+            "Shorten the kernel of interest artificially: the run must get shorter by the part of"
+            " its time that was exposed."
+        ),
+        kind="hard",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        severity="info",
+        urgent=lambda k: k.stream_overlap_pct > 20,
+        doubts=(
+            Doubt(scope="kernel", what=_WHAT, factor=_factor),
+            Doubt(scope="category", what=_WHAT, factor=_factor),
+        ),
+        thresholds={"overlap_pct": "> 2", "stream_overlap_pct": "> 20"},
+        references=(
+            "NeMo and Nsight Systems: utilisation as a sum of times may exceed 100 %",
+            "the 2 and 20 % are a judgement: early starts on one stream reach 3 % in real traces",
+        ),
+        fires=(
+            {"overlap_pct": 2.1},
+            {"overlap_pct": 89.6, "busy_share_pct": 52.6, "stream_overlap_pct": 0.0},
+            {"overlap_pct": 0.0, "stream_overlap_pct": 20.1},
+        ),
+        silent=(
+            {"overlap_pct": 2.0, "stream_overlap_pct": 20.0},
+            {"overlap_pct": 0.0, "busy_share_pct": 100.0},
+            {},
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""Time that a run spends on getting going, and that no later one would."""
+
+import numpy as np
+
+from traceroof.facts import Column, Facts, Mask
+from traceroof.hygiene import FIRST_RATIO
+from traceroof.rule import Doubt, Rule
+
+_EARLY = ("warm_up_pct", "set_up_pct")
+
+
+def _seen(k: Facts) -> Mask:
+    known = [~np.isnan(getattr(k, name)) for name in ("first_excess_pct", *_EARLY)]
+    return np.asanyarray(known[0] | known[1] | known[2])
+
+
+def _of_kernel(k: Facts, run: Facts) -> Column:
+    part = np.where(k.first_ratio > FIRST_RATIO, k.first_excess_ns / k.time_ns, 0.0)
+    return np.asanyarray(1 - part)
+
+
+def _of_timeline(k: Facts, run: Facts) -> Column:
+    load = k.load_time_ns - 2 * k.late_load_time_ns
+    allocate = k.allocate_time_ns - 2 * k.late_allocate_time_ns
+    early = np.maximum(np.nan_to_num(load), 0) + np.maximum(np.nan_to_num(allocate), 0)
+    return np.asanyarray(1 - (np.nan_to_num(k.warm_up_ns) + early) / k.span_ns)
+
+
+RULES = (
+    Rule(
+        id="run-warmup",
+        title="The recording includes warm-up",
+        scope="run",
+        why=(
+            "First launches load code, fill caches and raise clocks; first steps compile, search "
+            "for the fastest algorithm and ask for memory. What they take says nothing about the "
+            "steps that follow, and adds to every sum."
+        ),
+        condition=(
+            "first launches that take over twice the median of their kernel cost 0.5 % of the "
+            "kernel time or more beyond it, or a first step took over 1.5 times the median of the "
+            "others, or loading code and asking for memory before steady work take over 5 % of the "
+            "span more than during it"
+        ),
+        needs=("kernel_time_ns",),
+        uses=("first_excess_pct", *_EARLY),
+        applies=_seen,
+        when=lambda k: (k.first_excess_pct >= 0.5) | (k.warm_up_pct > 0) | (k.set_up_pct > 5),
+        because=(
+            "[first launches take {first_excess_pct} of the kernel time beyond the medians of "
+            "their kernels; ][warm-up steps take {warm_up_pct} of the span; ][before steady work, "
+            "loading code and asking for memory take {set_up_pct} of it more than later; ]figures of steady work are smaller "
+            "than those of the whole recording"
+        ),
+        fix=(
+            "Run 10 to 20 iterations before recording, or give torch.profiler a schedule with wait "
+            "and warm-up steps. Medians per launch and per step hardly suffer."
+        ),
+        refute=(
+            "Record again after twice the warm-up: if the time of no kernel falls, there was none"
+            " left."
+),
+        kind="hard",
+        grade="derived",
+        layer="framework",
+        effort="config",
+        severity="info",
+        doubts=(
+            Doubt(
+                scope="kernel",
+                what="first launches are part of the time",
+                reads=("first_ratio", "first_excess_ns", "time_ns"),
+                factor=_of_kernel,
+            ),
+            Doubt(
+                scope="timeline",
+                what="warm-up is part of the span",
+                reads=(
+                    "warm_up_ns", "load_time_ns", "late_load_time_ns", "allocate_time_ns",
+                    "late_allocate_time_ns", "span_ns",
+                ),
+                factor=_of_timeline,
+            ),
+        ),
+        thresholds={"first_excess_pct": ">= 0.5", "warm_up_pct": "> 0", "set_up_pct": "> 5"},
+        references=(
+            "perfxpert: first launch over twice the mean; nsys-ai: spikes over 1.5 times",
+            "10 to 20 iterations of warm-up are common advice; the shares of time are a judgement",
+        ),
+        fires=(
+            {"kernel_time_ns": 1e8, "first_excess_pct": 0.5},
+            {"kernel_time_ns": 1e8, "first_excess_pct": 0.0, "warm_up_pct": 12.0},
+            {"kernel_time_ns": 1e8, "set_up_pct": 5.1},
+        ),
+        silent=(
+            {"kernel_time_ns": 1e8, "first_excess_pct": 0.49, "warm_up_pct": 0.0, "set_up_pct": 5.0},
+            {"kernel_time_ns": 1e8, "first_excess_pct": 0.0},
+            {"kernel_time_ns": 1e8},
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,405 @@
+"""Rules on the measurement: where they fire, what they make less sure, and where they are told."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import traceroof
+from tests.runs import recording
+from tests.test_diagnosis import made, share
+from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.errors import TraceroofError
+from traceroof.facts import Facts
+from traceroof.findings import Finding, Lowered
+from traceroof.plugins import rules
+from traceroof.recording import DeviceInfo, Recording, merge
+from traceroof.report import csv, html, markdown, summary, terminal
+from traceroof.report import json as as_json
+from traceroof.rule import Doubt, Rule
+from traceroof.subjects import vocabulary
+
+HYGIENE = [rule for rule in rules() if rule.doubts]
+
+
+def only(found: Diagnosis, rule: str) -> Finding:
+    (one,) = [finding for finding in found.findings if finding.rule == rule]
+    return one
+
+
+# --- the cards ---------------------------------------------------------------------------------
+
+
+def test_they_save_nothing_themselves_and_only_inform() -> None:
+    assert len(HYGIENE) == 11
+    for rule in HYGIENE:
+        assert rule.id.startswith("run-")
+        assert rule.severity == "info"
+        # The profiler's own work on the host can be left out.
+        assert rule.saves is None or rule.id == "run-profiler-overhead"
+
+
+@pytest.mark.parametrize("rule", HYGIENE, ids=lambda rule: rule.id)
+def test_doubts_read_columns_of_their_scope_and_concern_some_rule(rule: Rule) -> None:
+    for doubt in rule.doubts:
+        assert set(doubt.reads) <= set(vocabulary(doubt.scope))
+        assert doubt.what
+        concerned = [other.id for other in rules() if doubt.concerns(other)]
+        assert concerned
+        assert not set(concerned) & {other.id for other in HYGIENE}
+        # Nothing known of the subject or the run is no reason for doubt, nor an error.
+        unknown = Facts.of(({},), doubt.reads)
+        with np.errstate(all="ignore"):
+            factor = np.asarray(doubt.factor(unknown, Facts.of(({},), rule.columns)))
+        assert np.isnan(factor).all() or ((factor > 0) & (factor <= 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "scope", "subject", "own", "remains"),
+    [
+        # 25 of 100 ns are the first launch's; twice the median is no warm-up.
+        ("run-warmup", "kernel", {"first_ratio": 2.1, "first_excess_ns": 25, "time_ns": 100}, {}, 0.75),
+        ("run-warmup", "kernel", {"first_ratio": 2.0, "first_excess_ns": 25, "time_ns": 100}, {}, 1.0),
+        # 10 of warm-up steps, and 30 of loading, of which 5 in steady work: 20 more than later.
+        ("run-warmup", "timeline",
+         {"warm_up_ns": 10, "load_time_ns": 30, "late_load_time_ns": 5, "span_ns": 100}, {}, 0.7),
+        ("run-variance", "kernel", {"scatter_pct": 5.0}, {}, 1.0),
+        ("run-variance", "kernel", {"scatter_pct": 40.0}, {}, 0.6),
+        ("run-variance", "kernel", {"scatter_pct": 400.0}, {}, 0.5),
+        ("run-variance", "kernel", {"scatter_pct": 40.0, "category": "communication"}, {}, 1.0),
+        ("run-variance", "kernel", {"scatter_pct": 40.0, "spread": 5.1}, {}, 1.0),
+        ("run-name-collapsed", "kernel", {"scatter_pct": 40.0, "spread": 5.1}, {}, 0.6),
+        ("run-name-collapsed", "kernel", {"spread": 5.0}, {}, 1.0),
+        ("run-name-collapsed", "kernel", {"spread": 9.0, "input_shapes": "[]"}, {}, 1.0),
+        ("run-clock-throttled", "kernel", {"sm_clock_hz": 1.2e9}, {"fast_clock_hz": 1.5e9}, 0.8),
+        ("run-clock-throttled", "kernel",
+         {"sm_clock_hz": 1.2e9, "primary_class": "dram-bound"}, {"fast_clock_hz": 1.5e9}, 1.0),
+        ("run-clock-throttled", "kernel", {},
+         {"fast_clock_hz": 1.0e9, "boost_share_pct": 70.0}, 0.7),
+        ("run-l2-resident", "kernel", {"traffic_ratio": 0.4}, {"working_set_pct": 300.0}, 0.5),
+        ("run-l2-resident", "kernel", {"traffic_ratio": 1.0}, {"working_set_pct": 300.0}, 1.0),
+        ("run-l2-resident", "kernel", {}, {"working_set_pct": 79.0}, 0.5),
+        ("run-peak-suspect", "kernel", {"compute_pct": 101.0}, {"over_peak_pct": 101.0}, 0.5),
+        ("run-peak-suspect", "kernel", {"compute_pct": 50.0}, {"over_peak_pct": 110.0}, 1.0),
+        ("run-peak-suspect", "kernel", {"compute_pct": 50.0}, {"over_peak_pct": 110.1}, 0.7),
+        ("run-short-window", "timeline", {}, {"window_ns": 99e6, "steady_steps": 2.0}, 0.7),
+        ("run-short-window", "timeline", {}, {"window_ns": 99e6}, 0.7),
+        ("run-short-window", "timeline", {}, {"window_ns": 99e6, "steady_steps": 3.0}, 0.9),
+        ("run-short-window", "timeline", {}, {"window_ns": 100e6, "steady_steps": 2.0}, 0.9),
+        ("run-profiler-overhead", "timeline", {"profiler_time_ns": 15, "span_ns": 100}, {}, 1.0),
+        ("run-profiler-overhead", "timeline", {"profiler_time_ns": 16, "span_ns": 100}, {}, 0.5),
+        ("run-profiler-overhead", "timeline", {"stack_files": 1, "span_ns": 100}, {}, 0.5),
+        ("run-time-unreconciled", "kernel", {}, {"busy_share_pct": 80.0}, 0.8),
+        ("run-time-unreconciled", "category", {}, {"busy_share_pct": 80.0}, 0.8),
+        ("run-partitioned-device", "kernel", {}, {"sm_share_pct": 50.0}, 0.8),
+        ("run-mixed-denominators", "kernel", {"compute_basis": "pipe"},
+         {"mixed_use": "compute", "main_basis": "elapsed", "gpu_kinds": 1.0}, 0.8),
+        ("run-mixed-denominators", "kernel", {"compute_basis": "elapsed", "dram_basis": "elapsed"},
+         {"mixed_use": "compute", "main_basis": "elapsed", "gpu_kinds": 1.0}, 1.0),
+        ("run-mixed-denominators", "kernel", {"dram_basis": "nominal peak"},
+         {"mixed_use": "DRAM", "main_basis": "report peak"}, 0.8),
+        ("run-mixed-denominators", "kernel", {}, {"gpu_kinds": 2.0}, 0.5),
+    ],
+)  # fmt: skip
+def test_what_remains(
+    rule: str, scope: str, subject: dict[str, Any], own: dict[str, Any], remains: float
+) -> None:
+    (card,) = [one for one in HYGIENE if one.id == rule]
+    (doubt,) = [one for one in card.doubts if one.scope == scope]
+    factor = doubt.factor(Facts.of((subject,), doubt.reads), Facts.of((own,), card.columns))
+    np.testing.assert_allclose(np.broadcast_to(factor, (1,)), [remains])
+
+
+# --- the mechanism -----------------------------------------------------------------------------
+
+DOUBTFUL = made(
+    "doubtful",
+    scope="run",
+    needs=("launches",),
+    when=lambda k: k.launches > 0,
+    because="doubtful",
+    severity="info",
+    doubts=(
+        Doubt(
+            scope="kernel",
+            what="the first kernel is odd",
+            reads=("rank_by_time",),
+            factor=lambda k, run: np.where(k.rank_by_time == 1, 0.5, 1.0),
+        ),
+        Doubt(
+            scope="kernel",
+            what="DRAM is in doubt",
+            columns=("dram_*",),
+            factor=lambda k, run: np.full(len(k), 0.01),
+        ),
+    ),
+)
+
+
+def two() -> Recording:
+    """90 and 10 ns; five launches each, so that their number is no reason for doubt."""
+    return recording(
+        {
+            "kernel_name": ["a"] * 5 + ["b"] * 5, "duration_ns": [90] * 5 + [10] * 5,
+            "sm_throughput_pct": [50.0] * 10, "memory_throughput_pct": [10.0] * 10,
+            "dram_throughput_pct": [10.0] * 10,
+        }
+    )  # fmt: skip
+
+
+def test_confidence_falls_where_the_figure_is_in_doubt() -> None:
+    """0.9 observed x 0.8 for assumed ceilings is 0.72; half of it for the first kernel."""
+    found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    one, other = (finding for finding in found.fired() if finding.rule == "made")
+    assert (one.subject, one.confidence, other.confidence) == ("a", 0.36, 0.72)
+    assert [(d.rule, d.factor, d.what) for d in one.doubted_by] == [
+        ("doubtful", 0.5, "the first kernel is odd")
+    ]
+    assert other.doubted_by == ()
+    assert one.confidence_factors[-1] == ("doubtful: the first kernel is odd", 0.5)
+    product = np.prod([factor for _, factor in one.confidence_factors])
+    assert product == pytest.approx(one.confidence)
+    # Half of the 225 ns on the first kernel, of 250 ns in all.
+    assert only(found, "doubtful").lowers == Lowered(1, 225 * 0.5 / 250)
+
+
+def test_no_rule_takes_more_than_four_fifths() -> None:
+    on_dram = made(
+        "on-dram", needs=("dram_pct",), when=lambda k: k.dram_pct > 0, because="x", saves=None
+    )
+    found = diagnose(two(), rules=[DOUBTFUL, on_dram])
+    assert {f.confidence for f in found.fired() if f.rule == "on-dram"} == {0.18}
+    # Nothing saves time, so that every finding weighs the same.
+    lowers = only(found, "doubtful").lowers
+    assert lowers is not None
+    assert lowers.findings == 2
+    assert lowers.share == pytest.approx(0.8)
+
+
+def test_a_rule_that_is_clear_doubts_nothing() -> None:
+    from dataclasses import replace
+
+    clear = replace(DOUBTFUL, when=lambda k: k.launches > 99)
+    found = diagnose(two(), rules=[clear, made(saves=share(0.5))])
+    assert {f.confidence for f in found.fired()} == {0.72}
+
+
+def test_rules_without_savings_are_doubted_by_what_they_read_only() -> None:
+    informs = made("informs", severity="info", saves=None)
+    found = diagnose(two(), rules=[DOUBTFUL, informs])
+    assert {f.doubted_by for f in found.fired() if f.rule == "informs"} == {()}
+
+
+# --- where it is told --------------------------------------------------------------------------
+
+
+def test_what_matters_comes_first_and_the_rest_last() -> None:
+    """The first takes 45 % off the weight of all, the second nothing: it concerns no finding."""
+    matters = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    assert [one.finding.rule for one in summary.care(matters)] == ["doubtful"]
+    assert {one.lead.rule for one in summary.advice(matters)} == {"made"}
+    alone = diagnose(two(), rules=[DOUBTFUL])
+    assert summary.care(alone) == []
+    assert [one.lead.rule for one in summary.advice(alone)] == ["doubtful"]
+
+
+@pytest.mark.parametrize(
+    "render", [terminal.render, markdown.render, html.render], ids=["terminal", "markdown", "html"]
+)
+def test_every_report_for_people_says_it_before_the_fixes(render: Any) -> None:
+    found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    text = " ".join(render(found).split())
+    assert text.index("Read with care") < text.index("1 finding") < text.index("0.36")
+    assert "which takes 45.0" in text.replace("\u00a0", " ")
+    assert "confidence 0.36, lowered by doubtful" in text
+    alone = render(diagnose(two(), rules=[DOUBTFUL]))
+    assert "Read with care" not in alone
+    assert "doubtful" in alone
+
+
+def test_json_and_csv_have_it() -> None:
+    found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    by_rule = {one["rule"]: one for one in json.loads(as_json.render(found))["findings"][::-1]}
+    assert by_rule["made"]["doubted_by"] == [
+        {"rule": "doubtful", "factor": 0.5, "what": "the first kernel is odd"}
+    ]
+    assert by_rule["doubtful"]["lowers"] == {"findings": 1, "share": 0.45, "urgent": False}
+    assert by_rule["made"]["lowers"] is None
+    assert csv.render(found)
+
+
+# --- each rule on a run that has what it looks for -----------------------------------------------
+
+A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB", sm_count=108)
+
+
+def launches(count: int, **columns: Any) -> dict[str, Any]:
+    """``count`` launches of a kernel of 1 ms, far from every wall of an A100."""
+    base: dict[str, Any] = {
+        "kernel_name": "k", "duration_ns": 1_000_000, "device": 0, "sm_throughput_pct": 40.0,
+        "memory_throughput_pct": 30.0, "dram_throughput_pct": 30.0, "grid_x": 1080, "grid_y": 1,
+        "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1,
+    }  # fmt: skip
+    return {
+        name: values if isinstance(values, list) else [values] * count
+        for name, values in {**base, **columns}.items()
+    }
+
+
+def fired(columns: dict[str, Any], **more: Any) -> dict[str, Finding]:
+    found = diagnose(recording(columns, **{"devices": (A100,), **more}))
+    return {one.rule: one for one in found.fired() if one.rule.startswith("run-")}
+
+
+def test_a_clean_run_is_clean() -> None:
+    assert fired(launches(6)) == {}
+    steps = [str(number) for number in range(6)]
+    starts = [number * 50_000_000 for number in range(6)]
+    clean = launches(6, start_ns=starts, step=steps, duration_ns=40_000_000, stream=7)
+    assert fired(clean, time_basis="timeline") == {}
+
+
+def test_scatter() -> None:
+    """90 to 110: 7.4 % of the median."""
+    times = [900_000, 950_000, 1_000_000, 1_050_000, 1_100_000]
+    assert set(fired(launches(5, duration_ns=times))) == {"run-variance"}
+
+
+def test_first_launch() -> None:
+    assert set(fired(launches(20, duration_ns=[3_000_000] + [1_000_000] * 19))) == {"run-warmup"}
+
+
+def test_falling_clock_lowers_the_slower_kernels() -> None:
+    """Latency-bound kernels at 1.41 and at 1.1 GHz: the slower keeps 1.1 / 1.41 = 0.78."""
+    names = ["fast"] * 5 + ["slow"] * 5
+    clocks = [1.41e9] * 5 + [1.1e9] * 5
+    found = diagnose(
+        recording(launches(10, kernel_name=names, sm_clock_hz=clocks), devices=(A100,))
+    )
+    assert only(found, "run-clock-throttled").state == "fired"
+    by = {f.subject: f for f in found.fired() if f.rule == "latency-bound"}
+    assert by["fast"].doubted_by == ()
+    (doubt,) = by["slow"].doubted_by
+    assert (doubt.rule, doubt.factor) == ("run-clock-throttled", round(1.1 / 1.41, 3))
+
+
+def test_exceeded_peak() -> None:
+    found = fired(launches(5, sm_throughput_pct=104.0))
+    assert set(found) == {"run-peak-suspect"}
+    assert "104 %" in found["run-peak-suspect"].because
+
+
+def test_partition() -> None:
+    half = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB", sm_count=54)
+    found = fired(launches(5), devices=(half,))
+    assert set(found) == {"run-partitioned-device"}
+    assert "54 of 108" in found["run-partitioned-device"].because
+
+
+def test_mixed_bases() -> None:
+    columns = launches(10, kernel_name=["a"] * 5 + ["b"] * 5)
+    columns["sm_throughput_pct"] = [40.0] * 5 + [None] * 5
+    columns["pipe_fma_pct"] = [None] * 5 + [40.0] * 5
+    found = fired(columns)
+    assert set(found) == {"run-mixed-denominators"}
+    assert "50 % of the kernel time is measured against" in found["run-mixed-denominators"].because
+
+
+def test_collapsed_name() -> None:
+    found = fired(launches(40, duration_ns=[1_000_000, 6_000_000] * 20))
+    assert set(found) == {"run-name-collapsed"}
+
+
+def test_short_window_and_overlap() -> None:
+    found = fired(
+        launches(4, start_ns=[0, 0, 1_000_000, 1_000_000], stream=[1, 2, 1, 2]),
+        time_basis="timeline",
+    )
+    assert set(found) == {"run-short-window", "run-time-unreconciled"}
+    # Two streams side by side: half of the time added up is busy time.
+    assert "50 % shows as busy time" in found["run-time-unreconciled"].because
+
+
+# --- real files --------------------------------------------------------------------------------
+
+
+def units(corpus: Path) -> Iterator[Path]:
+    for folder in ("ncu_csv", "pair", "torch", "amd"):
+        yield from sorted((corpus / folder).iterdir())
+
+
+#: Every rule on the measurement -> on how many of the 112 files and folders it fires.
+COUNTS = {
+    # Excerpts, unit-test files and single steps, of 49 timelines.
+    "run-short-window": 28,
+    "run-variance": 13,
+    # Recorded with stacks, as the files' own metadata say: 8 traces and a folder of two.
+    "run-profiler-overhead": 9,
+    "run-time-unreconciled": 10,
+    "run-name-collapsed": 3,
+    "run-warmup": 1,
+    "run-l2-resident": 1,
+    "run-mixed-denominators": 1,
+}
+
+
+@pytest.mark.corpus
+def test_what_fires_on_real_files(corpus: Path) -> None:
+    found: Counter[str] = Counter()
+    files: dict[str, set[str]] = {}
+    for path in units(corpus):
+        try:
+            diagnosis = traceroof.diagnose(path)
+        except TraceroofError:
+            continue
+        for rule in {one.rule for one in diagnosis.fired() if one.lowers}:
+            found[rule] += 1
+            files.setdefault(rule, set()).add(path.name)
+    assert found == COUNTS
+    # A model of two layers: everything that a step touches is 4 % of the cache.
+    assert files["run-l2-resident"] == {"hta_amd_mi250_minitoy_rocm6.2.json.gz"}
+    # Grouped products of one persistent grid for every number of tokens.
+    assert "deepseek_profile-data_train_h800.json" in files["run-name-collapsed"]
+    # One folder with traces of an MI300 and of a B300.
+    assert files["run-mixed-denominators"] == {"sglang_deepseek_r1"}
+    # A healthy training step, 5 of them in 480 ms.
+    assert not any("hta_ns_resolution_rank-0.pt.trace.json.gz" in names for names in files.values())
+
+
+@pytest.mark.corpus
+def test_a_wrong_device_shows(corpus: Path) -> None:
+    """GIVEN a trace of an A100 that is said to be a T4, with a fifth of its peaks."""
+    path = corpus / "torch" / "hta_trace_diff_control_a100.json.gz"
+    assert "run-peak-suspect" not in {one.rule for one in traceroof.diagnose(path).fired()}
+    wrong = traceroof.diagnose(path, device="T4")
+    suspect = only(wrong, "run-peak-suspect")
+    assert suspect.state == "fired"
+    # Nothing on a roofline is left to be doubted, and the page must begin with it all the same.
+    assert suspect.lowers == Lowered(0, 0.0, urgent=True)
+    assert summary.care(wrong)[0].finding == suspect
+
+
+@pytest.mark.corpus
+def test_one_file_given_twice_overlaps_on_its_streams(corpus: Path) -> None:
+    path = corpus / "torch" / "astrasim_megatron_tp8_rank1_a100.json"
+    once = only(traceroof.diagnose(path), "run-short-window")
+    assert once.state == "fired"
+    twice = diagnose(merge([traceroof.read(path).recording] * 2))
+    overlap = only(twice, "run-time-unreconciled")
+    assert "50 % overlaps on its own stream" in overlap.because
+    assert overlap.lowers is not None
+    assert overlap.lowers.urgent
+
+
+@pytest.mark.corpus
+def test_two_gpus_in_one_run_are_told(corpus: Path) -> None:
+    """A T4 and a GB200, two files of Nsight Compute."""
+    files = [
+        corpus / "ncu_csv" / "brycelelbach__nsightful__copy_blocked.csv",
+        *(corpus / "ncu_csv").glob("microsoft__superbenchmark__cublaslt_ncu*"),
+    ]
+    assert "2 kind(s) of GPU" in only(traceroof.diagnose(files), "run-mixed-denominators").because
