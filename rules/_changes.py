@@ -2,27 +2,25 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.facts import Column, Facts, Mask
 
 
 def of_level(k: Facts, *levels: str) -> Mask:
     """The whole, the categories or the kernels."""
-    found = np.zeros(len(k), dtype=bool)
-    for name in levels:
-        found |= k.level == name
-    return found
+    return one_of(k.level, *levels)
 
 
 def same_kernel(k: Facts) -> Mask:
     """Kernels that have one name on both sides."""
-    return np.asarray((k.matched_by == "launch") | (k.matched_by == "name"))
+    return np.asanyarray((k.matched_by == "launch") | (k.matched_by == "name"))
 
 
 def on_both_sides(k: Facts) -> Mask:
     """Kernels that both sides have, under whatever name."""
-    return np.asarray(of_level(k, "kernel") & (k.verdict != "new") & (k.verdict != "gone"))
+    return np.asanyarray(of_level(k, "kernel") & (k.verdict != "new") & (k.verdict != "gone"))
 
 
 def lost(k: Facts) -> Column:
     """Share of the slower side's time that is back when the change is undone."""
-    return np.asarray(np.where(k.delta_ns > 0, k.delta_ns / k.time_ns, np.nan))
+    return np.asanyarray(np.where(k.delta_ns > 0, k.delta_ns / k.time_ns, np.nan))

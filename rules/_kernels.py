@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.devices import AMD
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable
@@ -16,15 +17,12 @@ _WALL_PCT = 80
 
 def of_class(k: Facts, *classes: str) -> Mask:
     """Groups whose primary class is one of these."""
-    found = np.zeros(len(k), dtype=bool)
-    for name in classes:
-        found |= k.primary_class == name
-    return found
+    return one_of(k.primary_class, *classes)
 
 
 def on_amd(k: Facts) -> Mask:
     """Groups that ran on a GPU of AMD or Hygon."""
-    return np.array([vendor in AMD for vendor in k.vendor], dtype=bool)
+    return one_of(k.vendor, *AMD)
 
 
 def computes(k: Facts) -> Mask:
@@ -40,7 +38,7 @@ def tunable(k: Facts) -> Mask:
 def pipe_may_reach(k: Facts, pct: float) -> Mask:
     """Computing groups in which some pipe may be that busy: compute use is that of the busiest
     part, so a lower one settles the question for all pipes, collected or not."""
-    return np.asarray(computes(k) & ~(k.compute_pct < pct))
+    return np.asanyarray(computes(k) & ~(k.compute_pct < pct))
 
 
 def has_headroom(k: Facts) -> Mask:
@@ -54,7 +52,7 @@ def matrix_work(k: Facts) -> Mask:
     """Groups that keep the tensor cores busy (50 % or more), or, where that was not measured, whose
     name marks tensor cores or warps of different roles: few warps and few issue slots suffice."""
     by_name = (k.name_tensor_core == 1) | (k.name_warp_specialised == 1)
-    return np.asarray((k.tensor_pct >= 50) | (by_name & np.isnan(k.tensor_pct)))
+    return np.asanyarray((k.tensor_pct >= 50) | (by_name & np.isnan(k.tensor_pct)))
 
 
 #: Columns that ``matrix_work`` reads.
@@ -63,6 +61,6 @@ MATRIX = ("tensor_pct", "name_tensor_core", "name_warp_specialised")
 
 def spare(k: Facts, peak: Attainable) -> Column:
     """Share of the time that goes if the same work fills the busier side; NaN where unknown."""
-    compute = k.compute_pct / (100 * np.asarray(peak.compute))
-    memory = k.memory_pct / (100 * np.asarray(peak.memory))
-    return np.asarray(1 - np.fmax(compute, memory))
+    compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
+    memory = k.memory_pct / (100 * np.asanyarray(peak.memory))
+    return np.asanyarray(1 - np.fmax(compute, memory))

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rules._kernels import of_class
 
@@ -9,21 +10,16 @@ from traceroof.rules._kernels import of_class
 PRODUCT = ("category", "primary_class", "name_no_matrix", "name_tensor_core", "tensor_pct")
 
 
-def one_of(column: Column, *values: str) -> Mask:
-    """Where a text column is one of these."""
-    return np.array([value in values for value in column], dtype=bool)
-
-
 def products(k: Facts, *categories: str) -> Mask:
     """Matrix products worth judging: no matrix-vector or helper kernel, none shorter than its
     launch."""
     plain = ~(k.name_no_matrix == 1) & ~of_class(k, "launch-bound")
-    return np.asarray(one_of(k.category, *categories) & plain)
+    return np.asanyarray(one_of(k.category, *categories) & plain)
 
 
 def marked_only(k: Facts) -> Mask:
     """Where no counter tells the use of tensor cores but the name says they are used."""
-    return np.asarray(np.isnan(k.tensor_pct) & (k.name_tensor_core == 1))
+    return np.asanyarray(np.isnan(k.tensor_pct) & (k.name_tensor_core == 1))
 
 
 def name_trust(k: Facts) -> Column:

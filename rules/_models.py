@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from traceroof.arithmetic import each
 from traceroof.ceilings import UNCALIBRATED, Attainable
-from traceroof.facts import Column, Facts, Mask
+from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.launch_order import sizes_of
 
 #: Columns that the functions below read.
@@ -20,21 +21,21 @@ _LIMIT_PCT = 105
 def credible(k: Facts) -> Mask:
     """Groups whose modelled work fits their time and their device."""
     above = np.fmax(k.model_flop_pct, k.model_dram_pct) > _LIMIT_PCT
-    return np.asarray(~np.isnan(k.roof_pct) & ~above)
+    return np.asanyarray(~np.isnan(k.roof_pct) & ~above)
 
 
 def attained(k: Facts, peak: Attainable | None = None) -> Column:
     """Least time over the time taken, 0-1, held against what is attainable of the peaks."""
     compute = _share(k, "flop_attainable", UNCALIBRATED.compute) if peak is None else peak.compute
-    by_flops = k.model_flop_pct / (100 * np.asarray(compute))
+    by_flops = k.model_flop_pct / (100 * np.asanyarray(compute))
     # The roof knows one thing more: no launch takes less than its fixed cost.
-    return np.asarray(np.fmax(np.fmax(by_flops, by_bytes(k, peak)), k.roof_pct / 100))
+    return np.asanyarray(np.fmax(np.fmax(by_flops, by_bytes(k, peak)), k.roof_pct / 100))
 
 
 def by_bytes(k: Facts, peak: Attainable | None = None) -> Column:
     """Modelled bytes over time and attainable bandwidth, 0-1."""
     memory = _share(k, "dram_attainable", UNCALIBRATED.memory) if peak is None else peak.memory
-    return np.asarray(k.model_dram_pct / (100 * np.asarray(memory)))
+    return np.asanyarray(k.model_dram_pct / (100 * np.asanyarray(memory)))
 
 
 def _share(k: Facts, measured: str, otherwise: float | Column) -> Column:
@@ -44,14 +45,16 @@ def _share(k: Facts, measured: str, otherwise: float | Column) -> Column:
 
 def missed(k: Facts, peak: Attainable) -> Column:
     """Share of the time above the least time."""
-    return np.asarray(1 - attained(k, peak))
+    return np.asanyarray(1 - attained(k, peak))
 
 
 def size(k: Facts, name: str) -> Column:
     """One size of ``model_shape`` (``M`` of ``M=8 N=4``); NaN where it is not there."""
-    return np.array([sizes_of(text).get(name, np.nan) for text in k.model_shape], dtype=np.float64)
+    return each(
+        k.model_shape, lambda text: sizes_of(text).get(name, np.nan), f"{name} of the shape"
+    )
 
 
 def traced(k: Facts) -> Mask:
     """Groups that a framework's operator launched: those that can have shapes."""
-    return np.array([isinstance(text, str) for text in k.operator], dtype=bool)
+    return ~unknown(k.operator)

@@ -5,7 +5,7 @@ import numpy as np
 from traceroof.facts import Column, Facts, Mask
 
 #: Columns that ``trust`` reads.
-QUALITY = ("linked_activities", "activities", "profiler_time_ns", "span_ns")
+QUALITY = ("linked_activities", "activities", "span_ns")
 
 #: Columns that ``launch_bound`` and ``graph_saving`` read beside those of ``late_host``.
 LAUNCHES = (
@@ -30,40 +30,39 @@ _SHORT_NS = 10_000
 # A kernel that only launching it decides (HTA: shorter than its launch call; 2-5 us).
 TINY_NS = 5_000
 _MANY = 100
-_OVERHEAD = 0.15
 
 
 def trust(k: Facts) -> Column:
     """How far the causes of idle time can be relied on: launches that are not in the file leave
-    gaps unexplained, and a profiler that is itself busy on the host makes gaps."""
+    gaps unexplained. That the profiler itself makes gaps is ``run-profiler-overhead``'s to doubt."""
     linked = np.where(k.activities > 0, k.linked_activities / k.activities, 1.0)
-    linked = np.where(np.isnan(linked), 1.0, np.clip(linked, 0.1, 1.0))
-    busy = k.profiler_time_ns > _OVERHEAD * k.span_ns
-    return np.asarray(np.where(busy, 0.5, 1.0) * linked)
+    return np.asanyarray(np.where(np.isnan(linked), 1.0, np.clip(linked, 0.1, 1.0)))
 
 
 def part(column: Column, k: Facts) -> Column:
     """A time as a share of the span; 0 where it is unknown."""
-    return np.asarray(np.nan_to_num(column) / k.span_ns)
+    return np.asanyarray(np.nan_to_num(column) / k.span_ns)
 
 
 def per_step(k: Facts, count: Column) -> Column:
     """A count per step, warm-up included; the whole count where the trace has no steps."""
     steps = np.nan_to_num(k.steps) + np.nan_to_num(k.warm_up_steps)
-    return np.asarray(count / np.maximum(steps, 1))
+    return np.asanyarray(count / np.maximum(steps, 1))
 
 
 def late_host(k: Facts) -> Mask:
     """The GPU is idle for long, mostly because the host launches too late. Reads span_ns, idle_ns,
     idle_host_ns."""
     idle = k.idle_ns >= MATTERS * k.span_ns
-    return np.asarray(idle & (k.idle_host_ns >= 0.5 * k.idle_ns))
+    return np.asanyarray(idle & (k.idle_host_ns >= 0.5 * k.idle_ns))
 
 
 def _gaps(k: Facts) -> Column:
     """Time in which nothing ran because launches come one by one; a pause of the host is no
     launch. ns."""
-    return np.asarray(k.late_launch_ns + k.idle_launch_ns + np.nan_to_num(k.idle_back_to_back_ns))
+    return np.asanyarray(
+        k.late_launch_ns + k.idle_launch_ns + np.nan_to_num(k.idle_back_to_back_ns)
+    )
 
 
 def _swarm(k: Facts) -> Mask:
@@ -71,7 +70,7 @@ def _swarm(k: Facts) -> Mask:
     number = np.where(np.isnan(k.kernels_per_step), k.kernels, k.kernels_per_step)
     of_graphs = np.nan_to_num(k.graph_kernels) / np.where(k.kernels > 0, k.kernels, np.nan)
     eager = number * (1 - of_graphs)
-    return np.asarray((k.median_kernel_ns < _SHORT_NS) & (eager >= _MANY))
+    return np.asanyarray((k.median_kernel_ns < _SHORT_NS) & (eager >= _MANY))
 
 
 def launch_bound(k: Facts) -> Mask:
@@ -80,7 +79,7 @@ def launch_bound(k: Facts) -> Mask:
     gaps = _gaps(k)
     calls = k.median_launch_ns * k.launch_calls
     outlasts = (calls > k.kernel_time_ns) & (gaps >= MATTERS * k.span_ns)
-    return np.asarray(_swarm(k) & ((gaps >= 0.2 * k.span_ns) | outlasts))
+    return np.asanyarray(_swarm(k) & ((gaps >= 0.2 * k.span_ns) | outlasts))
 
 
 def graph_saving(k: Facts) -> Column:

@@ -13,7 +13,7 @@ _WIDEST = 16
 def _saves(k: Facts, peak: Attainable) -> Column:
     waste = 1 - _WIDEST / k.lines_per_request
     # The same arithmetic remains, however well its operands arrive.
-    return np.asarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asarray(peak.compute))))
+    return np.asanyarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asanyarray(peak.compute))))
 
 
 RULES = (

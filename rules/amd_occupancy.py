@@ -1,6 +1,7 @@
 """What keeps further workgroups out of the compute units of an AMD GPU, as its counters saw it."""
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -104,11 +105,11 @@ def _rule(one: _Resource) -> Rule:
     own = f"insufficient_{one.column}_pct"
 
     def when(k: Facts) -> Mask:
-        most = np.fmax.reduce([getattr(k, column) for column in _COLUMNS])
-        return np.asarray((getattr(k, own) >= 5) & (getattr(k, own) >= most))
+        most = reduce(np.fmax, [getattr(k, column) for column in _COLUMNS])
+        return np.asanyarray((getattr(k, own) >= 5) & (getattr(k, own) >= most))
 
     def saves(k: Facts, peak: Attainable) -> Column:
-        return np.asarray(np.fmin(getattr(k, own) / 100, spare(k, peak)))
+        return np.asanyarray(np.fmin(getattr(k, own) / 100, spare(k, peak)))
 
     return Rule(
         id=one.id,

@@ -15,12 +15,12 @@ _COARSE = 0.8
 def _applies(k: Facts) -> Mask:
     # Samples name the reason: the stall rules say it better.
     sampled = k.stalls_from == "pc-samples"
-    return np.asarray(on_amd(k) & has_headroom(k) & ~sampled)
+    return np.asanyarray(on_amd(k) & has_headroom(k) & ~sampled)
 
 
 def _saves(column: str) -> Callable[[Facts, Attainable], Column]:
     def saves(k: Facts, peak: Attainable) -> Column:
-        return np.asarray(np.fmin(getattr(k, column), spare(k, peak)))
+        return np.asanyarray(np.fmin(getattr(k, column), spare(k, peak)))
 
     return saves
 

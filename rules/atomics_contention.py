@@ -8,8 +8,8 @@ from traceroof.rules._kernels import tunable
 
 
 def _contends(k: Facts) -> Mask:
-    waits = np.fmax.reduce([k.stall_lg_throttle, k.stall_long_scoreboard, k.wait_dependency]) > 0.3
-    return np.asarray((k.atomic_requests_pct > 10) & (waits | (k.imbalance_l2_pct >= 5)))
+    waits = np.fmax(np.fmax(k.stall_lg_throttle, k.stall_long_scoreboard), k.wait_dependency) > 0.3
+    return np.asanyarray((k.atomic_requests_pct > 10) & (waits | (k.imbalance_l2_pct >= 5)))
 
 
 RULES = (
@@ -63,10 +63,14 @@ RULES = (
         fires=(
             {"atomic_requests_pct": 10.1, "stall_lg_throttle": 0.31},
             {"atomic_requests_pct": 40.0, "imbalance_l2_pct": 5.0, "stall_lg_throttle": 0.0},
+            {"atomic_requests_pct": 20.0, "stall_long_scoreboard": 0.31},
+            {"atomic_requests_pct": 20.0, "wait_dependency": 0.31},
         ),
         silent=(
             {"atomic_requests_pct": 10.0, "stall_long_scoreboard": 0.6},
             {"atomic_requests_pct": 40.0, "imbalance_l2_pct": 4.9, "stall_long_scoreboard": 0.3},
+            {"atomic_requests_pct": 20.0, "stall_lg_throttle": 0.3},
+            {"atomic_requests_pct": 20.0, "wait_dependency": 0.3},
             {"atomic_requests_pct": 40.0},
         ),
     ),

@@ -9,7 +9,7 @@ from traceroof.rules._kernels import of_class, spare, tunable
 
 def _both_busy(k: Facts) -> Mask:
     apart = np.abs(k.compute_pct - k.memory_pct)
-    return np.asarray((k.compute_pct >= 60) & (k.memory_pct >= 60) & (apart < 10))
+    return np.asanyarray((k.compute_pct >= 60) & (k.memory_pct >= 60) & (apart < 10))
 
 
 RULES = (

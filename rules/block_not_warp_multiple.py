@@ -10,7 +10,7 @@ from traceroof.rules._kernels import STATE, has_headroom, spare
 def _saves(k: Facts, peak: Attainable) -> Column:
     warps = np.ceil(k.threads_per_block / k.warp_size)
     empty = 1 - np.mod(k.threads_per_block, k.warp_size) / k.warp_size
-    return np.asarray(np.fmin(empty / warps, spare(k, peak)))
+    return np.asanyarray(np.fmin(empty / warps, spare(k, peak)))
 
 
 RULES = (

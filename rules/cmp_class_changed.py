@@ -24,6 +24,7 @@ RULES = (
         grade="observed",
         layer="operator",
         severity="info",
+        thresholds={"class_head": "not class_base"},
         references=("The decision order of classes: docs/concepts.md",),
         fires=(
             {"level": "kernel", "verdict": "regressed", "class_base": "compute-bound",
@@ -34,6 +35,8 @@ RULES = (
         silent=(
             {"level": "kernel", "verdict": "regressed", "class_base": "dram-bound",
              "class_head": "dram-bound"},
+            {"level": "kernel", "verdict": "unchanged", "class_base": "balanced",
+             "class_head": "balanced"},
             {"level": "category", "verdict": "regressed", "class_base": "dram-bound",
              "class_head": "balanced"},
         ),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._changes import on_both_sides
@@ -13,17 +14,14 @@ _CLOSE = 0.01
 
 def _on_the_clock(k: Facts) -> Mask:
     """Kernels whose time goes with the core clock; those of DRAM have a clock of their own."""
-    found = np.zeros(len(k), dtype=bool)
-    for name in _COMPUTE:
-        found |= k.class_head == name
-    return on_both_sides(k) & found
+    return on_both_sides(k) & one_of(k.class_head, *_COMPUTE)
 
 
 def _explains(k: Facts) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore"):
         clock = k.sm_clock_hz_base / k.sm_clock_hz_head
         time = k.call_head_ns / k.call_base_ns
-    return np.asarray((np.abs(clock - 1) >= _MOVED) & (np.abs(time - clock) <= _CLOSE))
+    return np.asanyarray((np.abs(clock - 1) >= _MOVED) & (np.abs(time - clock) <= _CLOSE))
 
 
 _KERNEL = {"level": "kernel", "verdict": "regressed", "class_head": "compute-bound"}
@@ -71,6 +69,9 @@ RULES = (
              "call_base_ns": 1e5, "call_head_ns": 1.2e5},
             {**_KERNEL, "sm_clock_hz_base": 1.400e9, "sm_clock_hz_head": 1.395e9,
              "call_base_ns": 1e5, "call_head_ns": 1.004e5},
+            # A launch that takes 1.053 times as long at the same clock.
+            {**_KERNEL, "sm_clock_hz_base": 1.40e9, "sm_clock_hz_head": 1.40e9,
+             "call_base_ns": 1e5, "call_head_ns": 1.053e5},
             {**_KERNEL, "class_head": "dram-bound", "sm_clock_hz_base": 1.40e9,
              "sm_clock_hz_head": 1.30e9, "call_base_ns": 1e5, "call_head_ns": 1.077e5},
         ),

@@ -13,7 +13,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     more = (k.launches_head - k.launches_base) * k.call_base_ns
     # Launches that only moved between kernels of one category are no more work.
     grew = (more > 0) & (k.category_launches_pct >= 100 * _LEAST)
-    return np.asarray(np.where(grew, more / k.time_ns, np.nan))
+    return np.asanyarray(np.where(grew, more / k.time_ns, np.nan))
 
 
 RULES = (

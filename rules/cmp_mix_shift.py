@@ -12,7 +12,7 @@ _MOST_SPEED = 0.2
 
 
 def _shifted(k: Facts) -> Mask:
-    return np.asarray(
+    return np.asanyarray(
         (np.abs(k.delta_pct) >= _LEAST_PCT)
         & (np.abs(k.total_pct) >= _LEAST_OF_TOTAL_PCT)
         & (np.abs(k.speed_ns) <= _MOST_SPEED * np.abs(k.delta_ns))
@@ -58,7 +58,9 @@ RULES = (
         silent=(
             {"level": "category", "delta_pct": 2.0, "total_pct": 1.0, "delta_ns": 10e6, "speed_ns": 2.1e6,
              "mix_ns": 7.9e6},
-            {"level": "total", "delta_pct": 1.9, "total_pct": 1.0, "delta_ns": 10e6, "speed_ns": 0.0,
+            {"level": "category", "delta_pct": 2.0, "total_pct": 1.0, "delta_ns": 10e6, "speed_ns": 2.1e6,
+             "mix_ns": 8e6},
+            {"level": "total", "delta_pct": 1.95, "total_pct": 1.0, "delta_ns": 10e6, "speed_ns": 0.0,
              "mix_ns": 10e6},
         ),
     ),

@@ -25,7 +25,10 @@ RULES = (
             "Measure base and head on one machine, in turn, with one profiler and locked clocks "
             "(nvidia-smi --lock-gpu-clocks); --force compares the times all the same."
         ),
-        refute="Measure the base twice: it must compare as unchanged with itself.",
+        refute=(
+            "Measure both sides on one GPU with the same driver and clocks: the times must then "
+            "compare, and the base be unchanged against itself."
+        ),
         kind="hard",
         grade="observed",
         layer="hardware",

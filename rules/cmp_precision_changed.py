@@ -26,7 +26,7 @@ def _other_units(k: Facts) -> Mask:
     before, after = k.pipe_tensor_use_pct_base, k.pipe_tensor_use_pct_head
     dropped = (before >= _USED_PCT) & (after < _UNUSED_PCT)
     taken_up = (before < _UNUSED_PCT) & (after >= _USED_PCT)
-    return np.asarray(dropped | taken_up)
+    return np.asanyarray(dropped | taken_up)
 
 
 def _examples(column: str, *pairs: tuple[object, object]) -> tuple[dict[str, object], ...]:
@@ -43,7 +43,7 @@ RULES = (
         needs=("operand_dtype_base", "operand_dtype_head"),
         uses=("level", "verdict"),
         applies=on_both_sides,
-        when=lambda k: np.asarray(k.operand_dtype_base != k.operand_dtype_head),
+        when=lambda k: np.asanyarray(k.operand_dtype_base != k.operand_dtype_head),
         because="operands {operand_dtype_base} → {operand_dtype_head}",
         fix=_FIX,
         refute=_REFUTE,
@@ -52,6 +52,7 @@ RULES = (
         layer="framework",
         severity="low",
         risk="numerics",
+        thresholds={"operand_dtype_head": "not operand_dtype_base"},
         references=_REFERENCES,
         fires=_examples("operand_dtype", ("bf16", "fp32"), ("fp32", "fp16")),
         silent=_examples("operand_dtype", ("bf16", "bf16"), ("fp32", "fp32")),

@@ -47,7 +47,7 @@ _LEVELS = (
 
 
 def _regressed(k: Facts) -> Mask:
-    return np.asarray(k.verdict == "regressed")
+    return np.asanyarray(k.verdict == "regressed")
 
 
 def _rule(one: _Level) -> Rule:

@@ -21,6 +21,7 @@ class _Resource:
     title: str
     column: str
     condition: str
+    threshold: str
     worse: Callable[[Facts], Mask]
     because: str
     fix: str
@@ -36,6 +37,7 @@ _RESOURCES = (
         title="A thread takes more registers",
         column="registers_per_thread",
         condition="8 registers a thread more, in a kernel of one name",
+        threshold=">= 8 more than registers_per_thread_base",
         worse=lambda k: k.registers_per_thread_head - k.registers_per_thread_base >= _STEP,
         because="registers {registers_per_thread_base:.0f} → {registers_per_thread_head:.0f} a thread",
         fix=_COMPILER + "Cap the registers with __launch_bounds__, or make the tile smaller.",
@@ -49,10 +51,14 @@ _RESOURCES = (
         title="Local-memory requests where there were none",
         column="local_requests",
         condition="no local-memory requests in the base, some in the head, in a kernel of one name",
+        threshold="> 0",
         worse=lambda k: (k.local_requests_base == 0) & (k.local_requests_head > 0),
         because="{local_requests_head:,.0f} local-memory requests a launch where there were none",
         fix=_COMPILER + "Relax the register cap, or index local arrays by constants.",
-        refute="Compile both sides with -Xptxas -v: only the head may report spills or a stack frame.",
+        refute=(
+            "Compile both sides with -Xptxas -v: the head alone must report spills or a stack "
+            "frame."
+        ),
         reference="NVIDIA Nsight Compute: local memory spilling requests",
         fires=((0, 1), (0, 1e6)),
         silent=((0, 0), (10, 1e6)),
@@ -62,6 +68,7 @@ _RESOURCES = (
         title="Fewer blocks fit on a multiprocessor",
         column="resident_blocks",
         condition="fewer resident blocks by any limit, in a kernel of one name",
+        threshold="< resident_blocks_base",
         worse=lambda k: k.resident_blocks_head < k.resident_blocks_base,
         because="{resident_blocks_base:.0f} → {resident_blocks_head:.0f} blocks fit per SM",
         fix=_COMPILER + "Registers, shared memory or the block size took the room: see which grew.",
@@ -92,7 +99,7 @@ def _rule(one: _Resource) -> Rule:
         needs=(base, head),
         uses=("level", "verdict", "matched_by"),
         applies=lambda k: on_both_sides(k) & same_kernel(k),
-        when=lambda k: np.asarray(one.worse(k)),
+        when=lambda k: np.asanyarray(one.worse(k)),
         because=one.because,
         fix=one.fix,
         refute=one.refute,
@@ -100,6 +107,7 @@ def _rule(one: _Resource) -> Rule:
         grade="observed",
         layer="operator",
         severity="low",
+        thresholds={head: one.threshold},
         references=(one.reference,),
         fires=tuple(example(pair) for pair in one.fires),
         silent=(

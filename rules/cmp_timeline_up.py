@@ -51,13 +51,13 @@ def _rule(one: _Kind) -> Rule:
     base, head = f"{one.column}_base_ns", f"{one.column}_head_ns"
 
     def more(k: Facts) -> Column:
-        return np.asarray(getattr(k, head) - getattr(k, base))
+        return np.asanyarray(getattr(k, head) - getattr(k, base))
 
     def when(k: Facts) -> Mask:
-        return np.asarray(more(k) >= _LEAST * k.base_ns)
+        return np.asanyarray(more(k) >= _LEAST * k.base_ns)
 
     def saves(k: Facts, peak: Attainable) -> Column:
-        return np.asarray(more(k) / k.time_ns)
+        return np.asanyarray(more(k) / k.time_ns)
 
     total = {"level": "total", "base_ns": 100e6, "time_ns": 110e6}
     return Rule(

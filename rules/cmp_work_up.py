@@ -11,26 +11,26 @@ _MORE_FLOPS = 1.01
 
 
 def _grew(base: Column, head: Column, factor: float) -> Mask:
-    return np.asarray((base > 0) & (head >= factor * base))
+    return np.asanyarray((base > 0) & (head >= factor * base))
 
 
 def _share(more: Column, rate: Column, k: Facts) -> Column:
     """The extra work at the rate that is attainable, as a share of the time; at most the extra
     share of the work, where the rate is not known."""
     seconds = more / rate * k.launches_head
-    return np.asarray(np.where(np.isnan(seconds), np.nan, seconds * 1e9 / k.time_ns))
+    return np.asanyarray(np.where(np.isnan(seconds), np.nan, seconds * 1e9 / k.time_ns))
 
 
 def _more_bytes(k: Facts, peak: Attainable) -> Column:
     extra = k.dram_bytes_head - k.dram_bytes_base
     by_rate = _share(extra, k.dram_peak_bytes_per_s * peak.memory, k)
-    return np.asarray(np.where(np.isnan(by_rate), extra / k.dram_bytes_head, by_rate))
+    return np.asanyarray(np.where(np.isnan(by_rate), extra / k.dram_bytes_head, by_rate))
 
 
 def _more_flops(k: Facts, peak: Attainable) -> Column:
     extra = k.flops_head - k.flops_base
     by_rate = _share(extra, k.flop_peak_per_s * peak.compute, k)
-    return np.asarray(np.where(np.isnan(by_rate), extra / k.flops_head, by_rate))
+    return np.asanyarray(np.where(np.isnan(by_rate), extra / k.flops_head, by_rate))
 
 
 _KERNEL = {"level": "kernel", "verdict": "inconclusive"}
@@ -54,7 +54,10 @@ RULES = (
             "Look for a wider element type, a lost fusion, a layout change, spills, or a tile that "
             "no longer fits the cache."
         ),
-        refute="Count the bytes of this kernel on both sides once more, with the cache flushed.",
+        refute=(
+            "Count the bytes of this kernel on both sides once more, with the cache flushed: if "
+            "they agree, the difference was what the cache held."
+),
         saves=_more_bytes,
         kind="conditional",
         grade="observed",

@@ -12,7 +12,7 @@ _CONTENTION = 1.15
 
 def _low(k: Facts) -> Mask:
     overlap = k.overlapped_communication_ns < 0.7 * k.communication_ns
-    return np.asarray(overlap & (per_step(k, k.communication_ns) >= _WORTH_NS))
+    return np.asanyarray(overlap & (per_step(k, k.communication_ns) >= _WORTH_NS))
 
 
 def _transfer(k: Facts) -> Column:

@@ -19,7 +19,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     # so what is attainable of them cancels out.
     part = k.flop_fp64 / (k.flop_fp64 + k.flop_fp32)
     part = np.where(np.isnan(part), 1.0, part)
-    return np.asarray(part * (1 - k.fp64_ratio) * k.pipe_fp64_use_pct / 100)
+    return np.asanyarray(part * (1 - k.fp64_ratio) * k.pipe_fp64_use_pct / 100)
 
 
 RULES = (
@@ -55,8 +55,8 @@ RULES = (
             "it for the sums that need it, or use a part with full-rate FP64."
         ),
         refute=(
-            "Look for DADD, DMUL and DFMA (v_*_f64 on AMD) in the disassembly: without them in the "
-            "hot loop the pipe's time has another cause."
+            "Look for DADD, DMUL and DFMA (v_*_f64 on AMD) in the disassembly: if the hot loop "
+            "has no such opcodes, the pipe's time has another cause."
         ),
         saves=_saves,
         kind="option",
@@ -74,10 +74,10 @@ RULES = (
         ),
         fires=(
             {"pipe_fp64_use_pct": 60.0, "fp64_ratio": 0.5},
-            # 1.6e9 operations in 1 ms are 16 % of 10 TFLOP/s.
+            # 1.55e9 operations in 1 ms are 15.5 % of 10 TFLOP/s.
             {
-                "pipe_fp64_use_pct": 16.0,
-                "flop_fp64": 1.6e9,
+                "pipe_fp64_use_pct": 15.5,
+                "flop_fp64": 1.55e9,
                 "flop_fp32": 0.0,
                 "peak_fp64_flops_per_s": 1e13,
                 "peak_fp32_flops_per_s": 2e13,

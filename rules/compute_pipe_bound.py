@@ -37,8 +37,8 @@ def _to_next_unit(pipe: str, memory: Callable[[Facts], Column]) -> Callable[...,
 
     def saves(k: Facts, peak: Attainable) -> Column:
         others = np.where(k.top_pipe == pipe, k.second_pipe_pct, k.top_pipe_pct)
-        compute = others / (100 * np.asarray(peak.compute))
-        return np.asarray(1 - np.fmax(compute, memory(k) / (100 * np.asarray(peak.memory))))
+        compute = others / (100 * np.asanyarray(peak.compute))
+        return np.asanyarray(1 - np.fmax(compute, memory(k) / (100 * np.asanyarray(peak.memory))))
 
     return saves
 
@@ -147,7 +147,7 @@ def _rule(one: _Pipe) -> Rule:
 
     def when(k: Facts) -> Mask:
         full = getattr(k, column) >= 80
-        return np.asarray(full & one.and_when(k) if one.and_when else full)
+        return np.asanyarray(full & one.and_when(k) if one.and_when else full)
 
     return Rule(
         id=f"compute-{one.pipe}-bound",

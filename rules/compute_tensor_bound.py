@@ -52,7 +52,7 @@ RULES = (
         ),
         # The same operations at the next narrower type, at most at that type's peak.
         saves=lambda k, peak: (
-            1 - k.tensor_pct / (100 * np.asarray(peak.compute) * k.narrower_speedup)
+            1 - k.tensor_pct / (100 * np.asanyarray(peak.compute) * k.narrower_speedup)
         ),
         kind="option",
         role="class",

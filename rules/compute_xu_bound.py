@@ -69,6 +69,7 @@ RULES = (
         fires=(
             {"pipe_xu_pct": 60.0},
             {"pipe_xu_pct": 40.0, "stall_mio_throttle": 0.31},
+            {"pipe_xu_pct": 41.0, "stall_short_scoreboard": 0.31},
             {"pipe_xu_pct": 80.0, "stall_short_scoreboard": 0.1},
         ),
         silent=(

@@ -21,13 +21,13 @@ def _unblocked(k: Facts) -> Mask:
     """Nothing in the sequence that a graph cannot hold; one wait a sequence can stand at its end."""
     waits = np.nan_to_num(k.sync_calls) + np.nan_to_num(k.scalar_copies)
     calm = waits <= k.repeats
-    return np.asarray(calm & ~(k.late_allocate_calls > 0))
+    return np.asanyarray(calm & ~(k.late_allocate_calls > 0))
 
 
 def _fires(k: Facts) -> Mask:
     eager = ~(k.graph_kernels >= 0.5 * k.kernels)
     repeats = (k.repeats >= _REPEATS) & (k.repeat_match >= _MATCH)
-    return np.asarray((late_host(k) | launch_bound(k)) & repeats & eager & _unblocked(k))
+    return np.asanyarray((late_host(k) | launch_bound(k)) & repeats & eager & _unblocked(k))
 
 
 RULES = (

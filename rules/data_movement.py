@@ -84,7 +84,10 @@ _WASTES = (
             "guard against nothing, keep collective buffers and gradients in one place "
             "(gradient_as_bucket_view=True in DDP)."
         ),
-        refute="Remove one copy: the result must not change.",
+        refute=(
+            "Remove one copy: its launch must be gone, the step shorter by its time, and the "
+            "result the same."
+        ),
         layer="framework",
         effort="one-line",
         references=("PyTorch profiler, ExtraCUDACopyPattern", "PyTorch documentation: DDP buckets"),
@@ -107,7 +110,10 @@ _WASTES = (
             "into the kernel before (torch.compile does that); norms and activations that take "
             "16-bit input and accumulate in FP32 inside."
         ),
-        refute="Count the casts in one step before and after.",
+        refute=(
+            "Count the casts in one step before and after the change: launches and time of the "
+            "casts must fall together, and no other kernel get slower."
+        ),
         layer="framework",
         risk="numerics",
         references=("PyTorch documentation: automatic mixed precision",),
@@ -128,7 +134,10 @@ _WASTES = (
             "Sort sequences into buckets of similar length, pack them and use kernels for variable "
             "lengths, let the convolution or the kernel behind pad on the fly."
         ),
-        refute="Print how many elements of a batch are padding: below a fifth, leave it.",
+        refute=(
+            "Print how many elements of a batch are padding: if it is less than a fifth, leave "
+            "it; after packing, the products must get faster by that share."
+        ),
         layer="model",
         severity="info",
         references=("Krell et al.: Efficient sequence packing without cross-contamination, 2021",),
@@ -190,7 +199,10 @@ _WASTES = (
             "into the attention kernel, graph replay so that launches cost nothing, copies of new "
             "tokens only."
         ),
-        refute="Compare the bytes of the new keys and values with what the kernels move.",
+        refute=(
+            "Compare the bytes of the new keys and values with the DRAM bytes that the kernels "
+            "move: if the two agree, nothing is written twice."
+        ),
         layer="operator",
         effort="kernel",
         references=("vLLM documentation: paged attention and cache kernels",),
@@ -210,7 +222,10 @@ _WASTES = (
             "A product that converts in registers (Marlin, Machete, torchao's int4 and int8 "
             "products, FP8 scaled_mm), or weights widened once where memory allows."
         ),
-        refute="Time the fused product on the same shape.",
+        refute=(
+            "Time the fused product on the same shape: if it is no faster than dequantisation and"
+            " product together, keep them apart."
+        ),
         layer="operator",
         effort="refactor",
         references=("Frantar et al.: MARLIN, 2024",),
@@ -222,12 +237,12 @@ def _rule(waste: _Waste) -> Rule:
     pct, launches, source = (f"{slug(waste.role)}_{what}" for what in ("pct", "launches", "from"))
 
     def when(k: Facts) -> Mask:
-        found = np.asarray(getattr(k, pct) >= waste.least_pct)
-        return found | waste.also(k) if waste.also else found
+        found = np.asanyarray(getattr(k, pct) >= waste.least_pct)
+        return np.asanyarray(found | waste.also(k)) if waste.also else found
 
     def saves(k: Facts, peak: Attainable) -> Column:
-        part = np.where(np.asarray(peak.memory) < 1, waste.likely, _ALL)
-        return np.asarray(part * getattr(k, pct) / k.share_pct)
+        part = np.where(np.asanyarray(peak.memory) < 1, waste.likely, _ALL)
+        return np.asanyarray(part * getattr(k, pct) / k.share_pct)
 
     def example(value: float, **more: float) -> Mapping[str, Any]:
         return {

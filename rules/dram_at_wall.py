@@ -11,7 +11,7 @@ def _at_wall(k: Facts) -> Mask:
     # A rate held against a peak reaches less than a counter of busy cycles does: the class,
     # which knows the calibrated ceilings, decides there.
     rate = (k.dram_basis == "nominal peak") | (k.dram_basis == "report peak")
-    return np.asarray((k.dram_pct > 80) & ~rate | of_class(k, "dram-bound"))
+    return np.asanyarray((k.dram_pct > 80) & ~rate | of_class(k, "dram-bound"))
 
 
 RULES = (
@@ -49,7 +49,7 @@ RULES = (
             "something else limits the kernel."
         ),
         # Nothing to gain at these bytes but the last stretch to the physical peak.
-        saves=lambda k, peak: 1 - k.dram_pct / (100 * np.asarray(peak.memory)),
+        saves=lambda k, peak: 1 - k.dram_pct / (100 * np.asanyarray(peak.memory)),
         kind="hard",
         role="class",
         grade="observed",

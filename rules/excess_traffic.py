@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from traceroof.arithmetic import each, one_of
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import of_class, tunable
-from traceroof.rules._matrix import one_of
 from traceroof.rules._models import size
 
 _MEMORY = ("dram-bound", "l2-bound", "memory-leaning", "balanced")
@@ -19,7 +19,7 @@ def _modelled(k: Facts) -> Mask:
 
 
 def _excess(k: Facts, peak: Attainable) -> Column:
-    return np.asarray(1 - 1 / k.traffic_ratio)
+    return np.asanyarray(1 - 1 / k.traffic_ratio)
 
 
 def _reused(k: Facts) -> Mask:
@@ -29,8 +29,10 @@ def _reused(k: Facts) -> Mask:
 
 def _wave_bytes(k: Facts) -> Column:
     """Operands that all tiles in flight read along the whole of K."""
-    element = np.array([_BYTES.get(str(dtype), np.nan) for dtype in k.operand_dtype])
-    return np.asarray(
+    element = each(
+        k.operand_dtype, lambda dtype: _BYTES.get(str(dtype), np.nan), "bytes of an element"
+    )
+    return np.asanyarray(
         (k.tile_m + k.tile_n) * size(k, "K") * element * np.minimum(k.blocks, k.sm_count)
     )
 
@@ -143,7 +145,7 @@ RULES = (
         thresholds={"traffic_ratio": "> 1.5", "dram_pct": ">= 50"},
         references=("docs/operators.md: least traffic of an operator",),
         fires=(
-            {"traffic_ratio": 1.6, "dram_pct": 50.0, "model_bytes": 1e8, "dram_bytes": 1.6e8},
+            {"traffic_ratio": 1.51, "dram_pct": 50.0, "model_bytes": 1e8, "dram_bytes": 1.51e8},
             {"traffic_ratio": 3.0, "dram_pct": 88.0, "model_bytes": 1e8, "dram_bytes": 3e8},
         ),
         silent=(
@@ -193,7 +195,7 @@ RULES = (
         ),
         # (128 + 128) x 8192 x 2 byte x 108 = 453 MB; with K = 256, 14.2 MB.
         fires=(
-            {**_PRODUCT, "traffic_ratio": 1.6},
+            {**_PRODUCT, "traffic_ratio": 1.51},
             {**_PRODUCT, "traffic_ratio": 4.0, "primary_class": "dram-bound"},
         ),
         silent=(

@@ -2,17 +2,17 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.facts import Column, Facts
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import tunable
-from traceroof.rules._matrix import one_of
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     # Only the arithmetic of a product survives a better implementation; bytes may go as well.
     product = one_of(k.category, "gemm", "conv", "attention")
-    needed = k.flop_pct / (100 * np.asarray(peak.compute))
-    return np.asarray(np.where(product & (k.flop_pct > 0), 1 - needed, np.nan))
+    needed = k.flop_pct / (100 * np.asanyarray(peak.compute))
+    return np.asanyarray(np.where(product & (k.flop_pct > 0), 1 - needed, np.nan))
 
 
 RULES = (
@@ -44,6 +44,7 @@ RULES = (
         grade="inferred",
         layer="framework",
         effort="config",
+        thresholds={"route": "none"},
         references=("PyTorch documentation: torch.nn.attention.sdpa_kernel",),
         fires=(
             {"route": "a naive implementation", "category": "gemm", "flop_pct": 5.0},
@@ -51,6 +52,7 @@ RULES = (
         ),
         silent=(
             {"route": ""},
+            {"route": "", "category": "gemm", "flop_pct": 5.0},
             {"route": "a naive implementation", "primary_class": "launch-bound"},
         ),
     ),

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, one_of, products
+from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, products
 
 
 def _applies(k: Facts) -> Mask:
@@ -13,13 +14,13 @@ def _applies(k: Facts) -> Mask:
     capable = (k.compute_capability >= 8.0) | (
         np.isnan(k.compute_capability) & np.isnan(k.tf32_speedup)
     )
-    return np.asarray(products(k, "gemm", "conv") & fp32 & capable & ~marked_only(k))
+    return np.asanyarray(products(k, "gemm", "conv") & fp32 & capable & ~marked_only(k))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    faster = 1 - 1 / (k.tf32_speedup * np.asarray(peak.compute))
+    faster = 1 - 1 / (k.tf32_speedup * np.asanyarray(peak.compute))
     # Operands stay FP32 in memory, so their traffic stays too.
-    return np.asarray(np.fmin(faster, 1 - k.dram_pct / (100 * np.asarray(peak.memory))))
+    return np.asanyarray(np.fmin(faster, 1 - k.dram_pct / (100 * np.asanyarray(peak.memory))))
 
 
 _EXAMPLE = {
@@ -92,6 +93,7 @@ RULES = (
             # RTX 3090, 4090: TF32 is as fast as FP32.
             {**_EXAMPLE, "tf32_speedup": 1.0},
             {**_EXAMPLE, "tf32_speedup": 1.19},
+            {**_EXAMPLE, "compute_capability": 7.0},
             {**_EXAMPLE, "compute_capability": 7.5},
             {**_EXAMPLE, "operand_dtype": "fp64"},
             {**_EXAMPLE, "category": "elementwise"},

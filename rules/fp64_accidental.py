@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from traceroof.arithmetic import one_of
 from traceroof.facts import Facts, Mask, unknown
 from traceroof.rule import Rule
 from traceroof.rules._kernels import tunable
-from traceroof.rules._matrix import one_of
 
 _NARROWER = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
 
@@ -13,7 +13,7 @@ _NARROWER = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
 def _applies(k: Facts) -> Mask:
     narrow = one_of(k.declared_dtype, *_NARROWER) | unknown(k.declared_dtype)
     settled = (k.flop_fp64 == 0) | (k.pipe_fp64_use_pct == 0)
-    return np.asarray(tunable(k) & narrow & ~settled)
+    return np.asanyarray(tunable(k) & narrow & ~settled)
 
 
 _EXAMPLE = {"flop_fp64": 1e6, "declared_dtype": "fp32", "pipe_fp64_use_pct": 30.0}
@@ -41,7 +41,10 @@ RULES = (
             "Suffix literals (0.5f), call the float overloads (sqrtf, expf, std::pow with float "
             "arguments), compute constants on the host. Keep FP64 where an accumulator needs it."
         ),
-        refute="Search the SASS for D* opcodes and F2F.F64: none may be left after the change.",
+        refute=(
+            "Search the SASS for D* opcodes and F2F.F64: after the change none must be left, and "
+            "the FP64 pipe's use must be zero."
+        ),
         saves=lambda k, peak: k.pipe_fp64_use_pct / 100,
         # The fix changes results in the last digits, and the operations that are counted.
         kind="option",

@@ -35,7 +35,10 @@ RULES = (
             "that new ones do not compile anew. Call gc.freeze() after start-up, or collect at a "
             "time of your choice."
         ),
-        refute="Record a later window: pauses of a first use do not come again.",
+        refute=(
+            "Record a later window: if the pauses do not come again, they were those of a first "
+            "use."
+        ),
         saves=lambda k, peak: _pauses(k),
         kind="hard",
         grade="observed",

@@ -24,34 +24,34 @@ def _applies(k: Facts) -> Mask:
     # With known waves, tail-wave and small-grid say it better. Split products share one tile
     # among several blocks. At the wall of memory the last round costs nothing.
     whole = ~(k.name_split_k == 1) & ~divided(k) & ~of_class(k, "dram-bound")
-    return np.asarray(products(k, "gemm") & np.isnan(k.waves) & whole)
+    return np.asanyarray(products(k, "gemm") & np.isnan(k.waves) & whole)
 
 
 def _filled(k: Facts) -> Column:
     """Tile efficiency where arithmetic limits: reading a skinny operand costs the same however
     wide the tile is."""
     limited = k.model_flop_pct > k.model_dram_pct
-    return np.asarray(np.where(limited & ~np.isnan(tile_efficiency(k)), tile_efficiency(k), 1.0))
+    return np.asanyarray(np.where(limited & ~np.isnan(tile_efficiency(k)), tile_efficiency(k), 1.0))
 
 
 def _shared(k: Facts) -> Column:
     """Wave efficiency from one whole round on; below, the grid is small."""
-    return np.asarray(np.where(tiles(k) >= k.sm_count, wave_efficiency(k), 1.0))
+    return np.asanyarray(np.where(tiles(k) >= k.sm_count, wave_efficiency(k), 1.0))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     lost = 1 - _filled(k) * _shared(k)
     spare = missed(k, peak)
-    return np.asarray(np.where(np.isnan(spare), lost, np.minimum(lost, spare)))
+    return np.asanyarray(np.where(np.isnan(spare), lost, np.minimum(lost, spare)))
 
 
 def _narrow(k: Facts) -> Mask:
     long = size(k, "K") >= 4 * np.maximum(size(k, "M"), size(k, "N"))
-    return np.asarray(long & (tiles(k) < k.sm_count))
+    return np.asanyarray(long & (tiles(k) < k.sm_count))
 
 
 def _unused(k: Facts, peak: Attainable) -> Column:
-    return np.asarray(np.minimum(1 - tiles(k) / k.sm_count, missed(k, peak)))
+    return np.asanyarray(np.minimum(1 - tiles(k) / k.sm_count, missed(k, peak)))
 
 
 _A100 = {"category": "gemm", "sm_count": 108.0, "model": "gemm"}

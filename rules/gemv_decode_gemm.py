@@ -10,7 +10,7 @@ from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible, size
 
 def _skinny(k: Facts) -> Mask:
     narrow = np.minimum(size(k, "M"), size(k, "N")) <= 16
-    return np.asarray(tunable(k) & (k.model == "gemm") & narrow & credible(k))
+    return np.asanyarray(tunable(k) & (k.model == "gemm") & narrow & credible(k))
 
 
 _EXAMPLE = {
@@ -77,6 +77,7 @@ RULES = (
             {**_EXAMPLE, "model_shape": "M=16 N=4096 K=4096", "model_intensity": 15.9,
              "roof_pct": 59.4, "model_dram_pct": 59.4},
             {**_EXAMPLE, "model_shape": "M=4096 N=1 K=4096"},
+            {**_EXAMPLE, "model_intensity": 73.7},
         ),
         # 59.5 / 85 = 0.7; 73.75 is a quarter of the ridge.
         silent=(

@@ -12,7 +12,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     inside = np.where(np.isnan(k.kernel_time_ns), 1.0, k.kernel_time_ns / k.time_ns)
     # Kernels of unknown use, collectives above all, cannot be said to gain.
     inside = inside * np.where(np.isnan(k.measured_pct), 1.0, k.measured_pct / 100)
-    return np.asarray((1 - k.busiest_pct / (100 * better)) * np.minimum(inside, 1.0))
+    return np.asanyarray((1 - k.busiest_pct / (100 * better)) * np.minimum(inside, 1.0))
 
 
 RULES = (

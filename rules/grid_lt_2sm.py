@@ -10,7 +10,7 @@ from traceroof.rules._kernels import STATE, has_headroom, spare
 def _applies(k: Facts) -> Mask:
     other_grid = (k.blocks < k.sm_count) | (k.blocks >= 2 * k.sm_count)
     # Warp-specialised matrix kernels run one block each on purpose: loading warps wait.
-    return np.asarray(has_headroom(k) & ~other_grid & ~(k.tensor_pct >= 50))
+    return np.asanyarray(has_headroom(k) & ~other_grid & ~(k.tensor_pct >= 50))
 
 
 RULES = (
@@ -46,7 +46,7 @@ RULES = (
         thresholds={"blocks": "< 2 x sm_count", "stall_barrier": "> 0.10"},
         references=("Nsight Compute LaunchConfiguration rule: grid below two blocks each",),
         fires=(
-            {"blocks": 108.0, "sm_count": 108.0, "stall_barrier": 0.11},
+            {"blocks": 108.0, "sm_count": 108.0, "stall_barrier": 0.105},
             {"blocks": 215.0, "sm_count": 108.0, "stall_barrier": 0.4},
         ),
         silent=(

@@ -10,7 +10,7 @@ from traceroof.rules._timelines import LAUNCHES, QUALITY, late_host, launch_boun
 def _fires(k: Facts) -> Mask:
     # Launches that cannot keep up are launch-bound's; pauses of the host are this rule's.
     told = launch_bound(k) & (k.late_launch_ns > 0.5 * k.idle_host_ns)
-    return np.asarray(late_host(k) & ~told)
+    return np.asanyarray(late_host(k) & ~told)
 
 
 RULES = (

@@ -11,21 +11,21 @@ def _on_l1(k: Facts) -> Mask:
     # The L1 data stage serves one wavefront a cycle and multiprocessor.
     cycles = k.sm_count * k.sm_clock_hz * k.duration_ns / 1e9
     full = (cycles > 0) & (k.shared_wavefronts >= 0.8 * cycles)
-    return np.asarray((k.l1_pct >= 80) | full)
+    return np.asanyarray((k.l1_pct >= 80) | full)
 
 
 def _applies(k: Facts) -> Mask:
     # Loads and stores count as compute too: only another pipe at its wall acquits L1.
     other_pipe = (k.top_pipe_pct >= 0) & (k.top_pipe != "lsu")
     acquitted = of_class(k, "compute-bound") & other_pipe
-    return np.asarray(tunable(k) & ~of_class(k, "dram-bound") & ~acquitted)
+    return np.asanyarray(tunable(k) & ~of_class(k, "dram-bound") & ~acquitted)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     # Where loads and stores are themselves the busiest pipe, the fix shrinks them too.
     compute = np.where(k.top_pipe == "lsu", k.second_pipe_pct, k.compute_pct)
-    memory = np.fmax(k.dram_pct, k.l2_throughput_pct) / (100 * np.asarray(peak.memory))
-    return np.asarray(1 - np.fmax(compute / (100 * np.asarray(peak.compute)), memory))
+    memory = np.fmax(k.dram_pct, k.l2_throughput_pct) / (100 * np.asanyarray(peak.memory))
+    return np.asanyarray(1 - np.fmax(compute / (100 * np.asanyarray(peak.compute)), memory))
 
 
 RULES = (

@@ -10,7 +10,7 @@ from traceroof.rules._kernels import of_class, tunable
 def _applies(k: Facts) -> Mask:
     # Memory use below 60 % settles it: L2 is one of its parts.
     open_question = ~(k.memory_pct < 60)
-    return np.asarray(tunable(k) & ~of_class(k, "dram-bound", "compute-bound") & open_question)
+    return np.asanyarray(tunable(k) & ~of_class(k, "dram-bound", "compute-bound") & open_question)
 
 
 def _on_l2(k: Facts) -> Mask:
@@ -22,9 +22,9 @@ def _on_l2(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    dram = k.dram_pct / (100 * np.asarray(peak.memory))
-    compute = k.compute_pct / (100 * np.asarray(peak.compute))
-    return np.asarray(1 - np.fmax(dram, compute))
+    dram = k.dram_pct / (100 * np.asanyarray(peak.memory))
+    compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
+    return np.asanyarray(1 - np.fmax(dram, compute))
 
 
 RULES = (

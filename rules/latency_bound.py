@@ -51,6 +51,8 @@ RULES = (
             {"primary_class": "latency-bound", "compute_pct": 12.0, "memory_pct": 20.0},
         ),
         silent=(
+            {"primary_class": "latency-bound", "compute_pct": 60.0, "memory_pct": 20.0},
+            {"primary_class": "latency-bound", "compute_pct": 20.0, "memory_pct": 60.0},
             {"primary_class": "compute-leaning", "compute_pct": 60.0, "memory_pct": 20.0},
             {"primary_class": "memory-leaning", "compute_pct": 20.0, "memory_pct": 60.0},
             {"primary_class": "l1-bound", "compute_pct": 30.0, "memory_pct": 50.0},

@@ -66,6 +66,16 @@ RULES = (
         ),
         fires=(
             {
+                "span_ns": 10e6,
+                "late_launch_ns": 2e6,
+                "idle_launch_ns": 0.0,
+                "idle_back_to_back_ns": 0.0,
+                "kernels": 1000.0,
+                "kernels_per_step": 100.0,
+                "median_kernel_ns": 5_000.0,
+                "launch_calls": 1000.0,
+            },
+            {
                 "span_ns": 84e6,
                 "idle_ns": 73e6,
                 "late_launch_ns": 72e6,
@@ -100,8 +110,18 @@ RULES = (
         silent=(
             {
                 "span_ns": 10e6,
-                "idle_ns": 1.9e6,
-                "late_launch_ns": 1.9e6,
+                "late_launch_ns": 2e6,
+                "idle_launch_ns": 0.0,
+                "idle_back_to_back_ns": 0.0,
+                "kernels": 1000.0,
+                "kernels_per_step": 99.0,
+                "median_kernel_ns": 5_000.0,
+                "launch_calls": 1000.0,
+            },
+            {
+                "span_ns": 10e6,
+                "idle_ns": 1.99e6,
+                "late_launch_ns": 1.99e6,
                 "idle_launch_ns": 0.0,
                 "idle_back_to_back_ns": 0.0,
                 "kernels": 100.0,

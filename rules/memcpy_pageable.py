@@ -14,7 +14,7 @@ _PINNED_BYTES_PER_S = 50e9
 
 def _fires(k: Facts) -> Mask:
     large = k.pageable_bytes >= _WORTH_BYTES * k.pageable_copies
-    return np.asarray((k.pageable_copies > 0) & large & (k.pageable_exposed_ns > 0))
+    return np.asanyarray((k.pageable_copies > 0) & large & (k.pageable_exposed_ns > 0))
 
 
 def _saves(k: Facts) -> Column:

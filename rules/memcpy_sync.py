@@ -62,7 +62,7 @@ _KINDS = (
         ),
         fix="Use cudaMemsetAsync or hipMemsetAsync on the stream that needs the memory.",
         uses=("idle_ns",),
-        bound=lambda k: np.asarray(k.idle_ns),
+        bound=lambda k: np.asanyarray(k.idle_ns),
     ),
 )
 

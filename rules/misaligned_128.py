@@ -13,18 +13,18 @@ _FULL_REQUEST_BYTES = 0.97 * 128
 
 def _applies(k: Facts) -> Mask:
     # Full sectors settle it, whatever the requests.
-    return np.asarray(tunable(k) & ~(1.03 * k.load_bytes_per_sector > _SECTOR_BYTES))
+    return np.asanyarray(tunable(k) & ~(1.03 * k.load_bytes_per_sector > _SECTOR_BYTES))
 
 
 def _straddles(k: Facts) -> Mask:
     used = k.load_bytes_per_sector
     full = used * k.load_sectors_per_request >= _FULL_REQUEST_BYTES
-    return np.asarray(full & (1.03 * used <= _SECTOR_BYTES) & (1.25 * used >= _SECTOR_BYTES))
+    return np.asanyarray(full & (1.03 * used <= _SECTOR_BYTES) & (1.25 * used >= _SECTOR_BYTES))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     waste = 1 - k.load_bytes_per_sector / _SECTOR_BYTES
-    return np.asarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asarray(peak.compute))))
+    return np.asanyarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asanyarray(peak.compute))))
 
 
 RULES = (

@@ -9,7 +9,7 @@ from traceroof.rules._models import CEILINGS, MODELLED, attained, credible, miss
 
 
 def _grouped(k: Facts) -> Mask:
-    return np.asarray(tunable(k) & (k.model == "grouped gemm") & credible(k))
+    return np.asanyarray(tunable(k) & (k.model == "grouped gemm") & credible(k))
 
 
 _EXAMPLE = {
@@ -57,7 +57,7 @@ RULES = (
         grade="derived",
         layer="operator",
         suppresses=("roofline-headroom", "latency-bound", "dram-leaning-headroom"),
-        thresholds={"model_intensity": "< ridge", "roof_pct": "< 0.7 of attainable"},
+        thresholds={"model_intensity": "< ridge", "model_dram_pct": "< 0.7 of attainable"},
         references=("Gale et al.: MegaBlocks, 2022",),
         fires=(
             _EXAMPLE,

@@ -15,11 +15,11 @@ def _rule(precision: str, instructions: str) -> Rule:
     def applies(k: Facts) -> Mask:
         # One of the figures can settle it alone.
         settled = (getattr(k, unfused) <= 20) | (getattr(k, busy) < 40) | (getattr(k, work) == 0)
-        return np.asarray(tunable(k) & ~settled)
+        return np.asanyarray(tunable(k) & ~settled)
 
     def when(k: Facts) -> Mask:
         # Half of the unfused instructions go if all of them pair up.
-        return np.asarray((getattr(k, unfused) / 2 > 10) & (getattr(k, busy) >= 40))
+        return np.asanyarray((getattr(k, unfused) / 2 > 10) & (getattr(k, busy) >= 40))
 
     def saves(k: Facts, peak: Attainable) -> Column:
         share: Column = 0.5 * getattr(k, unfused) / 100 * getattr(k, busy) / 100

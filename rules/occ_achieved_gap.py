@@ -10,12 +10,12 @@ from traceroof.subjects import BRIEF_NS
 
 def _applies(k: Facts) -> Mask:
     ramps = on_amd(k) & ~(k.median_ns >= BRIEF_NS)
-    return np.asarray(has_headroom(k) & ~(k.tensor_pct >= 50) & ~ramps)
+    return np.asanyarray(has_headroom(k) & ~(k.tensor_pct >= 50) & ~ramps)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     gap = 1 - k.achieved_occupancy_pct / k.theoretical_occupancy_pct
-    return np.asarray(np.fmin(gap, spare(k, peak)))
+    return np.asanyarray(np.fmin(gap, spare(k, peak)))
 
 
 RULES = (

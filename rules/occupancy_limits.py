@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -72,16 +73,16 @@ _LIMITS = (
 
 
 def _limit(k: Facts, name: str) -> Column:
-    return np.asarray(getattr(k, f"occupancy_limit_{name}"))
+    return np.asanyarray(getattr(k, f"occupancy_limit_{name}"))
 
 
 def _fewest(k: Facts) -> Column:
-    return np.asarray(np.fmin.reduce([_limit(k, one.name) for one in _LIMITS]))
+    return np.asanyarray(reduce(np.fmin, [_limit(k, one.name) for one in _LIMITS]))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     unused = np.fmin(1 - k.theoretical_occupancy_pct / 100, 1 - k.issue_active)
-    return np.asarray(np.fmin(unused, spare(k, peak)))
+    return np.asanyarray(np.fmin(unused, spare(k, peak)))
 
 
 def _rule(one: _Limit) -> Rule:
@@ -103,11 +104,11 @@ def _rule(one: _Limit) -> Rule:
             mask &= ~unknown(_limit(k, one.name)) | (
                 k.compute_capability >= one.min_compute_capability
             )
-        return np.asarray(mask)
+        return np.asanyarray(mask)
 
     def when(k: Facts) -> Mask:
         few = k.theoretical_occupancy_pct < 80
-        return np.asarray(few & (_limit(k, one.name) <= _fewest(k)))
+        return np.asanyarray(few & (_limit(k, one.name) <= _fewest(k)))
 
     return Rule(
         id=one.id or f"occ-limited-{one.name}",

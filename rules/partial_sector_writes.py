@@ -11,17 +11,19 @@ _SECTOR_BYTES = 32
 
 def _applies(k: Facts) -> Mask:
     # Whole sectors settle it, whatever the traffic.
-    return np.asarray(tunable(k) & ~(k.store_bytes_per_sector >= 24))
+    return np.asanyarray(tunable(k) & ~(k.store_bytes_per_sector >= 24))
 
 
 def _partial(k: Facts) -> Mask:
-    return np.asarray((k.store_bytes_per_sector < 24) & (k.dram_write_bytes > 0.2 * k.dram_bytes))
+    return np.asanyarray(
+        (k.store_bytes_per_sector < 24) & (k.dram_write_bytes > 0.2 * k.dram_bytes)
+    )
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     writes = k.dram_write_bytes / k.dram_bytes
     waste = (1 - k.store_bytes_per_sector / _SECTOR_BYTES) * writes
-    return np.asarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asarray(peak.compute))))
+    return np.asanyarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asanyarray(peak.compute))))
 
 
 RULES = (

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.arithmetic import one_of
+from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import tunable
-from traceroof.rules._matrix import one_of
 from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible
 
 _WIDE = ("fp16", "bf16", "fp32")
@@ -13,18 +13,18 @@ _WIDE = ("fp16", "bf16", "fp32")
 
 def _serves(k: Facts) -> Mask:
     # Training needs its weights in full; only there a launch has a phase.
-    trains = np.array([isinstance(phase, str) for phase in k.phase], dtype=bool)
-    return np.asarray(tunable(k) & (k.model == "gemm") & credible(k) & ~trains)
+    trains = ~unknown(k.phase)
+    return np.asanyarray(tunable(k) & (k.model == "gemm") & credible(k) & ~trains)
 
 
 def _weight_share(k: Facts) -> Column:
-    return np.asarray(k.model_weight_bytes / k.model_bytes)
+    return np.asanyarray(k.model_weight_bytes / k.model_bytes)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     # Half of the weight's bytes, of a kernel that bytes alone limit.
     size = np.where(k.operand_dtype == "fp32", 4, 2)
-    return np.asarray(_weight_share(k) * (1 - 1 / size))
+    return np.asanyarray(_weight_share(k) * (1 - 1 / size))
 
 
 _DECODE = {
@@ -173,7 +173,10 @@ RULES = (
             "the INT8 rate"
         ),
         fix="Quantise to FP8 or FP4 for this device, or multiply in 16 bits.",
-        refute="Time the same product in FP8.",
+        refute=(
+            "Time the same product in FP8: if it is no faster than INT8, the table's rates do not"
+            " hold for this shape."
+),
         saves=lambda k, peak: 1 - 1 / k.fp8_over_int8,
         kind="option",
         grade="derived",

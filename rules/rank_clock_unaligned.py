@@ -28,7 +28,10 @@ RULES = (
             "Record all ranks in the same steps of one run, and give the files of that run only. "
             "Profile with record_shapes=True so that collectives are matched by their size."
         ),
-        refute="Compare the trace of two ranks of one node, which share a clock.",
+        refute=(
+            "Compare the traces of two ranks of one node, which share a clock: if their "
+            "collectives end at the same time, only the clocks of the nodes differ."
+        ),
         kind="option",
         grade="observed",
         layer="framework",

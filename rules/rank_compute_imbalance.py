@@ -7,7 +7,7 @@ from traceroof.rule import Rule
 
 
 def _saves(k: Facts) -> Column:
-    return np.asarray(k.compute_over_mean_ns * k.ranks / k.time_ns)
+    return np.asanyarray(k.compute_over_mean_ns * k.ranks / k.time_ns)
 
 
 RULES = (
@@ -49,7 +49,7 @@ RULES = (
         fires=(
             {
                 "ranks": 8.0,
-                "step_imbalance": 0.11,
+                "step_imbalance": 0.101,
                 "compute_over_mean_ns": 10e6,
                 "time_ns": 1e9,
                 "slowest_changes": 0.8,

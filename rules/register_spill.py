@@ -16,18 +16,18 @@ _REGISTER_STEP = 8
 def _at_cap(k: Facts) -> Mask:
     """Whether a thread has all registers that the instruction set or its block's size allow."""
     fit = np.floor(_REGISTERS_PER_SM / k.threads_per_block / _REGISTER_STEP) * _REGISTER_STEP
-    return np.asarray(k.registers_per_thread >= np.fmin(fit, _MOST_REGISTERS))
+    return np.asanyarray(k.registers_per_thread >= np.fmin(fit, _MOST_REGISTERS))
 
 
 def _l1_share(k: Facts) -> Column:
-    return np.asarray(
+    return np.asanyarray(
         np.where(k.l1_bytes > 0, k.local_requests * _REQUEST_BYTES / k.l1_bytes, np.nan)
     )
 
 
 def _spills(k: Facts) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((k.local_requests > 0) & ((_l1_share(k) >= 0.05) | _at_cap(k)))
+        return np.asanyarray((k.local_requests > 0) & ((_l1_share(k) >= 0.05) | _at_cap(k)))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -35,7 +35,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     by_bytes = _l1_share(k) * k.memory_pct / 100
     by_instructions = k.local_requests / k.instructions
     share = np.where(np.isnan(by_bytes), by_instructions, by_bytes)
-    return np.asarray(np.where(np.isnan(share), np.nan, np.fmin(share, 1 - k.issue_active)))
+    return np.asanyarray(np.where(np.isnan(share), np.nan, np.fmin(share, 1 - k.issue_active)))
 
 
 RULES = (

@@ -75,16 +75,16 @@ def _rule(one: _Repeat) -> Rule:
     )
 
     def spared_ns(k: Facts) -> Column:
-        return np.asarray(getattr(k, time) - getattr(k, kept) + getattr(k, gap))
+        return np.asanyarray(getattr(k, time) - getattr(k, kept) + getattr(k, gap))
 
     def wasteful(k: Facts) -> Mask:
         # Launches of full work lose little by being many.
         whole = getattr(k, time) + getattr(k, gap)
         spared = spared_ns(k)
-        return np.asarray((spared >= 0.005 * k.time_ns) & (spared >= 0.1 * whole))
+        return np.asanyarray((spared >= 0.005 * k.time_ns) & (spared >= 0.1 * whole))
 
     def saves(k: Facts, peak: Attainable) -> Column:
-        return np.asarray(spared_ns(k) / k.time_ns)
+        return np.asanyarray(spared_ns(k) / k.time_ns)
 
     def found(fixed: float, between: float) -> Mapping[str, Any]:
         return {
@@ -110,6 +110,7 @@ def _rule(one: _Repeat) -> Rule:
         fix=one.fix,
         refute=one.refute,
         saves=saves,
+        thresholds={time: "with gaps, less what stays: >= 0.5 % of the run"},
         kind="conditional",
         grade="inferred",
         layer=one.layer,

@@ -55,7 +55,10 @@ RULES = (
         grade="derived",
         layer="operator",
         suppresses=("latency-bound", "dram-leaning-headroom"),
-        thresholds={"roof_pct": "< 0.7 of attainable"},
+        thresholds={
+            "model_flop_pct": "< 0.7 of attainable",
+            "model_dram_pct": "< 0.7 of attainable",
+        },
         references=(
             "Williams, Waterman, Patterson: Roofline, CACM 2009",
             "docs/operators.md: the models of operations and bytes",
@@ -127,7 +130,10 @@ RULES = (
         grade="derived",
         layer="model",
         severity="info",
-        thresholds={"roof_pct": ">= 0.9 of attainable"},
+        thresholds={
+            "model_flop_pct": ">= 0.9 of attainable",
+            "model_dram_pct": ">= 0.9 of attainable",
+        },
         references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),
         # 72 / 80 = 0.9; 76.5 / 85 = 0.9.
         fires=(

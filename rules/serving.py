@@ -9,16 +9,16 @@ from traceroof.rule import Attainable, Rule
 
 def _used(k: Facts) -> Column:
     """Floor over the time of a step, held against what is attainable."""
-    return np.asarray(k.decode_floor_ns / UNCALIBRATED.memory / k.decode_step_ns)
+    return np.asanyarray(k.decode_floor_ns / UNCALIBRATED.memory / k.decode_step_ns)
 
 
 def _saves_step(k: Facts, peak: Attainable) -> Column:
-    waste = 1 - k.decode_floor_ns / np.asarray(peak.memory) / k.decode_step_ns
-    return np.asarray(waste * k.decode_time_ns / k.time_ns)
+    waste = 1 - k.decode_floor_ns / np.asanyarray(peak.memory) / k.decode_step_ns
+    return np.asanyarray(waste * k.decode_time_ns / k.time_ns)
 
 
 def _decodes(k: Facts) -> Mask:
-    return np.asarray(k.decode_steps > 0)
+    return np.asanyarray(k.decode_steps > 0)
 
 
 # 13.5 GB at 2.039 TB/s: 6.61 ms (LLaMA-7B in FP16 on an A100 80 GB); at 85 % 7.79 ms.
@@ -55,11 +55,15 @@ RULES = (
             "Judge the kernels accordingly. Where one pass does both, chunked prefill trades the "
             "delay of tokens against throughput; with a single request it changes nothing."
         ),
-        refute="The engine's own counts of prompt and generated tokens.",
+        refute=(
+            "Compare with the engine's own counts of prompt and generated tokens: steps with more"
+            " tokens than sequences must be the prefill steps."
+),
         kind="hard",
         grade="observed",
         layer="framework",
         severity="info",
+        thresholds={"prefill_pct": "known"},
         references=("AMD TraceLens: prefill and decode phases",
                     "Agrawal et al.: Sarathi-Serve, OSDI 2024"),
         fires=(
@@ -67,7 +71,7 @@ RULES = (
              "serving_from": "the annotations of the passes"},
             {"prefill_pct": 0.0, "decode_pct": 0.0, "mixed_pct": 100.0},
         ),
-        silent=({"decode_pct": 0.0}, {}),
+        silent=({"decode_pct": 0.0, "mixed_pct": 100.0}, {"decode_pct": 0.0}, {}),
     ),
     Rule(
         id="tpot-floor",
@@ -96,7 +100,10 @@ RULES = (
             "in fewer bits, more sequences in a step, speculative decoding. With one sequence the "
             "scheduler's options change nothing."
         ),
-        refute="Double the sequences of a step: near the floor its time hardly changes.",
+        refute=(
+            "Double the sequences of a step: if its time hardly changes, reading the weights "
+            "takes it; if it doubles, something else does."
+),
         saves=_saves_step,
         kind="hard",
         grade="derived",
@@ -130,7 +137,9 @@ RULES = (
             "k), greedy choice as one argmax, penalties and masks only where a request asks for them, "
             "the vocabulary split over the ranks."
         ),
-        refute="Sample greedily: the difference is what the sampler costs.",
+        refute=(
+            "Sample greedily: the step must get shorter by the time of the sampler's kernels."
+),
         saves=lambda k, peak: k.sampling_pct / 100 * k.gpu_time_ns / k.time_ns,
         kind="hard",
         grade="inferred",

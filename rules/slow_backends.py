@@ -76,7 +76,7 @@ RULES = (
         ),
         silent=(
             {"span_ns": 100e6, "host_collective_time_ns": 4.9e6, "idle_communication_ns": 4e6},
-            {"span_ns": 100e6, "host_collective_time_ns": 60e6, "idle_communication_ns": 0.9e6},
+            {"span_ns": 100e6, "host_collective_time_ns": 60e6, "idle_communication_ns": 0.99e6},
         ),
     ),
 )

@@ -10,7 +10,7 @@ from traceroof.rules._kernels import pipe_may_reach
 def _applies(k: Facts) -> Mask:
     # One tensor instruction keeps its pipe busy for many cycles: that is what it is for.
     may = pipe_may_reach(k, 60)
-    return np.asarray(may & (k.top_pipe != "tensor") & ~(k.tensor_pct >= 50))
+    return np.asanyarray(may & (k.top_pipe != "tensor") & ~(k.tensor_pct >= 50))
 
 
 def _full_pipe(k: Facts) -> Column:
@@ -19,12 +19,12 @@ def _full_pipe(k: Facts) -> Column:
 
 def _held_back(k: Facts) -> Mask:
     apart = _full_pipe(k) - k.issue_slots_busy_pct > 25
-    return np.asarray((k.sm_busy_pct >= 80) & (k.issue_slots_busy_pct < 20) & apart)
+    return np.asanyarray((k.sm_busy_pct >= 80) & (k.issue_slots_busy_pct < 20) & apart)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     full = _full_pipe(k)
-    return np.asarray((full - k.issue_slots_busy_pct) / full * k.compute_pct / 100)
+    return np.asanyarray((full - k.issue_slots_busy_pct) / full * k.compute_pct / 100)
 
 
 RULES = (

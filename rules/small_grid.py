@@ -9,7 +9,7 @@ from traceroof.rules._kernels import STATE, has_headroom, spare
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     empty = np.where(k.blocks < k.sm_count, 1 - k.blocks / k.sm_count, 1 - k.waves)
-    return np.asarray(np.fmin(empty, spare(k, peak)))
+    return np.asanyarray(np.fmin(empty, spare(k, peak)))
 
 
 RULES = (

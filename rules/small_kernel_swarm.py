@@ -10,7 +10,7 @@ from traceroof.rules._timelines import part
 def _fires(k: Facts) -> Mask:
     by_time = k.short_kernel_time_ns >= 0.1 * k.busy_ns
     by_number = k.short_kernels >= 0.5 * k.kernels
-    return np.asarray((by_time | by_number) & (k.kernels >= 100))
+    return np.asanyarray((by_time | by_number) & (k.kernels >= 100))
 
 
 def _saves(k: Facts) -> Column:

@@ -11,7 +11,7 @@ def _collides(k: Facts) -> Mask:
     # Conflicts add wavefronts to an access. With hardly more than one wavefront a request, what
     # the counter saw is other traffic in the same data path.
     single = k.shared_wavefronts_per_request < 1.1
-    return np.asarray((k.shared_conflict_pct >= 10) & ~single)
+    return np.asanyarray((k.shared_conflict_pct >= 10) & ~single)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -19,7 +19,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     busy = np.where(
         np.isnan(k.shared_memory_busy_pct), k.l1_throughput_pct, k.shared_memory_busy_pct
     )
-    return np.asarray(k.shared_conflict_pct / 100 * busy / 100)
+    return np.asanyarray(k.shared_conflict_pct / 100 * busy / 100)
 
 
 RULES = (

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from traceroof.arithmetic import each
 from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import STATE, has_headroom, spare
@@ -46,21 +47,21 @@ class _Stall:
 
 
 def _busy_math(k: Facts) -> Mask:
-    return np.asarray(np.fmax(k.tensor_pct, k.pipe_fma_pct) >= 60)
+    return np.asanyarray(np.fmax(k.tensor_pct, k.pipe_fma_pct) >= 60)
 
 
 def _roles(k: Facts) -> Mask:
     # Consumer warps wait for producers at barriers by design; with busy tensor cores, or where
     # nobody measured them, that is no finding.
-    return np.asarray((k.name_warp_specialised == 1) & ~(k.tensor_pct < 50))
+    return np.asanyarray((k.name_warp_specialised == 1) & ~(k.tensor_pct < 50))
 
 
 def _newer_than_hopper(k: Facts) -> Mask:
-    return np.asarray(k.compute_capability > 9.0)
+    return np.asanyarray(k.compute_capability > 9.0)
 
 
 def _not_hopper(k: Facts) -> Mask:
-    return np.asarray((k.compute_capability < 9.0) | (k.compute_capability >= 10.0))
+    return np.asanyarray((k.compute_capability < 9.0) | (k.compute_capability >= 10.0))
 
 
 _STALLS = (
@@ -399,33 +400,38 @@ _STALLS = (
 
 
 def _trust(k: Facts) -> Column:
-    return np.array([_TRUST.get(str(source), 1.0) for source in k.stalls_from])
+    return each(
+        k.stalls_from, lambda source: _TRUST.get(str(source), 1.0), "trust in the source of stalls"
+    )
 
 
 def _rule(one: _Stall) -> Rule:
     own = f"stall_{one.reason}"
 
     def share(k: Facts) -> Column:
-        return np.asarray(getattr(k, own))
+        return np.asanyarray(getattr(k, own))
 
     def applies(k: Facts) -> Mask:
         silent = unknown(share(k))
         # A reason that the source of the shares cannot name, or the architecture lacks, is not
         # missing.
-        spoken = np.array(
-            [str(source).startswith(_NAMES_NO_OTHERS) for source in k.stalls_from], dtype=bool
+        spoken = each(
+            k.stalls_from,
+            lambda source: str(source).startswith(_NAMES_NO_OTHERS),
+            "a source that names few reasons",
+            kind=bool,
         )
         absent = ~one.exists(k) if one.exists else np.zeros(len(k), dtype=bool)
         busy = k.issue_active_estimate >= _ISSUING
-        return np.asarray(has_headroom(k) & ~busy & ~(silent & (spoken | absent)))
+        return np.asanyarray(has_headroom(k) & ~busy & ~(silent & (spoken | absent)))
 
     def when(k: Facts) -> Mask:
         fires = (share(k) > _LONG) & (k.issue_active_estimate < _ISSUING)
-        return np.asarray(fires & ~one.unless(k) if one.unless else fires)
+        return np.asanyarray(fires & ~one.unless(k) if one.unless else fires)
 
     def saves(k: Facts, peak: Attainable) -> Column:
         waiting = np.fmin(share(k), 1 - k.issue_active_estimate)
-        return np.asarray(np.fmin(waiting, spare(k, peak)))
+        return np.asanyarray(np.fmin(waiting, spare(k, peak)))
 
     typical = {own: 0.5, "issue_active_estimate": 0.4, "compute_pct": 40.0, "memory_pct": 40.0}
     return Rule(

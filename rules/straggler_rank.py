@@ -11,12 +11,12 @@ _SLOWER = 1.05
 
 def _fires(k: Facts) -> Mask:
     slower = (k.slowest_compute_ratio > _SLOWER) | (k.slowest_own_ratio > _SLOWER)
-    return np.asarray((k.slowest_share >= _SHARE) & slower & (_waiting(k) >= 0.01))
+    return np.asanyarray((k.slowest_share >= _SHARE) & slower & (_waiting(k) >= 0.01))
 
 
 def _waiting(k: Facts) -> Column:
     """What all ranks wait together, of the GPU time of all."""
-    return np.asarray(k.waiting_ns * k.ranks / k.time_ns)
+    return np.asanyarray(k.waiting_ns * k.ranks / k.time_ns)
 
 
 RULES = (
@@ -59,8 +59,8 @@ RULES = (
             "host: data loading on one rank, a busy or throttled CPU, logging, NUMA binding."
         ),
         refute=(
-            "Swap two ranks between machines: a fault that stays with the machine is hardware, one "
-            "that moves with the rank is data or code."
+            "Swap two ranks between machines: if the longer compute time stays with the machine, "
+            "it is hardware; if it moves with the rank, it is data or code."
         ),
         saves=lambda k, peak: _waiting(k),
         kind="hard",
@@ -87,6 +87,14 @@ RULES = (
             },
             {
                 "ranks": 8.0,
+                "slowest_rank": 2.0,
+                "slowest_share": 0.8,
+                "slowest_own_ratio": 1.06,
+                "waiting_ns": 1e6,
+                "time_ns": 800e6,
+            },
+            {
+                "ranks": 8.0,
                 "slowest_rank": 3.0,
                 "slowest_share": 0.6,
                 "slowest_compute_ratio": 1.06,
@@ -98,7 +106,7 @@ RULES = (
             {
                 "ranks": 8.0,
                 "slowest_rank": 4.0,
-                "slowest_share": 0.54,
+                "slowest_share": 0.59,
                 "slowest_own_ratio": 1.2,
                 "waiting_ns": 5e6,
                 "time_ns": 100e6,

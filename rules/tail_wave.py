@@ -13,7 +13,7 @@ def _tail(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    return np.asarray(np.fmin(1 - k.waves / np.ceil(k.waves), spare(k, peak)))
+    return np.asanyarray(np.fmin(1 - k.waves / np.ceil(k.waves), spare(k, peak)))
 
 
 RULES = (

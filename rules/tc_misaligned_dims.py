@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from traceroof.arithmetic import each
 from traceroof.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._matrix import PRODUCT, products
@@ -13,14 +14,16 @@ _SKINNY = 8  # rows or columns up to which a product is a matrix-vector one
 
 
 def _wanted(k: Facts) -> Column:
-    return np.array([_ALIGNED.get(str(value), np.nan) for value in k.operand_dtype])
+    return each(
+        k.operand_dtype, lambda dtype: _ALIGNED.get(str(dtype), np.nan), "alignment that it wants"
+    )
 
 
 def _applies(k: Facts) -> Mask:
     stated = ~np.isnan(k.name_alignment) & (k.name_tensor_core == 1)
     # FP32 is for tensor cores only where the name says so.
     sized = (k.model == "gemm") & ((k.operand_dtype != "fp32") | (k.name_tensor_core == 1))
-    return np.asarray(products(k, "gemm", "conv", "attention") & (stated | sized))
+    return np.asanyarray(products(k, "gemm", "conv", "attention") & (stated | sized))
 
 
 def _features(k: Facts) -> tuple[Column, Column]:
@@ -37,7 +40,7 @@ def _odd(k: Facts) -> Mask:
         odd |= feature % wanted > 0
     wide = np.minimum(size(k, "M"), size(k, "N")) > _SKINNY
     # A kernel for aligned operands was found all the same: the leading dimensions are padded.
-    return np.asarray(odd & wide & ~(k.name_alignment >= wanted))
+    return np.asanyarray(odd & wide & ~(k.name_alignment >= wanted))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -48,11 +51,11 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     flops = wider * deeper / (columns * inner)
     moved = rows * deeper + deeper * wider + rows * wider
     moved = moved / (rows * inner + inner * columns + rows * columns)
-    return np.asarray(
+    return np.asanyarray(
         1
         - np.maximum(
-            k.model_flop_pct * flops / (100 * np.asarray(peak.compute)),
-            k.model_dram_pct * moved / (100 * np.asarray(peak.memory)),
+            k.model_flop_pct * flops / (100 * np.asanyarray(peak.compute)),
+            k.model_dram_pct * moved / (100 * np.asanyarray(peak.memory)),
         )
     )
 

@@ -2,24 +2,29 @@
 
 import numpy as np
 
+from traceroof.arithmetic import each, one_of
 from traceroof.facts import Column, Facts, Mask, unknown
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import of_class
-from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, one_of, products
+from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, products
 
 # From which compute capability tensor cores take the type: Volta, Ampere, Ada.
 _SINCE = {"fp16": 7.0, "int8": 7.2, "bf16": 8.0, "fp8": 8.9}
 
 
 def _since(k: Facts) -> Column:
-    return np.array([_SINCE.get(str(value), np.nan) for value in k.operand_dtype])
+    return each(
+        k.operand_dtype,
+        lambda dtype: _SINCE.get(str(dtype), np.nan),
+        "compute capability that has it",
+    )
 
 
 def _applies(k: Facts) -> Mask:
     types = one_of(k.operand_dtype, *_SINCE) | unknown(k.operand_dtype)
     # Bound by bytes, vector units keep up: decode attention, products with a handful of rows.
     known_old = k.compute_capability < _since(k)
-    return np.asarray(
+    return np.asanyarray(
         products(k, "gemm", "conv", "attention")
         & types
         & ~known_old
@@ -29,8 +34,8 @@ def _applies(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    faster = 1 - 1 / (k.tensor_speedup * np.asarray(peak.compute))
-    return np.asarray(np.fmin(faster, 1 - k.dram_pct / (100 * np.asarray(peak.memory))))
+    faster = 1 - 1 / (k.tensor_speedup * np.asanyarray(peak.compute))
+    return np.asanyarray(np.fmin(faster, 1 - k.dram_pct / (100 * np.asanyarray(peak.memory))))
 
 
 _EXAMPLE = {
@@ -91,6 +96,7 @@ RULES = (
             _EXAMPLE,
             {**_EXAMPLE, "pipe_tensor_use_pct": 0.9, "tensor_pct": 0.9, "operand_dtype": "bf16"},
             {**_EXAMPLE, "category": "attention", "tensor_pct": 0.0},
+            {**_EXAMPLE, "tensor_speedup": 1.01},
         ),
         silent=(
             {**_EXAMPLE, "pipe_tensor_use_pct": 1.0, "tensor_pct": 1.0},

@@ -8,11 +8,11 @@ from traceroof.rules._kernels import of_class, tunable
 
 
 def _active(k: Facts) -> Column:
-    return np.asarray(np.fmin(k.threads_per_instruction, k.threads_per_instruction_predicated))
+    return np.asanyarray(np.fmin(k.threads_per_instruction, k.threads_per_instruction_predicated))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    return np.asarray((1 - _active(k) / k.warp_size) * k.compute_pct / 100)
+    return np.asanyarray((1 - _active(k) / k.warp_size) * k.compute_pct / 100)
 
 
 RULES = (
@@ -60,13 +60,18 @@ RULES = (
             {"threads_per_instruction": 23.9, "warp_size": 32.0, "compute_pct": 50.0},
             {
                 "threads_per_instruction": 31.0,
-                "threads_per_instruction_predicated": 20.0,
+                "threads_per_instruction_predicated": 23.9,
                 "warp_size": 32.0,
             },
             {"threads_per_instruction": 47.9, "warp_size": 64.0},
         ),
         silent=(
             {"threads_per_instruction": 24.0, "warp_size": 32.0},
+            {
+                "threads_per_instruction": 31.0,
+                "threads_per_instruction_predicated": 24.0,
+                "warp_size": 32.0,
+            },
             {"threads_per_instruction": 48.0, "warp_size": 64.0},
             {"threads_per_instruction": 12.0, "warp_size": 32.0, "primary_class": "dram-bound"},
         ),

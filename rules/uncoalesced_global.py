@@ -11,17 +11,19 @@ def _wasteful(k: Facts) -> Mask:
     # Sector counts see loads and stores and know each access's width; without them a quarter of
     # every loaded sector unused, or twice the sectors that the widest access needs.
     excess = k.global_sectors_excess_pct
-    return np.asarray(np.where(np.isnan(excess), k.global_sectors_wasted_pct >= 25, excess >= 25))
+    return np.asanyarray(
+        np.where(np.isnan(excess), k.global_sectors_wasted_pct >= 25, excess >= 25)
+    )
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     waste = k.global_sectors_wasted_pct / 100
     # The same arithmetic remains, however well its operands arrive.
-    elsewhere = np.fmin(waste, 1 - k.compute_pct / (100 * np.asarray(peak.compute)))
+    elsewhere = np.fmin(waste, 1 - k.compute_pct / (100 * np.asanyarray(peak.compute)))
     # At the wall of device memory only the wasted sectors that miss both caches cost time.
     missed = _known(1 - k.l1_hit_pct / 100) * _known(1 - k.l2_hit_pct / 100)
     at_wall = waste * missed * k.dram_pct / 100
-    return np.asarray(np.where(of_class(k, "dram-bound"), at_wall, elsewhere))
+    return np.asanyarray(np.where(of_class(k, "dram-bound"), at_wall, elsewhere))
 
 
 def _likely(k: Facts, peak: Attainable) -> Column:

@@ -47,7 +47,7 @@ _PATTERNS = (
             "each element and writes it back, for the next one to read again. One kernel would read "
             "the first input and write the last output."
         ),
-        says="{chain_launches} element-wise launches in {chain_regions} chains",
+        says="{chain_launches} element-wise launches run in {chain_regions} chains",
         fix=(
             "torch.compile, a fused operator of the library, or one hand-written kernel. Four or "
             "five operations at a time are safe; longer chains may run out of registers, so measure "
@@ -171,13 +171,13 @@ def _rule(one: _Pattern) -> Rule:
     counts = (f"{name}_launches", f"{name}_regions")
 
     def saves(k: Facts, peak: Attainable) -> Column:
-        attainable = np.asarray(peak.compute if one.roof == "compute" else peak.memory)
+        attainable = np.asanyarray(peak.compute if one.roof == "compute" else peak.memory)
         fused = getattr(k, least) / attainable + getattr(k, kept)
-        return np.asarray((getattr(k, time) - fused) / k.time_ns)
+        return np.asanyarray((getattr(k, time) - fused) / k.time_ns)
 
     def trust(k: Facts) -> Column:
         share = np.nan_to_num(getattr(k, known) / 100)
-        return np.asarray(_TRUST_IN_ORDER + (1 - _TRUST_IN_ORDER) * share)
+        return np.asanyarray(_TRUST_IN_ORDER + (1 - _TRUST_IN_ORDER) * share)
 
     def found(value: float, **more: Any) -> Mapping[str, Any]:
         return {

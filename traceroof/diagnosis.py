@@ -14,16 +14,37 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof import ceilings, classes, groups, plugins, roles, subjects, table, timeline
+from traceroof import (
+    ceilings,
+    classes,
+    groups,
+    hygiene,
+    plugins,
+    roles,
+    sensitivity,
+    subjects,
+    table,
+    timeline,
+)
 from traceroof.categories import categories_of
-from traceroof.ceilings import Attainable
+from traceroof.ceilings import Attainable, MeasuredRate
+from traceroof.coding import coded, together
 from traceroof.composition import Composition, composition
 from traceroof.devices import AMD, Device, find, in_common, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
-from traceroof.findings import Context, Finding, find_all
+from traceroof.findings import (
+    Context,
+    Finding,
+    find_all,
+    fired,
+    judge_all,
+    ranked,
+    unjudged_each,
+)
 from traceroof.groups import Groups
 from traceroof.recording import DeviceInfo, Recording, Run, Source
+from traceroof.roofline import Roofline, roofline, t_min_ns
 from traceroof.rule import Rule, Scope
 from traceroof.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
@@ -45,8 +66,20 @@ class CategoryTime:
 
 
 @dataclass(frozen=True)
+class ClassNear:
+    """The class that a kernel group would have if a threshold on ``metric`` moved by a tenth."""
+
+    primary_class: str
+    metric: str
+
+
+@dataclass(frozen=True)
 class KernelGroup:
-    """One kernel group. ``share`` is of the kernel time, 0-1; ``missing`` says what the class lacks."""
+    """One kernel group. ``share`` is of the kernel time, 0-1; ``missing`` says what the class lacks.
+
+    roofline: by what was counted, else by the operator's model; modelled_roofline: by the model
+    where there are counts too. number: as in the table of all kernels, from 1 on.
+    """
 
     kernel: str
     category: str
@@ -63,8 +96,11 @@ class KernelGroup:
     roofline: Mapping[str, Any] | None
     vendor: tuple[VendorVerdict, ...]
     missing: tuple[str, ...] = ()
+    class_near: ClassNear | None = None
     input_shapes: str | None = None
     input_dtypes: str | None = None
+    modelled_roofline: Mapping[str, Any] | None = None
+    number: int = 0
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
@@ -114,8 +150,20 @@ class RunDevice:
 
 
 @dataclass(frozen=True)
+class Grounds:
+    """What the findings of a run rest on: the rules, the facts of every scope, what they share."""
+
+    rules: tuple[Rule, ...]
+    scopes: Mapping[Scope, Subjects]
+    context: Context
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """Everything that traceroof says about a run, ready to be rendered."""
+    """Everything that traceroof says about a run, ready to be rendered.
+
+    grounds: what ``explain`` and ``of_kernels`` go back to; no part of the JSON form.
+    """
 
     run_id: str
     run_name: str
@@ -128,10 +176,12 @@ class Diagnosis:
     kernels: tuple[KernelGroup, ...]
     findings: tuple[Finding, ...]
     ceilings: str
+    calibration: tuple[MeasuredRate, ...] = ()
     timelines: tuple[Timeline, ...] = ()
     ranks: Ranks | None = None
     hidden_findings: int = 0
     notes: tuple[str, ...] = field(default=())
+    grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
     @property
     def vendor(self) -> str | None:
@@ -178,6 +228,7 @@ class Diagnosis:
             "kernels": [_kernel_dict(kernel) for kernel in self.kernels[:top]],
             "findings": [asdict(finding) for finding in self.findings[:top]],
             "ceilings": self.ceilings,
+            "calibration": [{**asdict(one), "share": one.share} for one in self.calibration],
             "hidden_findings": self.hidden_findings,
             "notes": list(self.notes),
         }
@@ -189,27 +240,66 @@ def diagnose(
     device: str | None = None,
     rules: Sequence[Rule] | None = None,
     attainable: Attainable | None = None,
+    calibration: Sequence[MeasuredRate] = (),
 ) -> Diagnosis:
     """Diagnose a run.
 
     device: name of the GPU where the file does not say it (raises TraceroofError when unknown).
-    rules: the rules to hold against it; all of them by default. attainable: calibrated ceilings;
-    without them what the files say was measured, else ``ceilings.UNCALIBRATED``.
+    rules: the rules to hold against it; all of them by default. calibration: the rates that
+    ``traceroof calibrate`` measured; they hold where the files did not measure their own, and
+    ``ceilings.UNCALIBRATED`` where nobody did. attainable: shares that go before all of these.
     """
+    return diagnose_rows(
+        run, device=device, rules=rules, attainable=attainable, calibration=calibration
+    )[0]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What each row of a kernel table belongs to: its category, and its kernel group by the order
+    of ``Diagnosis.kernels`` (-1 for copies and fills). As long as the table, so no part of it."""
+
+    category: Sequence[str]
+    group: npt.NDArray[np.int64]
+
+
+def diagnose_rows(
+    run: Run | Recording,
+    *,
+    device: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    attainable: Attainable | None = None,
+    calibration: Sequence[MeasuredRate] = (),
+) -> tuple[Diagnosis, Rows]:
+    """``diagnose``, and what the rows of the run's kernel table belong to."""
     run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
     recording = run.recording
     kernels = recording.kernels
     categories = row_categories(kernels)
-    devices = _devices(recording, device)
+    devices = devices_of(recording, device)
     vendor = _vendor(devices)
 
     role = roles.roles_of(kernels, categories)
-    known = {**model_columns(kernels, categories), "role": role}
-    grouped = groups.group(kernels, categories, _by_ordinal(devices), known, vendor)
+    grouped = groups.group(
+        kernels,
+        categories,
+        by_ordinal(devices),
+        {**model_columns(kernels, categories), "role": role},
+        vendor,
+    )
+    ordinal = grouped.facts.only(("device",)).device
+    of_group = groups.device_of_group(ordinal, by_ordinal(devices))
+    named = [one.name if one else None for one in of_group]
+    calibrated = ceilings.with_calibration(grouped.facts, named, calibration, recording.time_basis)
+    grouped = replace(grouped, facts=calibrated)
     ceiling, measured = ceilings.of_groups(grouped.facts)
     ceiling = attainable or ceiling
     primary = classes.primary_class(grouped.facts, ceiling)
-    grouped = replace(grouped, facts=_with(grouped.facts, primary_class=primary))
+    near, by = sensitivity.near_classes(grouped.facts, ceiling)
+    grouped = replace(
+        grouped,
+        facts=_with(grouped.facts, primary_class=primary, class_near=near, class_near_by=by),
+    )
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
     totals = _totals(kernels, lines)
@@ -230,22 +320,23 @@ def diagnose(
             busy_ns=totals.gpu_busy_ns,
             across=across,
             parts=parts,
+            measured=hygiene.facts_of(
+                recording, grouped, lines, [(one.info, one.known) for one in devices]
+            ),
         ),
     }
-    found, hidden = find_all(
-        plugins.rules() if rules is None else rules,
-        scopes,
-        Context(
-            total_ns=totals.span_ns or totals.kernel_time_ns,
-            attainable=ceiling,
-            overall=ceilings.overall(ceiling, grouped.facts.time_ns),
-            calibrated=measured | (attainable is not None),
-            few_matter=recording.time_basis == "timeline",
-            vendor=vendor,
-        ),
+    context = Context(
+        total_ns=totals.span_ns or totals.kernel_time_ns,
+        attainable=ceiling,
+        overall=ceilings.overall(ceiling, grouped.facts.time_ns),
+        calibrated=measured | (attainable is not None),
+        few_matter=recording.time_basis == "timeline",
+        vendor=vendor,
     )
+    grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
+    found, hidden = find_all(grounds.rules, scopes, context)
     verdicts = verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped))
-    return Diagnosis(
+    made = Diagnosis(
         run_id=run.id,
         run_name=run.name,
         format=recording.format,
@@ -257,11 +348,68 @@ def diagnose(
         kernels=_kernel_groups(grouped, verdicts),
         findings=found,
         ceilings=_CALIBRATED if attainable else ceilings.describe(grouped.facts),
+        calibration=_used(calibration, named, recording.time_basis),
         timelines=tuple(lines),
         ranks=across,
         hidden_findings=hidden,
         notes=_run_notes(totals, devices, grouped.facts),
+        grounds=grounds,
     )
+    return made, Rows(categories, grouped.of_row)
+
+
+def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
+    """The diagnosis of some kernel groups: they alone, with everything that was found on them.
+
+    Findings too small for the whole run are there, and a rule that could not be judged says so for
+    each kernel. Totals, categories and timelines stay those of the run. Raises ValueError without
+    grounds.
+    """
+    grounds = diagnosis.grounds
+    if grounds is None:
+        raise ValueError("this diagnosis keeps no grounds")
+    rows = np.asarray(indices, dtype=np.int64)
+    subjects = grounds.scopes["kernel"]
+    facts = subjects.facts
+    taken = Facts({name: getattr(facts, name)[rows] for name in facts.names()}, len(rows))
+    some = Subjects(taken, [subjects.names[row] for row in indices])
+    context = grounds.context
+
+    def of_rows(values: Any) -> Any:
+        return values[rows] if np.ndim(values) else values
+
+    narrow = replace(
+        context,
+        attainable=Attainable(
+            of_rows(context.attainable.memory), of_rows(context.attainable.compute)
+        ),
+        calibrated=of_rows(context.calibrated),
+        hidden_share=0.0,
+    )
+    scopes = {**grounds.scopes, "kernel": some}
+    found: list[Finding] = []
+    for judgement, by in judge_all(grounds.rules, scopes, narrow)["kernel"]:
+        found += fired(judgement, by, some, narrow)[0]
+        found += unjudged_each(judgement, some, narrow)
+    return replace(
+        diagnosis,
+        kernels=tuple(diagnosis.kernels[row] for row in indices),
+        findings=ranked(found),
+        hidden_findings=0,
+        grounds=Grounds(grounds.rules, scopes, narrow),
+    )
+
+
+def _used(
+    calibration: Sequence[MeasuredRate], named: Iterable[str | None], time_basis: str
+) -> tuple[MeasuredRate, ...]:
+    """The stored rates that hold for the devices of the run."""
+    found = [
+        rate
+        for device in dict.fromkeys(named)
+        for rate in ceilings.applicable(calibration, device, time_basis).values()
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 _CALIBRATED = "at most: nominal dense peaks; likely: calibrated on this device"
@@ -269,11 +417,14 @@ _CALIBRATED = "at most: nominal dense peaks; likely: calibrated on this device"
 
 def row_categories(kernels: pa.Table) -> list[str]:
     """The category of every row of a kernel table; copies and fills by their kind."""
-    from_names = categories_of(kernels["kernel_name"].to_pylist(), kernels["operator"].to_pylist())
-    return [
-        category if kind == "kernel" else kind
-        for category, kind in zip(from_names, kernels["kind"].to_pylist(), strict=True)
+    names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
+    of_row, first = together((names.codes, operators.codes, kinds.codes))
+    from_names = categories_of(names.at(first), operators.at(first))
+    found = [
+        category if kind == "kernel" else str(kind)
+        for category, kind in zip(from_names, kinds.at(first), strict=True)
     ]
+    return [found[number] for number in of_row.tolist()]
 
 
 def _vendor(devices: Iterable[RunDevice]) -> str | None:
@@ -285,7 +436,11 @@ def _name_of(recording: Recording) -> str:
     return Path(recording.sources[0].path).name if recording.sources else "run"
 
 
-def _devices(recording: Recording, name: str | None) -> tuple[RunDevice, ...]:
+def devices_of(recording: Recording, name: str | None = None) -> tuple[RunDevice, ...]:
+    """The GPUs of a recording with their rows of the device table.
+
+    name: the GPU as the user names it; raises TraceroofError where the table has no such one.
+    """
     if name is not None:
         known = find(name)
         if known is None:
@@ -334,7 +489,8 @@ def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:
     return dict(zip(*(column.to_pylist() for column in grouped.select([0, 1])), strict=True))
 
 
-def _by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device]:
+def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device]:
+    """Device ordinal -> row of the device table; -1 stands for rows without an ordinal."""
     return {
         -1 if device.info.index is None else device.info.index: device.known
         for device in devices
@@ -432,6 +588,7 @@ def _kernel_groups(
             None if is_unknown_value(column[row]) else str(column[row])
             for column in (texts.operator, texts.input_shapes, texts.input_dtypes)
         )
+        by_counters, by_model = _rooflines(facts, row)
         result.append(
             KernelGroup(
                 kernel=name,
@@ -446,14 +603,22 @@ def _kernel_groups(
                 block=_triple(facts, "block", row),
                 operator=operator,
                 metrics={key: value for key, value in metrics.items() if value is not None},
-                roofline=_roofline(facts, row),
+                roofline=by_counters,
+                modelled_roofline=by_model,
+                number=row + 1,
                 vendor=vendor[row],
                 missing=_class_lacks(facts, row) if primary == "not-evaluable" else (),
+                class_near=_class_near(facts, row),
                 input_shapes=shapes,
                 input_dtypes=dtypes,
             )
         )
     return tuple(result)
+
+
+def _class_near(facts: Facts, row: int) -> ClassNear | None:
+    other = facts.value("class_near", row)
+    return None if other is None else ClassNear(other, facts.value("class_near_by", row))
 
 
 def _class_lacks(facts: Facts, row: int) -> tuple[str, ...]:
@@ -469,8 +634,9 @@ def _class_lacks(facts: Facts, row: int) -> tuple[str, ...]:
     return tuple(lacks)
 
 
-def _roofline(facts: Facts, row: int) -> Mapping[str, Any] | None:
-    """The group on the roofline of its device, by what was counted, else by its operator's model.
+def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """The group on the roofline of its device, by what was counted, else by its operator's model;
+    then by its model where that says something too.
 
     None where neither says anything of its work.
     """
@@ -481,13 +647,11 @@ def _roofline(facts: Facts, row: int) -> Mapping[str, Any] | None:
     value = {name: None if is_unknown_value(getattr(seen, name)[row]) else getattr(seen, name)[row]
              for name in names}  # fmt: skip
     counted = value["dram_bytes_per_s"] is not None or value["flops_per_s"] is not None
-    if not counted and value["model_flops"] is None:
-        return None
-    from traceroof.roofline import roofline
-
+    modelled = value["model_flops"] is not None
     bandwidth = value["dram_peak_bytes_per_s"]
+    made = []
     if counted:
-        made = roofline(
+        by_counters = roofline(
             flops=value["flops"],
             bytes=value["dram_bytes"],
             time_ns=value["duration_ns"],
@@ -497,9 +661,10 @@ def _roofline(facts: Facts, row: int) -> Mapping[str, Any] | None:
             ceiling_basis="report" if value["peaks_from"] else "device-table",
             traffic_basis="measured",
         )
-    else:
+        made.append({**asdict(by_counters), **_likely(facts, row, by_counters)})
+    if modelled:
         ridge = value["model_ridge"]
-        made = roofline(
+        by_model = roofline(
             flops=value["model_flops"],
             bytes=value["model_bytes"],
             time_ns=value["duration_ns"],
@@ -509,7 +674,23 @@ def _roofline(facts: Facts, row: int) -> Mapping[str, Any] | None:
             ceiling_basis="device-table",
             traffic_basis="model",
         )
-    return asdict(made)
+        made.append({**asdict(by_model), **_likely(facts, row, by_model)})
+    first, second = (*made, None, None)[:2]
+    return first, second
+
+
+def _likely(facts: Facts, row: int, nominal: Roofline) -> Mapping[str, Any]:
+    """The same at what is attainable: the ceilings, where each comes from, the least time."""
+    ceiling = ceilings.likely(facts, row, nominal.peak_flops_per_s)
+    least = t_min_ns(nominal.bytes, nominal.flops, ceiling.bytes_per_s, ceiling.flops_per_s)
+    return {
+        "likely_bytes_per_s": ceiling.bytes_per_s,
+        "likely_bytes_basis": ceiling.bytes_from if ceiling.bytes_per_s else None,
+        "likely_bytes_ceiling": ceiling.dram_ceiling,
+        "likely_flops_per_s": ceiling.flops_per_s,
+        "likely_flops_basis": ceiling.flops_from if ceiling.flops_per_s else None,
+        "likely_t_min_ns": least,
+    }
 
 
 def _triple(facts: Facts, prefix: str, row: int) -> tuple[int, int, int] | None:
@@ -554,6 +735,7 @@ def _device_dict(device: RunDevice) -> dict[str, Any]:
         or (known.compute_capability if known else None),
         "gfx_target": device.info.gfx_target,
         "sm_count": device.info.sm_count or (known.sm_count if known else None),
+        "driver": device.info.driver,
         "table_row": known.name if known else None,
     }
 
@@ -561,6 +743,8 @@ def _device_dict(device: RunDevice) -> dict[str, Any]:
 def _kernel_dict(kernel: KernelGroup) -> dict[str, Any]:
     fields = asdict(kernel)
     fields["class"] = fields.pop("primary_class")
+    if kernel.class_near:
+        fields["class_near"]["class"] = fields["class_near"].pop("primary_class")
     fields["metrics"] = dict(kernel.metrics)
     for verdict, entry in zip(kernel.vendor, fields["vendor"], strict=True):
         entry["classes"] = sorted(verdict.classes)

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.arithmetic import Traced, is_unknown
+
 Column = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
@@ -72,9 +74,10 @@ def is_unknown_value(value: Any) -> bool:
 
 def unknown(column: Column) -> Mask:
     """Where a column is unknown."""
-    if column.dtype == object:
-        return np.array([is_unknown_value(value) for value in column], dtype=bool)
-    return np.asarray(np.isnan(column))
+    if column.dtype != object:
+        return np.asanyarray(np.isnan(column))
+    found = np.array([is_unknown_value(value) for value in column], dtype=bool)
+    return is_unknown(column, found) if isinstance(column, Traced) else found
 
 
 def whole(value: float | None) -> int | None:
