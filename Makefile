@@ -32,7 +32,7 @@ demo: $(READY)  ## ingest a sample trace and read its bottlenecks
 	@echo 'Where to look next: traceroof formats (what it reads and how to collect it),'
 	@echo 'traceroof rules dram-at-wall (what a rule means), README.md, docs/.'
 
-test: lint types layers docs-check unit  ## everything a change must pass
+test: lint types layers docs-check rule-coverage unit  ## everything a change must pass
 
 lint: $(READY)
 	@$(BIN)/ruff check .
@@ -49,6 +49,10 @@ docs-check: $(READY)
 
 unit: $(READY)
 	@$(BIN)/python -m pytest -q $(PYTEST)
+
+rule-coverage: $(READY)
+	@$(BIN)/python -m pytest -q tests/rules --cov=rules --cov-branch --cov-fail-under=100 \
+		--cov-report=term-missing:skip-covered
 
 docs: $(READY)  ## write the generated pages of docs/
 	@$(BIN)/python -m traceroof.docs
@@ -73,10 +77,16 @@ format: $(READY)  ## format the code
 fuzz: $(READY)  ## the long form of the mutation tests: 5,000 inputs a format
 	@TRACEROOF_FUZZ=5000 $(BIN)/python -m pytest -q -m fuzz
 
+accuracy: $(READY)  ## compare with ../shared/corpus and its references: docs/accuracy.md
+	@$(BIN)/python -m benchmarks.accuracy ../shared/corpus >docs/accuracy.md
+
+# Measure nothing of speed: the comparison above, and what it is made of.
+NO_BENCH := benchmarks/accuracy.py benchmarks/thresholds.py
+
 bench: $(READY)  ## measure speed and memory
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@for script in $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:  ## remove everything that make made
 	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .traceroof-demo
 
-.PHONY: help setup demo test lint types layers docs-check unit docs samples vendor-plotly format fuzz bench clean
+.PHONY: help setup demo test lint types layers docs-check rule-coverage unit docs samples vendor-plotly format fuzz accuracy bench clean

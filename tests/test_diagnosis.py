@@ -16,6 +16,7 @@ from traceroof.ceilings import Attainable
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
 from traceroof.findings import Finding, describe_savings
+from traceroof.hygiene import HYGIENE_COLUMNS
 from traceroof.recording import VERDICTS, DeviceInfo
 from traceroof.rule import Rule
 from traceroof.subjects import CATEGORY_COLUMNS, RUN_COLUMNS, vocabulary
@@ -480,7 +481,7 @@ def test_a_rule_may_judge_the_run_or_a_category() -> None:
 
 
 def test_scopes_have_their_columns() -> None:
-    run = (*RUN_COLUMNS, *RANK_COLUMNS, *composition.RUN_COLUMNS)
+    run = (*RUN_COLUMNS, *RANK_COLUMNS, *composition.RUN_COLUMNS, *HYGIENE_COLUMNS)
     assert set(vocabulary("run")) == {entry.name for entry in run}
     category = (*CATEGORY_COLUMNS, *composition.CATEGORY_COLUMNS)
     assert set(vocabulary("category")) == {entry.name for entry in category}

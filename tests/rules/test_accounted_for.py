@@ -1,9 +1,9 @@
-"""Every known problem has a rule, or a line that says why it has none."""
+"""Every known problem and statement has a rule, or a line that says why it has none."""
 
 import tomllib
 from pathlib import Path
 
-from traceroof.docs import not_implemented
+from traceroof.docs import STATES, accounted_for, not_implemented
 from traceroof.docs import rules as rules_page
 from traceroof.plugins import rules
 
@@ -16,7 +16,7 @@ CATALOGUE = [
 
 
 def test_every_known_problem_has_a_rule_or_a_reason() -> None:
-    listed = [entry["id"] for entry in not_implemented()]
+    listed = [entry["id"] for entry in (*not_implemented(), *accounted_for())]
     implemented = {rule.id for rule in rules()}
     assert len(CATALOGUE) == len(set(CATALOGUE)) > 100
     assert set(CATALOGUE) - implemented - set(listed) == set()
@@ -36,9 +36,32 @@ def test_reasons_are_sentences() -> None:
 def test_the_page_of_rules_gives_the_reasons() -> None:
     page = rules_page()
     assert "## Deliberately not implemented" in page
-    assert "## Not implemented yet" in page
     for entry in not_implemented():
         assert f"| `{entry['id']}` |" in page
+    for title in STATES.values():
+        assert f"### {title}" in page
+    for entry in accounted_for():
+        assert f"| {entry['id']} |" in page
+
+
+def test_statements_say_where_and_why(root: Path) -> None:
+    known = {rule.id for rule in rules()} | {entry["id"] for entry in not_implemented()}
+    ruled = {rule.id for rule in rules()}
+    ruled |= {entry["id"] for entry in not_implemented() if entry["state"] == "later"}
+    for entry in accounted_for():
+        assert set(entry) <= {"id", "state", "says", "where", "why"}
+        assert entry["state"] in STATES
+        for sentence in (entry["says"], entry.get("why", "Fine.")):
+            assert sentence.endswith(".")
+            assert sentence[0].isupper() or sentence[0].isdigit()
+        if entry["state"] in ("deliberate", "wrong"):
+            assert entry["why"]
+        places = entry.get("where", [])
+        assert places or entry["state"] == "deliberate"
+        for place in places:
+            assert (root / place).exists() if "/" in place else place in known, place
+        if entry["state"] in ("rule", "advice"):
+            assert ruled.intersection(places), entry["id"]
 
 
 def test_the_list_is_valid_toml_of_one_table(root: Path) -> None:
