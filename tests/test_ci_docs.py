@@ -231,7 +231,9 @@ def test_github_recipe_without_the_action(root: Path, runner: Runner, comments: 
     assert done.returncode == 1, done.stderr
     assert "🔴 traceroof: **slower**" in runner.summary
     assert "`tail`" in runner.summary
-    assert (runner.folder / "report.html").stat().st_size > 10_000
+    report = (runner.folder / "report.html").read_text("utf-8")
+    assert "Slower: kernel time" in report
+    assert 'id="changed"' in report
     assert list(comments.held)[150:] == [150]
     assert comments.held[150].startswith("<!-- traceroof:pr-report:v1 key=gpu -->")
     # The next push updates the comment.
@@ -263,6 +265,8 @@ def test_github_recipe_with_the_action(
     assert {path.name for path in (runner.folder / "traceroof").iterdir()} == {
         "compare.md", "compare.json", "report.html",
     }  # fmt: skip
+    report = (runner.folder / "traceroof/report.html").read_text("utf-8")
+    assert ("Slower: kernel time" if code else "No change: kernel time") in report
     assert comments.held[150] == runner.summary
     run_steps(runner, action["runs"]["steps"], expressions)
     assert len(comments.held) == 151
@@ -333,6 +337,8 @@ def test_another_gpu_on_the_runner_does_not_pass(root: Path, runner: Runner) -> 
     assert done is not None
     assert done.returncode == 2
     assert "🚫 traceroof: **not comparable**" in runner.summary
+    report = (runner.folder / "report.html").read_text("utf-8")
+    assert "Not comparable.</b>" in report[: report.index("<h1")]
 
 
 def test_every_recipe_is_complete(root: Path) -> None:

@@ -111,6 +111,61 @@ def test_what_cannot_be_done_exits_with_2(arguments: list[str], says: str, tmp_p
     assert says in result.stderr
 
 
+def test_card_of_a_kernel_by_number_and_by_name(samples: Path, tmp_path: Path) -> None:
+    file = samples / SAMPLE
+    by_number = run("diagnose", file, "--card", "10", cwd=tmp_path).stdout
+    assert "#10 void at::native::sbtopk::gatherTopK" in by_number
+    assert "small-grid" in by_number
+    assert run("diagnose", file, "--card", "gathertopk", cwd=tmp_path).stdout == by_number
+    several = run("diagnose", file, "--card", "GEMM", "--top", "1", cwd=tmp_path).stdout
+    assert several.count("Launches") == 1
+    assert "more kernels have that name" in several
+    made = json.loads(run("diagnose", file, "--card", "#10", "-f", "json", cwd=tmp_path).stdout)
+    assert [kernel["number"] for kernel in made["kernels"]] == [10]
+    assert {found["subject_index"] for found in made["findings"]} == {0}
+    written = run("diagnose", file, "--card", "10", "-f", "markdown", cwd=tmp_path).stdout
+    assert "### #10 " in written
+    table = run("diagnose", file, "--card", "10", "-f", "csv", cwd=tmp_path).stdout
+    assert len(table.splitlines()) == 2
+
+
+def test_explanation_of_a_finding(samples: Path, tmp_path: Path) -> None:
+    file = samples / SAMPLE
+    text = run("diagnose", file, "--explain", "small-grid", cwd=tmp_path).stdout
+    for part in ("waves < 1", "0.07 < 1", "1 − blocks / sm_count", "1 − 8 / 108", "Wrong if"):
+        assert part in " ".join(text.split())
+    assert run("diagnose", file, "--explain", "small-grid:10", cwd=tmp_path).stdout == text
+    # By its number among what is worth trying.
+    first = run("diagnose", file, "--explain", "1", cwd=tmp_path).stdout
+    assert first.split(":")[0] in run("diagnose", file, "--top", "1", cwd=tmp_path).stdout
+    made = run("diagnose", file, "--explain", "small-grid", "-f", "json", cwd=tmp_path).stdout
+    assert json.loads(made)["explanations"][0]["number"] == 10
+    written = run("diagnose", file, "--explain", "small-grid", "-f", "markdown", cwd=tmp_path)
+    assert "### small-grid" in written.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--card", "99"], "there is no kernel 99: this run has 17 kernels"),
+        (["--card", "flsh_fwd"], "did you mean "),
+        (["--explain", "small-gird"], "no rule is called small-gird"),
+        (["--explain", "small-grid:0"], "there is no kernel 0"),
+        (["--explain", "99"], "there is no entry 99"),
+        (["--explain", "host-bound"], "judges timelines, and this run has none"),
+        (["--explain", "small-grid", "--card", "1"], "answer two questions"),
+        (["--explain", "small-grid", "-f", "csv"], "no CSV form"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_sentence(
+    arguments: list[str], says: str, samples: Path, tmp_path: Path
+) -> None:
+    result = run("diagnose", samples / SAMPLE, *arguments, cwd=tmp_path, expect=2)
+    assert result.stdout == ""
+    assert says in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 2
+
+
 def test_strict_refuses_what_was_guessed_or_skipped(samples: Path, tmp_path: Path) -> None:
     cut = (samples / "nsight_compute/transformer_layer.details.csv").read_text()
     damaged = tmp_path / "damaged.csv"

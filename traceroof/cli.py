@@ -17,6 +17,7 @@ import traceroof
 from traceroof.errors import COULD_NOT, DONE, GATE_FAILED, TraceroofError
 
 if TYPE_CHECKING:
+    from traceroof.ceilings import MeasuredRate
     from traceroof.compare import Comparison
     from traceroof.diagnosis import Diagnosis
     from traceroof.parser import Progress
@@ -94,6 +95,26 @@ Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed.")
 ]
 
+NoCalibration = Annotated[
+    bool,
+    typer.Option(
+        "--no-calibration",
+        help="Leave out the ceilings of `traceroof calibrate`: the same result on every machine.",
+    ),
+]
+
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Compare times although GPU, driver, clocks or tool differ."),
+]
+MinPercent = Annotated[
+    float, typer.Option(metavar="PCT", min=0, help="Least change of a kernel that counts.")
+]
+MinMs = Annotated[
+    float | None,
+    typer.Option(metavar="MS", min=0, help="The same in ms; default 0.25 % of kernel time."),
+]
+
 
 def _print_version(wanted: bool) -> None:
     if wanted:
@@ -163,8 +184,28 @@ def diagnose(
         Gate | None,
         typer.Option(metavar="SEVERITY", help="Exit 1 on a finding this severe or more."),
     ] = None,
+    card: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|PATTERN",
+            help="Everything known of one kernel: #N of the table, or a part of its name.",
+        ),
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE[:N|PATTERN]|N",
+            help="The arithmetic of a rule, on kernel (category, timeline) N if given; or of "
+            "entry N of what is worth trying.",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Markdown: finds the comment again; default: the run."),
+    ] = None,
     device: DeviceName = None,
     store: StoreFolder = None,
+    no_calibration: NoCalibration = False,
     strict: Strict = False,
     jobs: Jobs = 1,
 ) -> None:
@@ -173,8 +214,17 @@ def diagnose(
     from traceroof.diagnosis import diagnose as diagnose_run
 
     run = _run(what or [], store, device, strict, jobs)
-    diagnosis = diagnose_run(run, device=device)
-    written = report.write(_rendered(diagnosis, format, top, output), output)
+    calibration = _calibration(store, no_calibration)
+    diagnosis = diagnose_run(run, device=device, calibration=calibration)
+    if card is not None and explain is not None:
+        raise TraceroofError("--card and --explain answer two questions", "ask one at a time")
+    if card is not None:
+        text = _cards(diagnosis, card, format, top, output)
+    elif explain is not None:
+        text = _explained(diagnosis, explain, format, top, output)
+    else:
+        text = _rendered(diagnosis, format, top, output, key)
+    written = report.write(text, output)
     if written:
         typer.echo(f"wrote {written}", err=True)
     if fail_on is not None and _fails(diagnosis, fail_on):
@@ -187,12 +237,22 @@ def report(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
     ] = "report.html",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE", help="Show every change from this run, baseline or path (see compare)."
+        ),
+    ] = None,
+    force: Force = False,
+    min_percent: MinPercent = 5.0,
+    min_ms: MinMs = None,
     assets: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Also write every chart as SVG and PNG (needs kaleido)."),
     ] = None,
     device: DeviceName = None,
     store: StoreFolder = None,
+    no_calibration: NoCalibration = False,
     strict: Strict = False,
     jobs: Jobs = 1,
 ) -> None:
@@ -201,14 +261,21 @@ def report(
     from traceroof.diagnosis import diagnose as diagnose_run
     from traceroof.report import html
 
-    diagnosis = diagnose_run(_run(what or [], store, device, strict, jobs), device=device)
-    written = report.write(html.render(diagnosis), output)
+    shown: Comparison | Diagnosis
+    run = _run(what or [], store, device, strict, jobs)
+    calibration = _calibration(store, no_calibration)
+    if base is None:
+        shown = diagnose_run(run, device=device, calibration=calibration)
+    else:
+        before = _run([base], store, device, strict, jobs)
+        shown = _compared(before, run, device, force, min_percent, min_ms, calibration)
+    written = report.write(html.render(shown), output)
     if written:
         typer.echo(f"wrote {written}", err=True)
     if assets is not None:
         from traceroof.report.pictures import write_pictures
 
-        for picture in write_pictures(diagnosis, assets):
+        for picture in write_pictures(shown, assets):
             typer.echo(f"wrote {picture}", err=True)
 
 
@@ -232,39 +299,27 @@ def compare(
             "low). May be given several times.",
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Compare times although GPU, clocks or tool differ.")
-    ] = False,
-    min_percent: Annotated[
-        float, typer.Option(metavar="PCT", min=0, help="Least change of a kernel that counts.")
-    ] = 5.0,
-    min_ms: Annotated[
-        float | None,
-        typer.Option(metavar="MS", min=0, help="The same in ms; default 0.25 % of kernel time."),
-    ] = None,
+    force: Force = False,
+    min_percent: MinPercent = 5.0,
+    min_ms: MinMs = None,
     key: Annotated[
         str | None,
         typer.Option(metavar="KEY", help="Markdown: finds the comment again; default: BASE."),
     ] = None,
     device: DeviceName = None,
     store: StoreFolder = None,
+    no_calibration: NoCalibration = False,
     strict: Strict = False,
     jobs: Jobs = 1,
 ) -> None:
     """Say what changed between two runs, and whether it is more than noise."""
     from traceroof import plugins, report
-    from traceroof.compare import compare as compare_runs
     from traceroof.compare import gates
-    from traceroof.compare.verdicts import Thresholds
 
     gate = gates.checked(fail_on or (), [rule.id for rule in plugins.rules()])
-    comparison = compare_runs(
-        _run([base], store, device, strict, jobs),
-        _run([head], store, device, strict, jobs),
-        device=device,
-        force=force,
-        limits=Thresholds(percent=min_percent, least_ns=None if min_ms is None else min_ms * 1e6),
-    )
+    runs = [_run([side], store, device, strict, jobs) for side in (base, head)]
+    calibration = _calibration(store, no_calibration)
+    comparison = _compared(runs[0], runs[1], device, force, min_percent, min_ms, calibration)
     written = report.write(_rendered_comparison(comparison, format, top, key, output), output)
     if written:
         typer.echo(f"wrote {written}", err=True)
@@ -357,6 +412,51 @@ def baseline_set(
 
 
 @app.command()
+def calibrate(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[PATH...]", help="Profiles of probes; none: list what is stored."),
+    ] = None,
+    forget: Annotated[
+        str | None, typer.Option(metavar="DEVICE", help="Forget the ceilings of a GPU, as listed.")
+    ] = None,
+    device: DeviceName = None,
+    store: StoreFolder = None,
+    strict: Strict = False,
+    jobs: Jobs = 1,
+) -> None:
+    """Measure what a GPU really reaches, from profiles of probes (docs/calibrate.md)."""
+    from dataclasses import replace
+
+    from traceroof import report
+    from traceroof.report import calibration as shown
+    from traceroof.store import Store, calibration_of
+    from traceroof.units import count
+
+    if forget is not None:
+        if paths:
+            raise TraceroofError("--forget takes no PATH", "calibrating again replaces by itself")
+        gone = Store.open(store, create=False).forget_calibration(forget)
+        typer.echo(f"forgot {count(len(gone), 'ceiling')} of {gone[0].device}", err=True)
+        return
+    if not paths:
+        report.write(shown.stored(calibration_of(store)), None)
+        return
+    from traceroof.calibration import measure
+
+    with _spooled(paths) as files:
+        recordings = _read_each(files, device, strict, jobs)
+    found = measure(recordings, device=device)
+    kept = Store.open(store)
+    before = kept.calibrate(found.rates)
+    found = replace(found, replaced=tuple(old for _, old in before))
+    report.write(shown.measured(found), None)
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"kept in {kept.folder}: diagnose, report and compare use it from now on", err=True)
+
+
+@app.command()
 def rules(
     rule: Annotated[str | None, typer.Argument(metavar="[ID]", help="One rule's card.")] = None,
 ) -> None:
@@ -417,6 +517,36 @@ def _run(
         raise
 
 
+def _compared(
+    base: "Run",
+    head: "Run",
+    device: str | None,
+    force: bool,
+    min_percent: float,
+    min_ms: float | None,
+    calibration: "Sequence[MeasuredRate]",
+) -> "Comparison":
+    """Both runs compared, as ``compare`` and ``report --base`` do it."""
+    from traceroof.compare import compare as compare_runs
+    from traceroof.compare.verdicts import Thresholds
+
+    limits = Thresholds(percent=min_percent, least_ns=None if min_ms is None else min_ms * 1e6)
+    return compare_runs(
+        base, head, device=device, force=force, limits=limits, calibration=calibration
+    )
+
+
+def _calibration(store: Path | None, without: bool) -> "tuple[MeasuredRate, ...]":
+    """The ceilings of the store; a store that cannot be read is no reason to say nothing at all."""
+    if without:
+        return ()
+    try:
+        return traceroof.stored_calibration(store)
+    except TraceroofError as error:
+        typer.echo(f"note: stored ceilings are left out: {error.message}", err=True)
+        return ()
+
+
 STDIN = "-"
 
 
@@ -444,19 +574,27 @@ def _looks_like_path(text: str) -> bool:
 def _read(
     paths: Sequence[Path], device: str | None, strict: bool, jobs: int, **limits: int
 ) -> "Recording":
+    from traceroof.recording import merge
+
+    return merge(_read_each(paths, device, strict, jobs, **limits))
+
+
+def _read_each(
+    paths: Sequence[Path], device: str | None, strict: bool, jobs: int, **limits: int
+) -> "list[Recording]":
     from traceroof import reading
     from traceroof.parser import Options
     from traceroof.recording import on_device
 
     with _progress() as progress:
-        recording = reading.read(paths, progress, Options(jobs=jobs, device=device, **limits))
-    severe = [note for note in recording.notes if note.severe]
+        found = reading.read_each(paths, progress, Options(jobs=jobs, device=device, **limits))
+    severe = [note for recording in found for note in recording.notes if note.severe]
     if strict and severe:
         raise TraceroofError(
             f"--strict: {severe[0]}" + (f" and {len(severe) - 1} more notes" if severe[1:] else ""),
             "without --strict the file is read and the notes are printed",
         )
-    return on_device(recording, device) if device else recording
+    return [on_device(one, device) for one in found] if device else found
 
 
 @contextmanager
@@ -473,7 +611,13 @@ def _progress() -> "Iterator[Progress]":
         yield update
 
 
-def _rendered(diagnosis: "Diagnosis", format: Format, top: int | None, output: str | None) -> str:
+def _rendered(
+    diagnosis: "Diagnosis",
+    format: Format,
+    top: int | None,
+    output: str | None,
+    key: str | None = None,
+) -> str:
     if format is Format.json:
         from traceroof.report import json
 
@@ -485,11 +629,65 @@ def _rendered(diagnosis: "Diagnosis", format: Format, top: int | None, output: s
     if format is Format.markdown:
         from traceroof.report import markdown
 
-        return markdown.render(diagnosis, top=top or 10)
+        return markdown.render(diagnosis, top=top or 10, key=key)
     from traceroof.report import terminal
 
     width, color = _terminal(output)
     return terminal.render(diagnosis, top=top or 10, width=width, color=color)
+
+
+#: So many cards are printed where several kernels are meant.
+_CARDS = 5
+
+
+def _cards(
+    diagnosis: "Diagnosis", wanted: str, format: Format, top: int | None, output: str | None
+) -> str:
+    """The operator cards of the kernels that are meant, most time first."""
+    from traceroof.choosing import choose
+    from traceroof.diagnosis import of_kernels
+
+    meant = choose(
+        wanted,
+        [kernel.kernel for kernel in diagnosis.kernels],
+        one="kernel",
+        many="kernels",
+        numbered_by="`traceroof diagnose` numbers them; --top N shows more of them",
+    )
+    whole = format in (Format.json, Format.csv)
+    shown = meant[: top or (len(meant) if whole else _CARDS)]
+    narrowed = of_kernels(diagnosis, shown)
+    if whole:
+        return _rendered(narrowed, format, None, output)
+    from traceroof.report import kernel_cards
+
+    left_out = len(meant) - len(shown)
+    if format is Format.markdown:
+        return kernel_cards.render_markdown(narrowed, left_out=left_out)
+    width, color = _terminal(output)
+    return kernel_cards.render(narrowed, left_out=left_out, width=width, color=color)
+
+
+def _explained(
+    diagnosis: "Diagnosis", wanted: str, format: Format, top: int | None, output: str | None
+) -> str:
+    """How a rule came to what it says."""
+    from traceroof.explain import MOST, explain
+    from traceroof.report import explanation, json, summary
+
+    if format is Format.csv:
+        raise TraceroofError(
+            "an explanation has no CSV form", "--format table, markdown and json have one"
+        )
+    if wanted.strip().isdecimal():
+        wanted = summary.entry(diagnosis, int(wanted))
+    explained = explain(diagnosis, wanted, most=top or MOST)
+    if format is Format.json:
+        return json.render(explained)
+    if format is Format.markdown:
+        return explanation.render_markdown(explained)
+    width, color = _terminal(output)
+    return explanation.render(explained, width=width, color=color)
 
 
 def _rendered_comparison(

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,10 @@ import pytest
 
 from tests.report.pages import HOSTILE, extremes, kernels, many, timeline
 from tests.runs import two_kernels
+from tests.sides import repeated, stepped
+from traceroof.compare import Comparison, compare
 from traceroof.diagnosis import diagnose
-from traceroof.recording import Recording
+from traceroof.recording import Recording, Run
 from traceroof.report import html
 
 if TYPE_CHECKING:
@@ -89,19 +92,20 @@ class Opener:
     def __init__(self, browser: "Browser", folder: Path, samples: Path) -> None:
         self._browser, self._folder, self._samples = browser, folder, samples
 
-    def __call__(self, what: Recording | str, **context: Any) -> Opened:
+    def __call__(self, what: Recording | Comparison | str, **context: Any) -> Opened:
         made = self._browser.new_context(offline=True, **context)
         made.set_default_timeout(10_000)
         return Opened(made.new_page(), self._report(what))
 
-    def _report(self, what: Recording | str) -> Path:
+    def _report(self, what: Recording | Comparison | str) -> Path:
         from traceroof import read
 
         path = self._folder / ("sample" if isinstance(what, str) else "made") / "report.html"
-        if isinstance(what, Recording) or not path.exists():
+        if not isinstance(what, str) or not path.exists():
             run = read(self._samples / what) if isinstance(what, str) else what
+            shown = run if isinstance(run, Comparison) else diagnose(run)
             path.parent.mkdir(exist_ok=True)
-            path.write_text(html.render(diagnose(run)), "utf-8")
+            path.write_text(html.render(shown), "utf-8")
         return path
 
 
@@ -372,21 +376,26 @@ def test_print_shows_light_paper_and_no_buttons(open_report: Opener) -> None:
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_no_serious_accessibility_violation(open_report: Opener, scheme: str, width: int) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     opened = open_report(SAMPLE, color_scheme=scheme, viewport={"width": width, "height": 900},
                          bypass_csp=True)  # fmt: skip
     page = opened.page
+    assert serious_violations(page) == []
+
+
+def serious_violations(page: "Page") -> list[object]:
+    """What axe-core finds with everything unfolded."""
+    from axe_playwright_python.sync_playwright import Axe
+
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
     page.click("#k1 th button")
-    page.click(".card summary")
+    if page.locator(".card summary").count():
+        page.click(".card summary")
     found = Axe().run(page)
-    serious = [
+    return [
         (one["id"], one["impact"], [node["html"][:120] for node in one["nodes"]][:3])
         for one in found.response["violations"]
         if one["impact"] in ("serious", "critical")
     ]
-    assert serious == []
 
 
 def test_many_kernels_come_in_view_on_demand(open_report: Opener) -> None:
@@ -409,3 +418,160 @@ def test_many_kernels_come_in_view_on_demand(open_report: Opener) -> None:
     assert len(opened.rows()) > 150
     assert not page.is_visible("#more")
     assert opened.complaints == []
+
+
+FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
+CHANGED = {
+    "sgemm_big(float*)": (10, 400_000),
+    "small(float*)": (30, 11_000),
+    "newcomer<int>(int*)": (4, 90_000),
+}
+
+
+def with_base() -> Comparison:
+    """ "small" is slower, "newcomer" new, "copy_medium" gone, "sgemm_big" the same."""
+    return compare(repeated(FIVE), repeated(FIVE, CHANGED))
+
+
+def counters() -> Comparison:
+    """Kernels on the roofline and by use, each elsewhere than in the base; one run a side."""
+    base, head = many(12), many(12)
+    moved = head.kernels.set_column(
+        head.kernels.column_names.index("dram_bytes"),
+        head.kernels.schema.field("dram_bytes"),
+        [[value * 3 for value in head.kernels["dram_bytes"].to_pylist()]],
+    )
+    return compare(Run(base, "base"), Run(replace(head, kernels=moved), "head"))
+
+
+@pytest.mark.parametrize("made", [with_base, counters, lambda: compare(stepped(3), stepped(4))])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_base_loads_offline_without_request_or_complaint(
+    open_report: Opener, made: Callable[[], Comparison], scheme: str
+) -> None:
+    opened = open_report(made(), color_scheme=scheme)
+    opened.page.keyboard.press("t")
+    opened.page.wait_for_timeout(200)
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.endswith("/report.html")] == []
+    drawn = opened.page.locator("[data-chart=categories] .point path")
+    assert drawn.count() > 0
+
+
+def test_rows_sort_by_change_and_filter_by_verdict(open_report: Opener) -> None:
+    from playwright.sync_api import expect
+
+    opened = open_report(with_base())
+    page = opened.page
+    names = dict(enumerate(page.locator("#table tbody tr[id] th button").all_inner_texts(), 1))
+
+    def shown() -> list[str]:
+        return [names[int(rank)] for rank in opened.rows()]
+
+    page.get_by_role("button", name="Change", exact=True).click()
+    assert shown() == ["newcomer<int>", "small", "sgemm_big"], "+360 µs, +30 µs, 0"
+    page.get_by_role("button", name="Change", exact=True).click()
+    assert shown() == ["sgemm_big", "small", "newcomer<int>"]
+    page.get_by_role("button", name="Base → now, a run", exact=True).click()
+    assert shown() == ["sgemm_big", "small", "newcomer<int>"], "no base comes last"
+    page.get_by_role("button", name="Verdict", exact=True).click()
+    assert shown()[0] == "small", "what got slower comes first"
+    options = page.locator("#change option").all_inner_texts()
+    assert options == ["all", "slower", "new", "same"]
+    page.select_option("#change", "slower")
+    assert shown() == ["small"]
+    assert page.inner_text("#count") == "1 of 3 kernels"
+    page.select_option("#change", "new")
+    assert shown() == ["newcomer<int>"]
+    page.get_by_role("button", name="Clear").click()
+    expect(page.locator("#count")).to_have_text("3 kernels")
+    page.fill("#search", "slower")
+    assert shown() == ["small"], "a verdict is found by its word, too"
+
+
+def test_card_has_the_figures_of_the_base(open_report: Opener) -> None:
+    opened = open_report(counters())
+    page = opened.page
+    page.click("#k1 th button")
+    card = page.inner_text(".card")
+    assert "time a run" in card
+    assert re.search(r"verdict\s+slower, by counters", card)
+    # Three times 1,000,000 bytes.
+    assert re.search(r"DRAM traffic\s+3\.?0*\d* MB.*; base 1\.?0*\d* MB", card)
+    assert opened.complaints == []
+
+
+def test_tail_of_a_mark_leads_to_its_kernel(open_report: Opener) -> None:
+    opened = open_report(counters())
+    page = opened.page
+    marks = page.locator("[data-chart=roofline] .scatterlayer .trace").last.locator(".points path")
+    assert marks.count() == 12
+    marks.first.click(force=True)
+    page.wait_for_selector(".card")
+    assert opened.focused() == "k1"
+
+
+def test_story_leads_to_its_kernel(open_report: Opener) -> None:
+    opened = open_report(with_base())
+    opened.page.locator(".story a").first.click()
+    until(opened.page, "document.activeElement.closest('tr') !== null")
+    assert opened.page.is_visible(f"#{opened.focused()} + tr .card")
+
+
+def test_hostile_names_on_both_sides_change_nothing(open_report: Opener) -> None:
+    names = list(HOSTILE)
+    base, head = kernels([*names, "gone " + names[0]]), kernels([*names, "new " + names[1]])
+    opened = open_report(compare(Run(base, names[1]), Run(head, names[0])))
+    page = opened.page
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    for rank in range(1, len(names) + 2):
+        page.click(f"#k{rank} th button")
+    for mark in page.locator("[data-chart=use] .points path").all():
+        mark.hover(force=True)
+        page.wait_for_timeout(20)
+    page.keyboard.press("t")
+    page.wait_for_timeout(200)
+    assert page.title() == f"{names[0]}: traceroof report"
+    assert page.evaluate("document.images.length") == 0
+    assert page.locator("svg[onload], [onerror]").count() == 0
+    assert page.locator("a[href^='javascript']").count() == 0
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("made", [with_base, counters])
+def test_page_with_base_is_no_wider_than_the_screen(
+    open_report: Opener, made: Callable[[], Comparison]
+) -> None:
+    page = open_report(made()).page
+    page.locator("#table tbody th button").first.click()
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    for width in (390, 768, 1100, 1280, 1600):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.wait_for_timeout(100)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        # The verdict is in view without scrolling the table.
+        box = page.locator("#k1 td:nth-child(15)").bounding_box()
+        assert box
+        assert box["x"] + box["width"] <= width
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize("made", [with_base, counters])
+def test_page_with_base_has_no_serious_accessibility_violation(
+    open_report: Opener, made: Callable[[], Comparison], scheme: str, width: int
+) -> None:
+    opened = open_report(
+        made(), color_scheme=scheme, viewport={"width": width, "height": 900}, bypass_csp=True
+    )
+    assert serious_violations(opened.page) == []
+
+
+def test_page_with_base_is_whole_without_javascript(
+    open_report: Opener, browser: "Browser"
+) -> None:
+    opened = open_report(with_base())
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(opened.page.url)
+    assert "Faster" in page.inner_text("h1")
+    assert page.inner_text("#k3 td:nth-child(15)") == "▲ slower"

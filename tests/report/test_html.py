@@ -64,7 +64,7 @@ def test_page_says_what_the_diagnosis_says(text: str) -> None:
 def test_sections_come_in_the_order_of_reading() -> None:
     found = re.findall(r'<section aria-labelledby="([a-z-]+)">', html.render(diagnose(timeline())))
     assert found == [
-        "verdict", "fixes", "categories", "roofline", "kernels", "timeline", "not-judged",
+        "verdict", "care", "fixes", "categories", "roofline", "kernels", "timeline", "not-judged",
         "provenance",
     ]  # fmt: skip
 

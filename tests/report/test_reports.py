@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,9 +15,12 @@ from tests.runs import recording, two_kernels
 from traceroof import report
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
+from traceroof.recording import Note, Run
 from traceroof.report import csv as csv_report
 from traceroof.report import json as json_report
 from traceroof.report import markdown, terminal
+from traceroof.report.export import export_kernels
+from traceroof.table import kernel_table
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,40 @@ def test_markdown_neutralises_names_and_notes(diagnosis: Diagnosis) -> None:
     assert markdown.code("`a") == "`` `a ``"
 
 
+def test_markdown_is_a_comment_that_is_found_again(diagnosis: Diagnosis) -> None:
+    first, verdict, *_ = markdown.render(diagnosis).splitlines()
+    assert first == "<!-- traceroof:diagnosis:v1 key=made.csv -->"
+    assert verdict.startswith("**")
+    assert "dram-bound" in verdict
+    assert markdown.render(diagnosis, key="a --> b").startswith(
+        "<!-- traceroof:diagnosis:v1 key=a-b -->\n"
+    )
+
+
+def test_markdown_fits_into_a_comment_and_says_what_was_cut() -> None:
+    """GIVEN 1,000 slow kernels with long names and a run of a long name, all asked for."""
+    names = [f"k{at:04}<{'x|`@y<b>' * 40}{at}>(int)" for at in range(1000)]
+    made = recording(
+        {
+            "kernel_name": names,
+            "duration_ns": [1_000_000 if at < 180 else 100 for at in range(1000)],
+            "sm_throughput_pct": [10.0] * 1000,
+            "memory_throughput_pct": [90.0] * 1000,
+            "dram_throughput_pct": [90.0] * 1000,
+        },
+        notes=tuple(Note(f"note {at} {'n' * 900}") for at in range(50)),
+    )
+    page = markdown.render(diagnose(Run(made, name="r" * 5000)), top=None)
+    assert 20_000 < len(page) <= markdown.MOST_CHARACTERS
+    assert len(page.encode()) < 2**20
+    assert re.search(r"^\d+ more kernels not shown\.$", page, re.MULTILINE)
+    assert re.search(r"^\d+ more do not fit here: `--format json` has all\.$", page, re.MULTILINE)
+    assert re.search(r"^- \d+ more \(`--format json` has all\)$", page, re.MULTILINE)
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "k0" in line]
+    assert rows
+    assert {line.replace("\\|", "").count("|") for line in rows} == {8}
+
+
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_csv_cells_never_begin_a_formula(start: str) -> None:
     name = f"{start}cmd|' /C calc'!A0"
@@ -145,3 +183,17 @@ def test_write_goes_through_links_and_into_pipes(tmp_path: Path) -> None:
     report.write("through", str(pipe))
     assert reader.communicate(timeout=20)[0] == "through\n"
     assert pipe.is_fifo()
+
+
+def test_an_exported_table_runs_no_formulas(tmp_path: Path) -> None:
+    """GIVEN names that a spreadsheet would run: they are text in the CSV, and whole in Parquet."""
+    import pandas as pd
+
+    names = ["=cmd()", "@SUM(1)", "plain", None]
+    kernels = kernel_table({"kernel_name": ["k"] * 4, "operator": names, "duration_ns": [1] * 4})
+    export_kernels(kernels, tmp_path / "k.csv")
+    frame = pd.read_csv(tmp_path / "k.csv")
+    assert frame["operator"].tolist()[:3] == ["'=cmd()", "'@SUM(1)", "plain"]
+    assert frame["operator"].isna().tolist() == [False, False, False, True]
+    export_kernels(kernels, tmp_path / "k.parquet")
+    assert pd.read_parquet(tmp_path / "k.parquet")["operator"].tolist()[:3] == names[:3]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof import plugins
-from traceroof.ceilings import UNCALIBRATED
+from traceroof.ceilings import UNCALIBRATED, MeasuredRate
 from traceroof.compare import pairing
 from traceroof.compare.changes import Change, KernelPair, Level, changes_of, facts_of
 from traceroof.compare.comparable import Difference, differences
@@ -93,10 +93,12 @@ class Comparison:
 
     def about(self, change: Change) -> tuple[Finding, ...]:
         """What fired on one change, most worth first."""
-        index = self._order().index(change)
+        index = self.order.index(change)
         return tuple(one for one in self.fired() if one.subject_index == index)
 
-    def _order(self) -> list[Change]:
+    @cached_property
+    def order(self) -> list[Change]:
+        """What ``subject_index`` of the comparison's findings counts: whole, categories, kernels."""
         return [self.total, *self.categories, *self.kernels]
 
     def to_dict(self, top: int | None = None) -> dict[str, Any]:
@@ -135,15 +137,20 @@ def compare(
     force: bool = False,
     limits: Thresholds | None = None,
     rules: Sequence[Rule] | None = None,
+    calibration: Sequence[MeasuredRate] = (),
 ) -> Comparison:
     """Compare two runs.
 
     device: name of the GPU where the files do not say it. force: compare times although GPU,
     clocks or tool differ. limits: what counts as a change. rules: all by default.
+    calibration: measured ceilings, for both (as for ``diagnose``).
     """
     limits = limits or Thresholds()
     rules = plugins.rules() if rules is None else rules
-    sides = Side.of(base, device, rules), Side.of(head, device, rules)
+    sides = (
+        Side.of(base, device, rules, calibration),
+        Side.of(head, device, rules, calibration),
+    )
     per: Per = "step" if all(side.steps.covers for side in sides) else "run"
     sampled = _sampled(sides, per)
     counted = sides[0].counted(per, sampled), sides[1].counted(per, sampled)

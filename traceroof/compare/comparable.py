@@ -76,11 +76,16 @@ def _multiprocessors(side: Side) -> str | None:
     )
 
 
+def _driver(side: Side) -> str | None:
+    return _each(one.info.driver for one in side.diagnosis.devices)
+
+
 # What is asked of both sides: its name, where the answer is, whether another answer blocks.
 _QUESTIONS: Sequence[tuple[str, Callable[[Side], str | None], bool]] = (
     ("GPU", _gpu, True),
     ("architecture", _architecture, True),
     ("multiprocessors", _multiprocessors, True),
+    ("driver", _driver, True),
     ("GPUs side by side", lambda side: _each((side.gpus,)), True),
     ("kind of times", lambda side: side.diagnosis.time_basis, True),
     ("tool", lambda side: side.diagnosis.format, True),

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.coding import coded
 from traceroof.table import as_reals
 from traceroof.timeline import Timeline
 
@@ -189,8 +190,8 @@ def steps_of(
 
 
 def _steps_of_rows(kernels: pa.Table, lookup: dict[tuple[int, str], int]) -> Whole:
-    encoded = kernels["step"].combine_chunks().dictionary_encode()
-    names = encoded.dictionary.to_pylist()
+    steps = coded(kernels["step"])
+    names = steps.texts
     sources = _whole(kernels["source"])
     if not lookup or not names:
         return np.full(kernels.num_rows, -1, dtype=np.int64)
@@ -198,7 +199,7 @@ def _steps_of_rows(kernels: pa.Table, lookup: dict[tuple[int, str], int]) -> Who
     column = {name: at for at, name in enumerate(names)}
     for (source, name), step in lookup.items():
         grid[source, column[name]] = step
-    found: Whole = grid[sources, np.asarray(encoded.indices.fill_null(len(names)))]
+    found: Whole = grid[sources, steps.codes]  # null is -1, the last
     return found
 
 

@@ -7,7 +7,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from traceroof import groups, names
+from traceroof import names
+from traceroof.ceilings import MeasuredRate
 from traceroof.compare.pairing import Identity
 from traceroof.compare.samples import (
     By,
@@ -20,7 +21,7 @@ from traceroof.compare.samples import (
     samples_of,
     steps_of,
 )
-from traceroof.diagnosis import Diagnosis, diagnose, row_categories
+from traceroof.diagnosis import Diagnosis, diagnose_rows
 from traceroof.recording import Run
 from traceroof.rule import Rule
 from traceroof.table import as_reals
@@ -46,12 +47,16 @@ class Side:
     steps: Steps
 
     @classmethod
-    def of(cls, run: Run, device: str | None, rules: Sequence[Rule] | None) -> Self:
+    def of(
+        cls,
+        run: Run,
+        device: str | None,
+        rules: Sequence[Rule] | None,
+        calibration: Sequence[MeasuredRate] = (),
+    ) -> Self:
         """Diagnose a run and find its repetitions and steps."""
-        diagnosis = diagnose(run, device=device, rules=rules)
-        kernels = run.recording.kernels
-        category = row_categories(kernels)
-        group = groups.group(kernels, category).of_row
+        diagnosis, rows = diagnose_rows(run, device=device, rules=rules, calibration=calibration)
+        kernels, group = run.recording.kernels, rows.group
         launches = as_reals(kernels["launch_count"])
         time = np.nan_to_num(launches * as_reals(kernels["duration_ns"]))
         source = np.asarray(kernels["source"].fill_null(0).to_numpy(), dtype=np.int64)
@@ -60,7 +65,7 @@ class Side:
         return cls(
             diagnosis=diagnosis,
             group=group,
-            category=np.asarray(category, dtype=object),
+            category=np.asarray(rows.category, dtype=object),
             source=source,
             time_ns=time,
             launches=launches,

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from traceroof import devices as device_table
+from traceroof.choosing import known_rule
 from traceroof.devices import Device
 from traceroof.errors import TraceroofError
 from traceroof.plugins import formats, rules
@@ -31,13 +32,7 @@ def rules_table() -> str:
 
 def rule_card(rule_id: str) -> str:
     """The card of one rule. Raises TraceroofError for an id that no rule has."""
-    known = {rule.id: rule for rule in rules()}
-    rule = known.get(rule_id)
-    if rule is None:
-        near = [name for name in known if rule_id in name][:5]
-        near = near or get_close_matches(rule_id, known, n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else "`traceroof rules` lists them"
-        raise TraceroofError(f"no rule is called {rule_id}", hint)
+    rule = known_rule(rule_id, {rule.id: rule for rule in rules()})
 
     def draw(console: Console) -> None:
         console.print(f"{rule.id}: {rule.title}")
@@ -67,6 +62,9 @@ def card_lines(rule: Rule) -> list[tuple[str, str]]:
         lines.append(("silences", ", ".join(rule.suppresses)))
     for scope in rule.hides or ():
         lines.append(("hides", f"findings on a {scope} that it explains (see the condition)"))
+    for doubt in rule.doubts:
+        rests = f"that rest on {', '.join(doubt.columns)}" if doubt.columns else "that save time"
+        lines.append(("makes less sure", f"{doubt.scope} findings {rests}: {on_card(doubt.what)}"))
     lines += [("fires on", _example(rule, example)) for example in rule.fires]
     lines += [("silent on", _example(rule, example)) for example in rule.silent]
     lines += [("source", reference) for reference in rule.references]

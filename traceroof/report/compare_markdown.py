@@ -5,7 +5,6 @@ replaces that one. Names from files are inline code, so that nothing in them is 
 or the end of a table cell. GitHub takes 65,536 characters in a comment and 1 MiB in a summary.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 
 import traceroof
@@ -14,12 +13,11 @@ from traceroof.compare.changes import Change
 from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report import compare_words as words
-from traceroof.report.markdown import code
-from traceroof.report.markdown import text as any_text
+from traceroof.report.markdown import code, fitting, marker
+from traceroof.report.markdown import short as text
 from traceroof.units import percent, quantity
 
-#: What a comment may hold, and how much of it is used.
-MOST_CHARACTERS = 65_536
+# How much of ``MOST_CHARACTERS`` is used.
 _BUDGET = 60_000
 _KERNEL_BUDGET = 40_000
 # No sentence needs more; names of runs and GPUs come from files and may be of any length.
@@ -45,19 +43,16 @@ _NAME_WIDTH = 60
 _LISTED = 20
 
 
-def marker(key: str) -> str:
-    """The hidden first line of a comment; one comment a key."""
-    # No "--": it would end the comment.
-    safe = re.sub(r"[^A-Za-z0-9._]+", "-", key).strip("-")[:60] or "default"
-    return f"<!-- traceroof:pr-report:v1 key={safe} -->"
-
-
 def render(comparison: Comparison, *, key: str | None = None, top: int = 10) -> str:
     """The comparison as Markdown of at most 65,536 characters; what is cut is counted.
 
     key: what the comment is found again by; the name of the base by default.
     """
-    head = [marker(key or comparison.base.run_name), *_verdict(comparison), *_story(comparison)]
+    head = [
+        marker("pr-report", key or comparison.base.run_name),
+        *_verdict(comparison),
+        *_story(comparison),
+    ]
     sections = [
         _kernels(comparison, top),
         _trust(comparison),
@@ -86,22 +81,6 @@ def _fit(head: Sequence[str], sections: Sequence[Sequence[str]]) -> str:
     if left:
         page += f"\n\n{left} of {kept + left} sections do not fit here: `--format json` has all."
     return page + "\n"
-
-
-def _fitting(lines: Sequence[str], budget: int) -> list[str]:
-    """The first lines that have room."""
-    kept: list[str] = []
-    for line in lines:
-        budget -= len(line) + 1
-        if budget < 0:
-            break
-        kept.append(line)
-    return kept
-
-
-def text(value: str) -> str:
-    """Plain text inside Markdown, of a length that leaves room for the rest."""
-    return any_text(value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…")
 
 
 def _verdict(comparison: Comparison) -> list[str]:
@@ -171,7 +150,7 @@ def _kernels(comparison: Comparison, top: int) -> list[str]:
                 for one, label in zip(rows, labels, strict=True)
             ),
         )
-    shown = _fitting(lines, _KERNEL_BUDGET)
+    shown = fitting(lines, _KERNEL_BUDGET)
     more += len(lines) - len(shown)
     lines = shown
     if more:

@@ -321,8 +321,8 @@ def timeline_line(comparison: Comparison) -> str:
 
 def trust(comparison: Comparison) -> list[str]:
     """What the verdict rests on, and what weakens it."""
-    lines = [_samples(comparison)]
-    lines.append(_surroundings(comparison))
+    lines = [samples(comparison)]
+    lines.append(surroundings(comparison))
     lines.append(_pairs(comparison))
     total = comparison.total
     if comparison.sampled == "runs" and total.noise is not None and total.detectable is not None:
@@ -337,7 +337,8 @@ def trust(comparison: Comparison) -> list[str]:
     return lines
 
 
-def _samples(comparison: Comparison) -> str:
+def samples(comparison: Comparison) -> str:
+    """How much was measured, and whether that decides anything."""
     base, head = comparison.samples
     if comparison.sampled == "runs":
         text = f"{base} against {head} runs"
@@ -352,7 +353,8 @@ def _samples(comparison: Comparison) -> str:
     return f"one run a side: {single}"
 
 
-def _surroundings(comparison: Comparison) -> str:
+def surroundings(comparison: Comparison) -> str:
+    """Whether GPU, driver, clocks and tool are the same."""
     if comparison.blocked:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
         how = "compared all the same (--force)" if comparison.forced else "times not compared"
@@ -360,7 +362,11 @@ def _surroundings(comparison: Comparison) -> str:
     known = [one.name for one in comparison.head.devices if one.name]
     gpu = ", ".join(dict.fromkeys(known)) or "not named"
     clocks = "SM clock within 3 %" if _clocked(comparison.head) else "clocks not recorded"
-    return f"same GPU ({gpu}) and tool, {clocks}, driver not recorded"
+    driver = ", ".join(sorted({one.info.driver or "" for one in comparison.head.devices} - {""}))
+    # On one side only: said among the differences.
+    alike = driver and not any(one.what == "driver" for one in comparison.differences)
+    said = f"driver {driver}" if alike else "driver not recorded"
+    return f"same GPU ({gpu}) and tool, {clocks}, {said}"
 
 
 def _clocked(diagnosis: Diagnosis) -> bool:

@@ -59,7 +59,7 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
 
     if not any(one.time_ns for one in diagnosis.categories):
         return None
-    parts = _time_by_family(diagnosis)
+    parts = time_by_family(diagnosis)
     factor, unit = time_unit(max(one.time_ns for one in diagnosis.categories))
     names = [one.category for one in diagnosis.categories]
     traces: list[Any] = []
@@ -124,14 +124,14 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
                 quantity(one.time_ns, "ns"),
                 percent(one.share),
                 f"{one.launches:,}",
-                _walls(one.category, one.time_ns, parts),
+                walls_hit(one.category, one.time_ns, parts),
             )
             for one in diagnosis.categories
         ],
     )  # fmt: skip
 
 
-def _time_by_family(diagnosis: Diagnosis) -> Mapping[tuple[str, str], int]:
+def time_by_family(diagnosis: Diagnosis) -> Mapping[tuple[str, str], int]:
     """(category, family) -> ns. Copies and fills are no kernels; what has no class is unknown."""
     parts: dict[tuple[str, str], int] = {}
     for kernel in diagnosis.kernels:
@@ -143,7 +143,7 @@ def _time_by_family(diagnosis: Diagnosis) -> Mapping[tuple[str, str], int]:
     return parts
 
 
-def _walls(category: str, time_ns: int, parts: Mapping[tuple[str, str], int]) -> str:
+def walls_hit(category: str, time_ns: int, parts: Mapping[tuple[str, str], int]) -> str:
     found = [(parts.get((category, family.name), 0), family.title) for family in FAMILIES]
     hit = sorted((one for one in found if one[0]), reverse=True)
     if len(hit) == 1:
@@ -172,7 +172,7 @@ def roofline(diagnosis: Diagnosis) -> Chart | None:
     names = _names(shown)
     xs = [kernel.roofline["intensity"] for _, kernel in shown if kernel.roofline]
     ys = [kernel.roofline["achieved_flops_per_s"] for _, kernel in shown if kernel.roofline]
-    ceilings = _ceilings(kernel for _, kernel in shown)
+    ceilings = _ceilings([kernel for _, kernel in shown])
     modelled = sum(_is_modelled(kernel) for _, kernel in shown)
     left = min([*xs, *(one.ridge for one in ceilings if one.ridge)]) / 4
     right = max([*xs, *(one.ridge for one in ceilings if one.ridge)]) * 6
@@ -247,12 +247,16 @@ def _roofline_row(index: int, kernel: KernelGroup, names: Mapping[str, str]) -> 
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The roof of one or more element types, or of device memory alone (no type)."""
+    """The roof of one or more element types, or of device memory alone (no type).
+
+    traffic: for which mix of reads and writes a measured bandwidth holds.
+    """
 
     dtype: str | None
     bytes_per_s: float | None
     flops_per_s: float | None
     basis: str
+    traffic: str = ""
 
     @property
     def ridge(self) -> float | None:
@@ -264,7 +268,7 @@ class Ceiling:
     @property
     def is_measured(self) -> bool:
         """Whether the roof was measured on the device: drawn as a whole line."""
-        return self.basis == "calibrated"
+        return self.basis in ("measured", "calibrated")
 
     @property
     def label(self) -> str:
@@ -272,17 +276,19 @@ class Ceiling:
         basis = _BASIS.get(self.basis, self.basis)
         if self.dtype:
             return f"{self.dtype} {quantity(self.flops_per_s, 'FLOP/s')}, {basis}"
-        return f"DRAM {quantity(self.bytes_per_s, 'byte/s')}, {basis}"
+        traffic = f" {self.traffic}" if self.traffic else ""
+        return f"DRAM{traffic} {quantity(self.bytes_per_s, 'byte/s')}, {basis}"
 
 
 _BASIS = {
     "report": "from the report",
     "device-table": "nominal, device table",
-    "calibrated": "measured here",
+    "measured": "measured on this device",
+    "calibrated": "calibrated",
 }
 
 
-def _ceilings(kernels: Iterable[KernelGroup]) -> list[Ceiling]:
+def _ceilings(kernels: Sequence[KernelGroup]) -> list[Ceiling]:
     """The roofs to draw: per element type those of the kernel with the most time.
 
     Peaks that a report implies differ a little from kernel to kernel; one line is drawn. Types
@@ -305,7 +311,28 @@ def _ceilings(kernels: Iterable[KernelGroup]) -> list[Ceiling]:
         Ceiling(", ".join(dtypes), memory, peak, basis)
         for (peak, basis), dtypes in sorted(types_of.items(), reverse=True)
     ]
-    return [Ceiling(None, memory, None, memory_basis), *made] if memory else made
+    made = [Ceiling(None, memory, None, memory_basis), *made] if memory else made
+    return made + _measured(kernels)
+
+
+def _measured(kernels: Iterable[KernelGroup]) -> list[Ceiling]:
+    """The roofs that were measured, below the nominal ones; what is assumed is no roof to draw."""
+    memory: dict[tuple[str, str], float] = {}
+    types: dict[tuple[str, str], float] = {}
+    for kernel in kernels:
+        roof = kernel.roofline or {}
+        if roof.get("likely_bytes_basis") in _BASIS and roof.get("likely_bytes_per_s"):
+            traffic = roof.get("likely_bytes_ceiling") or ""
+            traffic = "" if traffic == "dram" else traffic
+            memory.setdefault((traffic, roof["likely_bytes_basis"]), roof["likely_bytes_per_s"])
+        if roof.get("likely_flops_basis") in _BASIS and roof.get("likely_flops_per_s"):
+            key = (roof.get("dtype") or "", roof["likely_flops_basis"])
+            types.setdefault(key, roof["likely_flops_per_s"])
+    fastest = max(memory.values(), default=None)
+    return [
+        *(Ceiling(None, rate, None, basis, traffic) for (traffic, basis), rate in memory.items()),
+        *(Ceiling(dtype, fastest, rate, basis) for (dtype, basis), rate in types.items()),
+    ]
 
 
 def _ceiling_legend(ceilings: Sequence[Ceiling]) -> list[tuple[str, str, str]]:
@@ -331,7 +358,8 @@ def _ceiling_traces(ceilings: Sequence[Ceiling], left: float, right: float) -> l
                 x=[number(x) for x in xs],
                 y=[number(y) for y in ys],
                 mode="lines+text",
-                text=text,
+                # A measured roof lies close below the nominal one: the legend names it.
+                text=[""] * len(xs) if one.is_measured else text,
                 # Above a roof is always room.
                 textposition="top left",
                 textfont={"color": COLORS["soft"], "size": 11},

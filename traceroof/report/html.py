@@ -16,20 +16,25 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from traceroof.classes import CLASSES
+from traceroof.compare import Comparison
 from traceroof.diagnosis import Diagnosis
 from traceroof.findings import HIDDEN_SHARE
-from traceroof.report import figures, operator_card, page, summary
+from traceroof.report import change_figures, figures, operator_card, page, summary
+from traceroof.report.changes import Changes, compared_card
 from traceroof.report.chart import Chart
 from traceroof.report.palette import COLORS
 from traceroof.report.verdict import verdict
 from traceroof.units import one_line, percent
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from markupsafe import Markup
 
 #: No page is larger, however many kernels ran and however long their names are. Plotly's bundle
 #: takes 1.19 MB of it, the cards get what the rest leaves.
 MOST_BYTES = 1_600_000
+# The cells that a row of a page with a base has more.
+_CHANGE_BYTES = 120
 # Counts in the text grow by a few digits when the cards are in.
 _MARGIN = 1000
 
@@ -43,8 +48,11 @@ _BUNDLE = "plotly-basic.min.js"
 _EMPTY = ""
 
 
-def render(diagnosis: Diagnosis) -> str:
-    """The page. The same diagnosis gives the same bytes."""
+def render(what: Diagnosis | Comparison) -> str:
+    """The page of a diagnosis; of a comparison, that of its head with every change from its base.
+
+    The same input gives the same bytes.
+    """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
@@ -57,11 +65,23 @@ def render(diagnosis: Diagnosis) -> str:
     )
     environment.filters["prose"] = _prose
     template = environment.get_template("report.html.j2")
-    context = _context(diagnosis)
+    changes = Changes(what) if isinstance(what, Comparison) else None
+    diagnosis = what.head if isinstance(what, Comparison) else what
+    context = _context(diagnosis, changes)
     # First without cards: they get the room that is left.
+    room = _room(template, context)
+    while room < 0 and context["rows"]:
+        # Long names of nothing but brackets and all lists full: fewer rows.
+        context = _context(diagnosis, changes, most=len(context["rows"]) * 3 // 4)
+        room = _room(template, context)
+    cards, columns = _cards(diagnosis, changes, context, room)
+    return template.render(context | _payload(context, cards, columns))
+
+
+def _room(template: "Template", context: dict[str, Any]) -> int:
+    """Bytes that a page without cards leaves."""
     bare = template.render(context | _payload(context, [], []))
-    room = MOST_BYTES - _MARGIN - len(bare.encode())
-    return template.render(context | _payload(context, *_cards(diagnosis, context, room)))
+    return MOST_BYTES - _MARGIN - len(bare.encode())
 
 
 def _payload(
@@ -112,16 +132,20 @@ def _asset(name: str) -> str:
     return (files("traceroof.report") / "assets" / name).read_text("utf-8")
 
 
-def _context(diagnosis: Diagnosis) -> dict[str, Any]:
+def _context(
+    diagnosis: Diagnosis, changes: Changes | None, most: int | None = None
+) -> dict[str, Any]:
     from markupsafe import Markup
 
     from traceroof import __version__
 
     all_fixes = page.fixes(diagnosis)
     fixes = page.that_fit(all_fixes)
-    rows, unlisted = page.rows(diagnosis, fixes)
-    charts = figures.charts(diagnosis)
+    rows, unlisted = page.rows(diagnosis, fixes, each=_CHANGE_BYTES if changes else 0, most=most)
+    charts = change_figures.charts(changes) if changes else figures.charts(diagnosis)
     script, style, bundle = _asset("report.js"), _asset("report.css"), _asset(_BUNDLE)
+    if changes:
+        style += _asset("changes.css")
     # Markup is what this package wrote; everything else is escaped where it is shown.
     return {
         "policy": _policy(scripts=(bundle, script), styles=(style, _EMPTY)),
@@ -133,6 +157,8 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
         "run": diagnosis.run_name,
         "about": summary.about(diagnosis),
         "verdict": verdict(diagnosis),
+        "changes": changes,
+        "care": summary.care(diagnosis),
         "fixes": fixes,
         "fixes_open": _in_view(fixes),
         "fixes_left": len(all_fixes) - len(fixes),
@@ -151,6 +177,7 @@ def _context(diagnosis: Diagnosis) -> dict[str, Any]:
         "sources": page.sources(diagnosis),
         "devices": page.devices(diagnosis),
         "ceilings": diagnosis.ceilings,
+        "likely": summary.ceilings(diagnosis),
         "notes": page.notes(diagnosis),
     }
 
@@ -161,7 +188,7 @@ def _in_view(fixes: Sequence[page.Fix]) -> int:
 
 
 def _cards(
-    diagnosis: Diagnosis, context: Mapping[str, Any], room: int
+    diagnosis: Diagnosis, changes: Changes | None, context: Mapping[str, Any], room: int
 ) -> tuple[list[Any], list[tuple[str, str]]]:
     """The cards of the kernels with the most time, as many as ``room`` bytes hold."""
     findings = page.findings_of_kernels(diagnosis, context["fixes"])
@@ -171,11 +198,25 @@ def _cards(
         made = operator_card.card(
             diagnosis, index, columns, findings.get(index, ()), named=page.NAMED
         )
+        if changes:
+            made = _with_base(changes, index, columns, made)
         room -= len(json_for_script(made).encode()) + 1
         if room < len(json_for_script(columns.listed())):
             break
         cards.append(made)
     return cards, columns.listed()
+
+
+def _with_base(
+    changes: Changes, index: int, columns: operator_card.Columns, made: dict[str, Any]
+) -> dict[str, Any]:
+    """The card of a kernel with the figures of the one that it is compared with."""
+    base, group = None, changes.base_of(index)
+    if group:
+        run = changes.comparison.base
+        at = changes.index("base", group)
+        base = operator_card.card(run, at, columns, (), named=page.NAMED)
+    return compared_card(changes, index, made, base)
 
 
 def json_for_script(value: Any) -> str:

@@ -36,6 +36,7 @@ class Reason:
     because: str
     saved: str
     evidence: str
+    near: str
     refute: str
 
 
@@ -82,7 +83,7 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 advice=lead.fix,
                 severity=largest.severity,
                 kind=largest.kind,
-                confidence=f"{largest.confidence:.2f}",
+                confidence=summary.confidence(largest),
                 bound=quantity(bound, "ns") if bound is not None else "",
                 share=percent(bound / time) if bound is not None and time else "",
                 likely=quantity(likely, "ns") if likely is not None else "",
@@ -101,7 +102,8 @@ def that_fit(fixes: Sequence[Fix]) -> list[Fix]:
     for fix in fixes:
         room -= 700 + len(fix.advice) + len(fix.where)
         room -= sum(
-            120 + len(one.because) + len(one.evidence) + len(one.refute) for one in fix.reasons
+            120 + len(one.because) + len(one.evidence) + len(one.near) + len(one.refute)
+            for one in fix.reasons
         )
         if room < 0:
             break
@@ -124,6 +126,7 @@ def _reason(finding: Finding) -> Reason:
             for one in finding.evidence
             if one.threshold
         ),
+        near=finding.near_threshold.says if finding.near_threshold else "",
         refute=finding.refute,
     )
 
@@ -162,9 +165,14 @@ class Unlisted:
     launches: str
 
 
-def rows(diagnosis: Diagnosis, fixes: Sequence[Fix]) -> tuple[list[Row], Unlisted | None]:
-    """The kernels with the most time, as many as there is room for, and the sum of the others."""
-    kernels = diagnosis.kernels[:_MOST_ROWS]
+def rows(
+    diagnosis: Diagnosis, fixes: Sequence[Fix], *, each: int = 0, most: int | None = None
+) -> tuple[list[Row], Unlisted | None]:
+    """The kernels with the most time, as many as there is room for, and the sum of the others.
+
+    each: bytes that a row takes beyond what is known here. most: no more rows than these.
+    """
+    kernels = diagnosis.kernels[: _MOST_ROWS if most is None else most]
     names = short_names((one.kernel for one in kernels), _NAME_WIDTH)
     several = _repeated(one.kernel for one in kernels)
     fix_of = {fix.kernel: fix.number for fix in fixes if fix.kernel is not None}
@@ -174,7 +182,7 @@ def rows(diagnosis: Diagnosis, fixes: Sequence[Fix]) -> tuple[list[Row], Unliste
     seen: set[str] = set()
     for index, one in enumerate(kernels):
         # In a cell a bracket takes four bytes; a name that several rows share is held once.
-        room -= 270 + len(escape(names[one.kernel]).encode())
+        room -= 270 + each + len(escape(names[one.kernel]).encode())
         room -= 0 if one.kernel in seen else len(one.kernel[:NAMED].encode())
         seen.add(one.kernel)
         if room < 0:

@@ -6,16 +6,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from traceroof.compare import Comparison
 from traceroof.diagnosis import Diagnosis
 from traceroof.errors import TraceroofError
-from traceroof.report import figures, write_bytes
+from traceroof.report import change_figures, figures, write_bytes
+from traceroof.report.changes import Changes
 
 _WIDTH = 900
 _FORMATS = ("svg", "png")
 
 
-def write_pictures(diagnosis: Diagnosis, folder: Path) -> list[str]:
-    """Write every chart into ``folder``, one file a format, and return the files' names.
+def write_pictures(what: Diagnosis | Comparison, folder: Path) -> list[str]:
+    """Write every chart of the report into ``folder``, one file a format, and return the files' names.
 
     Raises TraceroofError where kaleido, or the browser that it draws with, is missing.
     """
@@ -24,7 +26,11 @@ def write_pictures(diagnosis: Diagnosis, folder: Path) -> list[str]:
             "charts become pictures with kaleido, which is not installed",
             "pip install 'kaleido>=1'; it draws with an installed Chrome or Chromium",
         )
-    charts = [chart for chart in figures.charts(diagnosis).values() if chart]
+    if isinstance(what, Comparison):
+        made = change_figures.charts(Changes(what))
+    else:
+        made = figures.charts(what)
+    charts = [chart for chart in made.values() if chart]
     with tempfile.TemporaryDirectory() as work:
         drawn = [
             (chart.figure, Path(work) / f"{chart.name}.{format}")

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from traceroof import collect, recording
 from traceroof.diagnosis import Diagnosis, KernelGroup
-from traceroof.findings import HIDDEN_SHARE, Finding
+from traceroof.errors import TraceroofError
+from traceroof.findings import HIDDEN_SHARE, Finding, Lowered
 from traceroof.names import short_names
 from traceroof.units import count, one_line, percent, quantity
 
-_TOOL_TIMES = {
+#: What kind of times a run has.
+TIMES = {
     "counter-tool": "times measured one kernel at a time by a counter tool",
     "timeline": "times from a timeline",
 }
@@ -19,7 +21,7 @@ _TOOL_TIMES = {
 def about(diagnosis: Diagnosis) -> str:
     """The run, its devices and what kind of times it has, in one line."""
     devices = ", ".join(dict.fromkeys(_devices(diagnosis))) or "GPU not named in the file"
-    return one_line(f"{diagnosis.run_name} · {devices} · {_TOOL_TIMES[diagnosis.time_basis]}")
+    return one_line(f"{diagnosis.run_name} · {devices} · {TIMES[diagnosis.time_basis]}")
 
 
 def _devices(diagnosis: Diagnosis) -> Iterable[str]:
@@ -153,6 +155,8 @@ def advice(diagnosis: Diagnosis) -> list[Advice]:
     by_subject: dict[tuple[str, int | None, str], list[Finding]] = {}
     found = []
     for finding, others in once(diagnosis.fired()):
+        if finding.lowers and finding.lowers.matters:
+            continue  # what must be known before: ``care``
         if finding.scope in ("timeline", "run"):
             found.append(Advice((finding,), others))
         else:
@@ -161,6 +165,65 @@ def advice(diagnosis: Diagnosis) -> list[Advice]:
     found += [Advice(_ranked(findings)) for findings in by_subject.values()]
     found.sort(key=lambda one: -one.weight)
     return found
+
+
+@dataclass(frozen=True)
+class Care:
+    """What is wrong with the measurement, and what that means for the findings."""
+
+    finding: Finding
+    others: int
+    means: str
+
+
+def care(diagnosis: Diagnosis) -> list[Care]:
+    """What a reader must know of the measurement before its findings, what weighs most first.
+
+    Findings on the measurement that matter less are told with all others, at their end.
+    """
+    found = [
+        Care(finding, others, _means(finding.lowers))
+        for finding, others in once(diagnosis.fired())
+        if finding.lowers and finding.lowers.matters
+    ]
+    found.sort(key=_heaviest)
+    return found
+
+
+def _heaviest(one: Care) -> tuple[bool, float]:
+    lowers = one.finding.lowers
+    return (not lowers.urgent, -lowers.share) if lowers else (True, 0.0)
+
+
+def _means(lowers: Lowered) -> str:
+    if not lowers.findings:
+        return "puts every figure that rests on it in doubt, classes and rooflines included"
+    return (
+        f"lowers the confidence of {count(lowers.findings, 'finding')}; "
+        f"together, findings weigh {percent(lowers.share)} less"
+    )
+
+
+def confidence(finding: Finding) -> str:
+    """'confidence 0.57, lowered by run-variance'."""
+    by = ", ".join(dict.fromkeys(one.rule for one in finding.doubted_by))
+    return f"confidence {finding.confidence}{f', lowered by {by}' if by else ''}"
+
+
+def entry(diagnosis: Diagnosis, number: int) -> str:
+    """What entry ``number`` of the advice is about, as ``explain`` takes it: ``RULE:SUBJECT``.
+
+    Raises TraceroofError where there are not so many.
+    """
+    listed = advice(diagnosis)
+    if not 1 <= number <= len(listed):
+        raise TraceroofError(
+            f"there is no entry {number}: {count(len(listed), 'thing is', 'things are')} worth "
+            "trying in this run",
+            "`traceroof diagnose` numbers them; a rule can be named instead",
+        )
+    lead = listed[number - 1].lead
+    return lead.rule if lead.subject_index is None else f"{lead.rule}:{lead.subject_index + 1}"
 
 
 def labels(diagnosis: Diagnosis, indices: Iterable[int], width: int) -> Mapping[int, str]:
@@ -241,6 +304,24 @@ def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJud
         missing,
         collect.command(missing, names, vendor=diagnosis.vendor),
     )
+
+
+def ceilings(diagnosis: Diagnosis) -> str:
+    """Which ceilings the likely figures stand for, and how to measure those that are assumed; empty
+    where no figure needs one."""
+    likely = any(
+        one.time_saved_likely_ns is not None and one.scope in ("kernel", "category")
+        for one in diagnosis.fired()
+    )
+    if not likely and not any(kernel.roofline for kernel in diagnosis.kernels):
+        return ""
+    measured = any(
+        name in kernel.metrics
+        for kernel in diagnosis.kernels
+        for name in ("dram_attainable", "flop_attainable")
+    )
+    advice = "" if measured else "; `traceroof calibrate` measures what this GPU reaches"
+    return f"Likely: {diagnosis.ceilings.partition('likely: ')[2]}{advice}."
 
 
 def note_lines(diagnosis: Diagnosis) -> list[str]:

@@ -38,6 +38,7 @@ def render(
     def draw(console: Console) -> None:
         console.print(Text(summary.about(diagnosis), style="bold"))
         console.print(summary.total(diagnosis))
+        _care(console, diagnosis)
         _timelines(console, diagnosis)
         _categories(console, diagnosis)
         _kernels(console, diagnosis, shown, names, width)
@@ -52,6 +53,23 @@ def render(
 def _heading(console: Console, text: str) -> None:
     console.print()
     console.print(Text(text, style="bold underline"))
+
+
+def _care(console: Console, diagnosis: Diagnosis) -> None:
+    found = summary.care(diagnosis)
+    if not found:
+        return
+    _heading(console, "Read with care")
+    for one in found:
+        finding = one.finding
+        head = Text(f" - {finding.title}", style="bold")
+        where = finding.subject if finding.scope == "timeline" else ""
+        more = f" and {one.others} more" if one.others else ""
+        head.append(f" ({where}{more})" if where else "", style="bold")
+        console.print(head)
+        _indented(console, _cut(f"{finding.rule}: {finding.because}", _LINES * (console.width - 4)))
+        _indented(console, f"It {one.means}.")
+        _indented(console, _advice_text(f"Try: {finding.fix}", console.width - 4))
 
 
 def _timelines(console: Console, diagnosis: Diagnosis) -> None:
@@ -151,12 +169,18 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
         console.print(head)
         gain = summary.savings(lead, summary.whole_of(diagnosis, lead))
         if gain:
-            _indented(console, f"{gain[0].upper()}{gain[1:]}; confidence {lead.confidence}")
+            near = f"; {lead.near_threshold.says}" if lead.near_threshold else ""
+            _indented(console, f"{gain[0].upper()}{gain[1:]}; {summary.confidence(lead)}{near}")
+        elif lead.near_threshold:
+            says = lead.near_threshold.says
+            _indented(console, f"{says[0].upper()}{says[1:]}")
         _indented(console, _cut(f"{lead.rule}: {lead.because}", _LINES * (console.width - 4)))
         _indented(console, _advice_text(f"Try: {lead.fix}", _LINES * (console.width - 4)))
         others = [*(finding.rule for finding in one.findings[1:]), *_vendor_says(diagnosis, one)]
         if others:
             _indented(console, _cut(f"Also: {', '.join(others)}", console.width - 4), style="dim")
+    if ceilings := summary.ceilings(diagnosis):
+        console.print(Text(ceilings, style="dim"))
 
 
 # How many lines evidence and advice may take each; --format json and the rule's card have all.

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis
+from traceroof.findings import Finding
 from traceroof.units import percent, quantity
 
 # From this share on a class, a category or the idle time is the news.
@@ -96,6 +97,14 @@ def class_shares(diagnosis: Diagnosis) -> dict[str, float]:
     return shares
 
 
+def at_a_wall(diagnosis: Diagnosis) -> float | None:
+    """Share of the kernel time at a wall of memory, cache or compute, 0-1; None if none is judged."""
+    shares = class_shares(diagnosis)
+    if not shares or shares.get("not-evaluable", 0.0) > 1 - 1e-9:
+        return None
+    return sum(shares.get(name, 0.0) for name in _AT_A_WALL)
+
+
 def _time(diagnosis: Diagnosis) -> Figure:
     totals = diagnosis.totals
     kernels = len(diagnosis.kernels)
@@ -106,15 +115,29 @@ def _time(diagnosis: Diagnosis) -> Figure:
     )
 
 
+def savable(diagnosis: Diagnosis) -> float | None:
+    """What the second number is of the kernel time, 0-1; None where no saving is known."""
+    totals, largest = diagnosis.totals, _of_the_run(diagnosis)
+    bound = largest.time_saved_bound_ns if largest else totals.time_saved_bound_ns
+    return bound / totals.kernel_time_ns if bound is not None and totals.kernel_time_ns else None
+
+
+def _of_the_run(diagnosis: Diagnosis) -> Finding | None:
+    """The finding beside those of kernels that saves more than they together."""
+    others = [one for one in diagnosis.fired() if one.scope != "kernel"]
+    largest = max(others, key=lambda one: one.time_saved_bound_ns or 0, default=None)
+    bound = diagnosis.totals.time_saved_bound_ns or 0
+    return largest if largest and (largest.time_saved_bound_ns or 0) > bound else None
+
+
 def _savings(diagnosis: Diagnosis) -> Figure:
     """What the fixes of kernels save together, or what one of the run saves where that is more."""
     totals = diagnosis.totals
     bound, likely = totals.time_saved_bound_ns, totals.time_saved_likely_ns
     by = "the fixes below"
     overlap = "" if diagnosis.timelines else "; overlap unknown"
-    others = [one for one in diagnosis.fired() if one.scope != "kernel"]
-    largest = max(others, key=lambda one: one.time_saved_bound_ns or 0, default=None)
-    if largest and (largest.time_saved_bound_ns or 0) > (bound or 0):
+    largest = _of_the_run(diagnosis)
+    if largest:
         bound, likely = largest.time_saved_bound_ns, largest.time_saved_likely_ns
         by, overlap = f"one fix below ({largest.title[:1].lower()}{largest.title[1:]})", ""
     if bound is None or not totals.kernel_time_ns:
@@ -133,8 +156,7 @@ def _third(diagnosis: Diagnosis) -> Figure:
             percent(totals.gpu_busy_ns / totals.span_ns),
             f"of {quantity(totals.span_ns, 'ns')} the GPU was busy",
         )
-    shares = class_shares(diagnosis)
-    if not shares or shares.get("not-evaluable", 0.0) > 1 - 1e-9:
+    at_wall = at_a_wall(diagnosis)
+    if at_wall is None:
         return Figure("0 %", "of the kernel time could be judged")
-    at_wall = sum(shares.get(name, 0.0) for name in _AT_A_WALL)
     return Figure(percent(at_wall), "of the kernel time is at a wall of memory, cache or compute")

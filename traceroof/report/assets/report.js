@@ -118,14 +118,17 @@
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     const category = byId("category").value;
     const primary = byId("class").value;
-    const asked = words.length || category || primary;
+    // A page with a base has one filter more.
+    const change = byId("change") ? byId("change").value : "";
+    const asked = words.length || category || primary || change;
     let matching = 0;
     let shown = 0;
     for (const row of order) {
       const hit =
         words.every((word) => texts[numberOf(row) - 1].includes(word)) &&
         (!category || row.cells[2].textContent === category) &&
-        (!primary || row.cells[3].textContent.endsWith(` ${primary}`));
+        (!primary || row.cells[3].textContent.endsWith(` ${primary}`)) &&
+        (!change || row.cells[14].textContent.trim().endsWith(` ${change}`));
       const visible = hit && (asked || everything || shown < first || cardOf.has(row));
       row.hidden = !visible;
       if (cardOf.has(row)) cardOf.get(row).hidden = !visible;
@@ -226,6 +229,7 @@
     const bars = (entries) => entries.map(([label, width, text]) => [label, text, "", width]);
     if (known.uses) parts.append(part("Use, of peak", listOf("uses", bars(known.uses))));
     if (known.roof) parts.append(part("Roofline, per launch", listOf("facts", known.roof)));
+    if (known.occupancy) parts.append(part("Occupancy", listOf("facts", known.occupancy)));
     if (known.stalls) parts.append(part("Where warps wait", listOf("uses", bars(known.stalls))));
     if (known.findings) {
       const found = known.findings.map(([fix, rule, because, saved]) => [
@@ -252,10 +256,10 @@
       const fold = make("details", { class: "fold whole" }, make("summary", {}, `${count} more metrics`), metrics);
       parts.append(fold);
     }
-    const lacks = known.missing ? ` Missing: ${known.missing.join(", ")}.` : "";
+    const why = known.why ? ` (${known.why})` : "";
     return [
       make("p", { class: "name" }, known.name || nameOf(index)),
-      make("p", {}, sign, ` ${primary}: ${data.classes[primary] || ""}.${lacks}`),
+      make("p", {}, sign, ` ${primary}: ${data.classes[primary] || ""}${why}.`),
       parts,
     ];
   }
