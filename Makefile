@@ -47,11 +47,11 @@ layers: $(READY)
 docs-check: $(READY)
 	@$(BIN)/python -m traceroof.docs --check
 
-unit: $(READY)
-	@$(BIN)/python -m pytest -q $(PYTEST)
+unit: $(READY)  # tests/rules ran already, with coverage
+	@$(BIN)/python -m pytest -q --ignore=tests/rules $(PYTEST)
 
 rule-coverage: $(READY)
-	@$(BIN)/python -m pytest -q tests/rules --cov=rules --cov-branch --cov-fail-under=100 \
+	@$(BIN)/python -m pytest -q tests/rules $(PYTEST) --cov=rules --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
 
 docs: $(READY)  ## write the generated pages of docs/

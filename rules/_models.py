@@ -4,8 +4,8 @@ import numpy as np
 
 from traceroof.arithmetic import each
 from traceroof.ceilings import UNCALIBRATED, Attainable
+from traceroof.composition.launch_order import sizes_of
 from traceroof.facts import Column, Facts, Mask, unknown
-from traceroof.launch_order import sizes_of
 
 #: Columns that the functions below read.
 MODELLED = ("roof_pct", "model_flop_pct", "model_dram_pct")

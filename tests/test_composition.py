@@ -8,9 +8,11 @@ import pytest
 
 import traceroof
 from tests.runs import recording
-from traceroof import composition, groups, roles, subjects, workload
+from traceroof import composition, groups, subjects
+from traceroof.composition import roles
 from traceroof.devices import find
 from traceroof.diagnosis import diagnose, row_categories
+from traceroof.groups import workload
 from traceroof.recording import DeviceInfo
 from traceroof.table import kernel_table
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from traceroof.arithmetic import CEILING, COLUMN, Traced, each, one_of, term_of
+from traceroof.explain.formulas import Check, checks, number, unit_of, written
 from traceroof.facts import unknown
-from traceroof.formulas import Check, checks, number, unit_of, written
 
 NAN = float("nan")
 

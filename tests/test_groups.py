@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof import markers, table
+from traceroof import table
 from traceroof.devices import Device, find
-from traceroof.groups import GROUP_COLUMNS, VOCABULARY, Groups, group
-from traceroof.scatter import SCATTER_COLUMNS
+from traceroof.groups import GROUP_COLUMNS, VOCABULARY, Groups, group, markers
+from traceroof.groups.scatter import SCATTER_COLUMNS
 
 
 def grouped(

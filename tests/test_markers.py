@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from traceroof import markers
-from traceroof.groups import VOCABULARY
+from traceroof.groups import VOCABULARY, markers
 
 SAMPLES = [(row, sample) for row in markers.markers() for sample in row.samples]
 

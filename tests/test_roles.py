@@ -2,8 +2,8 @@
 
 import pytest
 
-from traceroof import roles
 from traceroof.categories import CATEGORIES
+from traceroof.composition import roles
 from traceroof.table import kernel_table
 
 ROWS = roles.roles()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof import scatter
+from traceroof.groups import scatter
 from traceroof.table import kernel_table
 
 

@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traceroof
-from traceroof import groups, sequences, workload
+from traceroof import groups
+from traceroof.composition import sequences
+from traceroof.composition.launch_order import Launches
+from traceroof.composition.roles import roles_of
 from traceroof.devices import find
 from traceroof.diagnosis import row_categories
-from traceroof.launch_order import Launches
-from traceroof.roles import roles_of
+from traceroof.groups import workload
 from traceroof.table import kernel_table
 
 BANDWIDTH = 2.039e12

@@ -10,9 +10,11 @@ import pytest
 
 import traceroof
 from tests.runs import recording
-from traceroof import groups, serving, timeline, workload
+from traceroof import groups, timeline
+from traceroof.composition import serving
 from traceroof.devices import find
 from traceroof.diagnosis import diagnose, row_categories
+from traceroof.groups import workload
 from traceroof.recording import DeviceInfo, Recording
 
 

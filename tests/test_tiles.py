@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from traceroof import tiles
+from traceroof.groups import tiles
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ import pytest
 
 import traceroof
 from tests.runs import recording
-from traceroof import groups, workload
+from traceroof import groups
 from traceroof.coding import Coded
 from traceroof.devices import Device, find
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.facts import is_unknown_value
+from traceroof.groups import workload
 from traceroof.recording import DeviceInfo
 from traceroof.table import kernel_table
 

@@ -24,12 +24,12 @@ from traceroof.coding import coded
 from traceroof.devices import Device
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value
+from traceroof.groups.workload import model_columns
 from traceroof.recording import Recording, merge
 from traceroof.roofline import T_FLOOR_NS
 from traceroof.table import as_reals, total_time_ns
 from traceroof.timeline.hostcalls import direction_of
 from traceroof.units import count, percent, quantity
-from traceroof.workload import model_columns
 
 #: The traffic of one launch, against the last cache before DRAM and in bytes. Every card of
 #: RRZE-HPC/gpu-benches, gpu-l2-cache, streams from DRAM from 1.9 times the size of its L2 on; the

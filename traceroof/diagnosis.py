@@ -20,7 +20,6 @@ from traceroof import (
     groups,
     hygiene,
     plugins,
-    roles,
     sensitivity,
     subjects,
     table,
@@ -29,7 +28,7 @@ from traceroof import (
 from traceroof.categories import categories_of
 from traceroof.ceilings import Attainable, MeasuredRate
 from traceroof.coding import coded, together
-from traceroof.composition import Composition, composition
+from traceroof.composition import Composition, composition, roles
 from traceroof.devices import AMD, Device, find, in_common, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
@@ -43,6 +42,7 @@ from traceroof.findings import (
     unjudged_each,
 )
 from traceroof.groups import Groups
+from traceroof.groups.workload import model_columns
 from traceroof.recording import DeviceInfo, Recording, Run, Source
 from traceroof.roofline import Roofline, roofline, t_min_ns
 from traceroof.rule import Rule, Scope
@@ -50,7 +50,6 @@ from traceroof.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.ranks import Ranks
 from traceroof.vendor import VendorVerdict, verdicts_of_groups
-from traceroof.workload import model_columns
 
 SCHEMA = "traceroof/diagnosis/1"
 

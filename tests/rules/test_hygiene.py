@@ -198,7 +198,7 @@ def test_rules_without_savings_are_doubted_by_what_they_read_only() -> None:
 
 
 def test_what_matters_comes_first_and_the_rest_last() -> None:
-    """The first takes 45 % off the weight of all, the second nothing: it concerns no finding."""
+    """The first makes all findings weigh 45 % less, the second nothing: it concerns no finding."""
     matters = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
     assert [one.finding.rule for one in summary.care(matters)] == ["doubtful"]
     assert {one.lead.rule for one in summary.advice(matters)} == {"made"}
@@ -214,7 +214,7 @@ def test_every_report_for_people_says_it_before_the_fixes(render: Any) -> None:
     found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
     text = " ".join(render(found).split())
     assert text.index("Read with care") < text.index("1 finding") < text.index("0.36")
-    assert "which takes 45.0" in text.replace("\u00a0", " ")
+    assert "findings weigh 45.0 % less" in text.replace("\u00a0", " ")
     assert "confidence 0.36, lowered by doubtful" in text
     alone = render(diagnose(two(), rules=[DOUBTFUL]))
     assert "Read with care" not in alone

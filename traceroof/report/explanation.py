@@ -8,8 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from traceroof.explain import Explanation, Explanations, Step
+from traceroof.explain.formulas import Check
 from traceroof.findings import Evidence
-from traceroof.formulas import Check
 from traceroof.report import markdown
 from traceroof.report.console import to_text
 from traceroof.units import count, one_line, quantity

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.coding import Coded, coded
+from traceroof.composition.launch_order import sizes_of
 from traceroof.groups import Groups
-from traceroof.launch_order import sizes_of
 from traceroof.table import Column, as_reals
 from traceroof.timeline import Timeline
 

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.composition.launch_order import SAME_SIZE, Launches, numbers
 from traceroof.groups import Groups
-from traceroof.launch_order import SAME_SIZE, Launches, numbers
 from traceroof.roofline import T_FLOOR_NS
 from traceroof.table import Column
 

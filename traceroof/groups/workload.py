@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import markers, operators
+from traceroof import operators
 from traceroof.coding import Coded, coded
+from traceroof.groups import markers
 from traceroof.operators import Works
 from traceroof.operators.models import CATEGORY_OF
 

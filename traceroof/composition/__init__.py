@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import names, roles, sequences
+from traceroof import names
 from traceroof.coding import Coded, coded
+from traceroof.composition import roles, sequences, serving
 from traceroof.groups import Groups
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.serving import SERVING_COLUMNS, serving
 from traceroof.table import Column, as_reals
 from traceroof.timeline import Timeline
 
@@ -73,7 +73,7 @@ RUN_COLUMNS: tuple[Column, ...] = (
         )
     ),
     *sequences.SEQUENCE_COLUMNS,
-    *SERVING_COLUMNS,
+    *serving.SERVING_COLUMNS,
 )  # fmt: skip
 
 # Which states an optimizer has shows in the operators that update the weights: operator -> FLOPs
@@ -123,7 +123,7 @@ def composition(
         "sampling_launches": float(launches[sampling].sum()),
         **_optimizer(kernels, role, time, launches, grouped),
         **sequences.sequences(kernels, grouped),
-        **serving(kernels, grouped, lines),
+        **serving.serving(kernels, grouped, lines),
     }
     return Composition(_by_category(kernels, category, role, time, launches, grouped), of_run)
 

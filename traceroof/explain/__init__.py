@@ -17,6 +17,7 @@ from traceroof.ceilings import NOMINAL, Attainable
 from traceroof.choosing import choose, known_rule
 from traceroof.diagnosis import Diagnosis, Grounds
 from traceroof.errors import TraceroofError
+from traceroof.explain.formulas import UNKNOWN, Check, checks, number, written
 from traceroof.facts import Facts, is_unknown_value
 from traceroof.findings import (
     HIDDEN_SHARE,
@@ -31,7 +32,6 @@ from traceroof.findings import (
     judge_all,
     spare_ns,
 )
-from traceroof.formulas import UNKNOWN, Check, checks, number, written
 from traceroof.rule import Judgement, Rule, Scope
 from traceroof.subjects import Subjects, vocabulary
 from traceroof.units import count, percent, quantity

@@ -54,7 +54,7 @@ class Role:
 @cache
 def roles() -> tuple[Role, ...]:
     """The table in match order."""
-    text = (files("traceroof") / "roles.toml").read_text("utf-8")
+    text = (files("traceroof.composition") / "roles.toml").read_text("utf-8")
 
     def pattern(row: Mapping[str, Any], key: str) -> re.Pattern[str] | None:
         return re.compile(row[key], re.VERBOSE) if key in row else None

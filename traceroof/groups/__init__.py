@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import markers, names, scatter, tiles, traits
+from traceroof import names
 from traceroof.coding import Coded, coded, together
 from traceroof.devices import AMD, Device
 from traceroof.facts import Facts
+from traceroof.groups import markers, scatter, tiles, traits
 from traceroof.roofline import T_FLOOR_NS
 from traceroof.table import COLUMNS, PIPES, TEXT, Column, as_reals, column
 

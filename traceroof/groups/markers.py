@@ -29,7 +29,7 @@ class Marker:
 @cache
 def markers() -> tuple[Marker, ...]:
     """The table in match order."""
-    text = (files("traceroof") / "markers.toml").read_text("utf-8")
+    text = (files("traceroof.groups") / "markers.toml").read_text("utf-8")
     return tuple(
         Marker(
             column=row["column"],
