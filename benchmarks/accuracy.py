@@ -617,7 +617,8 @@ def sensitivity(folder: Path) -> Section:
         [
             "Each number in the conditions of the rules, and each threshold of the classes, is",
             f"moved by a tenth, up and down, one at a time, over {len(found)} profiles. Their first",
-            f"{thresholds.TOP} findings are {top:,} in all.",
+            f"{thresholds.TOP} findings are {top:,} in all. Not moved are whole numbers up to 4 (counts,",
+            "flags and factors) and literals that convert units (100, 1,000, 10^6, 10^9).",
             "",
             "| | |",
             "|---|--:|",

@@ -224,7 +224,7 @@ COLUMNS = (
 def rows(paths: Iterable[Path], whats: list[str], rounds: int) -> Iterator[tuple[str, ...]]:
     """A row of COLUMNS for each file and thing; medians over the rounds, the largest peak."""
     for path in paths:
-        size = _inflated(path)
+        size = inflated(path)
         found: dict[str, list[Measured]] = {what: [] for what in whats}
         # In turns, so that a noisy neighbour disturbs all of them alike.
         for _ in range(rounds):
@@ -247,7 +247,7 @@ def rows(paths: Iterable[Path], whats: list[str], rounds: int) -> Iterator[tuple
             )
 
 
-def _inflated(path: Path) -> int:
+def inflated(path: Path) -> int:
     """Size of the trace as plain text."""
     with path.open("rb") as file:
         if file.read(2) != b"\x1f\x8b":

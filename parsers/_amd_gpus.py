@@ -39,6 +39,7 @@ class Gpu:
     index: ordinal among the GPUs. arch: "gfx942". cu, xcd, se: compute units, dies, shader
     engines. Clocks in MHz. dram_bytes_per_s: theoretical. told_by: what the figures come from.
     calibrated: measured rates in byte/s ("dram") and FLOP/s (matrix type or "fp32", "fp64").
+    refused: those that cannot be believed.
     """
 
     index: int | None = None
@@ -58,6 +59,7 @@ class Gpu:
     told_by: str = ""
     calibrated: tuple[tuple[str, float], ...] = ()
     calibrated_by: str = ""
+    refused: tuple[tuple[str, float], ...] = ()
     driver: str | None = None
 
     @property
@@ -116,6 +118,7 @@ class Gpu:
             vendor="hygon" if self.arch in _HYGON else "amd",
             driver=self.driver,
             measured=tuple((_RATES[kind], rate) for kind, rate in self.calibrated),
+            refused=tuple((_RATES[kind], rate) for kind, rate in self.refused),
         )
 
     def completed(self, other: "Gpu | None") -> "Gpu":
@@ -304,6 +307,7 @@ def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:
     the file does not name. A zero means that the type is not supported.
     """
     believed: list[tuple[str, float]] = []
+    refused: list[tuple[str, float]] = []
     notes: list[Note] = []
     for column, kind in _CEILINGS.items():
         values = table.reals(column)
@@ -315,13 +319,17 @@ def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:
         if _BELIEVABLE[0] <= rate / nominal <= _BELIEVABLE[1]:
             believed.append((kind, rate))
         else:
+            refused.append((kind, rate))
             unit = "byte/s" if kind == "dram" else "FLOP/s"
             text = (
                 f"roofline.csv measured {rate:.4g} {unit} for {kind}, "
                 f"{rate / nominal:.0%} of the theoretical {nominal:.4g}: not used"
             )
             notes.append(Note(text, severe=False))
-    return replace(gpu, calibrated=tuple(believed), calibrated_by="roofline.csv"), notes
+    with_rates = replace(
+        gpu, calibrated=tuple(believed), calibrated_by="roofline.csv", refused=tuple(refused)
+    )
+    return with_rates, notes
 
 
 def of_rocminfo(pairs: Iterable[tuple[str, str, str]]) -> list[Gpu]:

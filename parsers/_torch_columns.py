@@ -154,8 +154,9 @@ class Fold:
     """What is kept of a trace.
 
     names: kernels, operators, calls, ranges; texts: JSON of shapes and the like, as bytes;
-    threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written; collectives: (name, elements in, elements out, ranks,
-    dtype). ``categories`` counts the events of each category, kept or not.
+    threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written; collectives: (name,
+    elements in, elements out, size of the group, dtype, name of the group, its ranks), the last
+    two '' where not given. ``categories`` counts the events of each category, kept or not.
     """
 
     def __init__(self) -> None:
@@ -303,7 +304,12 @@ class Fold:
         whats = []
         for arg in args:
             what = (arg.collective, arg.elements_in, arg.elements_out, arg.group_size, arg.dtype)
-            whats.append(tuple(map(str, what)) if arg.collective is not None else None)
+            group = arg.group_description if arg.group_name is None else arg.group_name
+            whats.append(
+                (*map(str, what), _given(group), _given(arg.group_ranks))
+                if arg.collective is not None
+                else None
+            )
         known = [at for at, what in enumerate(whats) if what is not None]
         codes = self.collectives.codes([whats[at] for at in known], len(known))
         table.add(len(known), row=base + rows[known], what=codes)
@@ -395,6 +401,11 @@ class Fold:
             device=events_of.wholes([arg.device for arg in args]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
         )
+
+
+def _given(value: Any) -> str:
+    """What was written, '' for nothing."""
+    return "" if value is None else str(value)
 
 
 def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -47,6 +47,9 @@ class Args(msgspec.Struct, gc=False):
     elements_in: Any = field(default=None, name="In msg nelems")
     elements_out: Any = field(default=None, name="Out msg nelems")
     group_size: Any = field(default=None, name="Group size")
+    group_name: Any = field(default=None, name="Process Group Name")
+    group_description: Any = field(default=None, name="Process Group Description")
+    group_ranks: Any = field(default=None, name="Process Group Ranks")
     dtype: Any = None
     # operators
     shapes: Raw = field(default=_NOTHING, name="Input Dims")

@@ -285,33 +285,45 @@ def _graphs(fold: Fold, links: Links, launches: Launches) -> tuple[Whole, list[s
 
 
 class _Collectives:
-    """Collectives by code: name, payload, ranks."""
+    """Collectives by code: name, payload, and the group of ranks that takes part."""
 
     def __init__(self, entries: Iterable[Sequence[str]]) -> None:
-        found = [_collective(entry) for entry in entries]
-        self._names = Texts([name for name, _, _ in found])
-        self._sizes = np.array([size for _, size, _ in found] + [np.nan])
-        self._ranks = np.array([ranks for _, _, ranks in found] + [UNKNOWN], dtype=np.int64)
+        found = list(entries)
+        names, groups, ranks = ([entry[at] for entry in found] for at in (0, 5, 6))
+        # The default group may be written as [] ranks: all, whichever those are.
+        ranks = ["" if text in _NO_RANKS else text for text in ranks]
+        self._names, self._groups, self._ranks = Texts(names), Texts(groups), Texts(ranks)
+        self._has_group, self._has_ranks = (
+            np.array([*map(bool, texts), False]) for texts in (groups, ranks)
+        )
+        self._payloads = np.array([*map(_payload, found), np.nan])
+        self._sizes = np.array(
+            [*(whole_number(entry[3]) for entry in found), UNKNOWN], dtype=np.int64
+        )
         # A wait is recorded like a collective, but nothing is sent.
-        self._is_one = np.array([name not in ("", "wait") for name, _, _ in found] + [False])
+        self._is_one = np.array([*(name not in ("", "wait") for name in names), False])
 
     def at(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
         codes = np.where(self._is_one[codes], codes, -1)
         return {
             "collective": self._names.at(codes),
-            "message_bytes": reals(self._sizes[codes]),
-            "group_size": wholes(self._ranks[codes]),
+            "process_group": self._groups.at(np.where(self._has_group[codes], codes, -1)),
+            "group_ranks": self._ranks.at(np.where(self._has_ranks[codes], codes, -1)),
+            "message_bytes": reals(self._payloads[codes]),
+            "group_size": wholes(self._sizes[codes]),
         }
 
 
-def _collective(entry: Sequence[str]) -> tuple[str, float, int]:
-    """Name, payload in bytes and ranks. The payload of a gather or a reduce-scatter is the larger
-    of what goes in and what comes out, which is what busbw formulas want (nccl-tests)."""
-    name, elements_in, elements_out, ranks, dtype = entry
+_NO_RANKS: Final = ("", "[]")
+
+
+def _payload(entry: Sequence[str]) -> float:
+    """The payload in bytes. That of a gather or a reduce-scatter is the larger of what goes in and
+    what comes out, which is what busbw formulas want (nccl-tests)."""
+    _, elements_in, elements_out, _, dtype, _, _ = entry
     elements = max(real_number(elements_in), real_number(elements_out))
     size = _ELEMENT_BYTES.get(dtype.lower().removeprefix("c10::"))
-    payload = elements * size if size is not None else float("nan")
-    return name, payload, whole_number(ranks)
+    return elements * size if size is not None else float("nan")
 
 
 class _Calls:

@@ -139,7 +139,9 @@ def _part(rows: TextTable, notes: list[Note]) -> Part:
     assert calls is not None
     flat = names.combine_chunks()
     kinds = np.where(_is(flat, _COPY), "memcpy", np.where(_is(flat, _FILL), "memset", "kernel"))
-    mean, known = _means(rows, np.asarray(calls.fill_null(1), dtype=np.int64))
+    mean, known, garbled = _means(rows, np.asarray(calls.fill_null(1), dtype=np.int64))
+    if garbled:
+        notes = [*notes, Note("times that are no number", garbled)]
     if not known.all():
         notes = [*notes, Note("kernels whose time is unknown", int((~known).sum()))]
     columns: dict[str, Any] = {
@@ -158,20 +160,40 @@ def _part(rows: TextTable, notes: list[Note]) -> Part:
     return Part(rows.path, table.kernel_table(columns), _spread(rows), notes)
 
 
-def _means(rows: TextTable, calls: Integers) -> tuple[Integers, Mask]:
-    """Mean duration in whole ns: total over calls, which loses less than the printed average."""
-    spent = rows.integers("totaldurationns")
+def _means(rows: TextTable, calls: Integers) -> tuple[Integers, Mask, int]:
+    """Mean duration in whole ns, where it is known, and how many cells should say but do not.
+
+    Total over calls, which loses less than the printed average; the average where there are no
+    totals, not where a total is no number: then the line cannot be trusted.
+    """
     # Sums of times this long (146 years) are no sums of times.
     counted = calls < _LONGEST_NS
-    if spent is not None and spent.null_count < len(spent):
-        total = np.asarray(spent.fill_null(0), dtype=np.int64)
-        known = np.asarray(spent.is_valid()) & (total > 0) & (total < _LONGEST_NS) & counted
-        return np.where(known, (total + calls // 2) // calls, 0), known
-    average = rows.reals("averagens")
-    if average is None:
-        return np.zeros(len(calls), dtype=np.int64), np.zeros(len(calls), dtype=bool)
-    known = (average > 0) & (average < _LONGEST_NS)
-    return np.round(np.where(known, average, 0)).astype(np.int64), known
+    name = "totaldurationns" if _is_filled(rows, "totaldurationns") else "averagens"
+    values = rows.reals(name)
+    if values is None:
+        return np.zeros(len(calls), dtype=np.int64), np.zeros(len(calls), dtype=bool), 0
+    known = (values > 0) & (values < _LONGEST_NS) & counted
+    garbled = int((np.isnan(values) & ~_blank(rows, name)).sum())
+    rounded = np.round(np.where(known, values, 0)).astype(np.int64)
+    if name == "averagens":
+        return rounded, known, garbled
+    exact = rows.integers(name)
+    if exact is not None:  # a double holds no whole number beyond 2**53
+        whole = np.asarray(exact.is_valid())
+        rounded = np.where(known & whole, np.asarray(exact.fill_null(0), np.int64), rounded)
+    return np.where(known, (rounded + calls // 2) // calls, 0), known, garbled
+
+
+def _is_filled(rows: TextTable, name: str) -> bool:
+    return rows.has(name) and not _blank(rows, name).all()
+
+
+def _blank(rows: TextTable, name: str) -> Mask:
+    """Which cells of a column say nothing."""
+    column = rows.text(name)
+    assert column is not None  # asked only for columns that are there
+    text = pc.utf8_trim_whitespace(column.combine_chunks())
+    return np.asarray(pc.equal(text, "").fill_null(True))
 
 
 def _spread(rows: TextTable) -> pa.Table:

@@ -150,6 +150,9 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
     if "cuda_profiler_range" in fold.categories:
         why = "it holds ranges of CUPTI counters, and kernels are not recorded along with them"
         how = "profile once more without experimental_config counters"
+    elif found.counts[CUT]:  # before its calls are blamed for work that stood behind the cut
+        why = "it is cut short, and GPU work stands last in a trace"
+        how = "let the job end, or stop the profiler before it is killed"
     elif any("aunch" in name for name in calls):
         why = (
             f"{fold.calls.rows:,} calls to the GPU were recorded, but none of the work they "
@@ -159,9 +162,6 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
             "let a warm-up step pass before the recorded ones, synchronise before the profiler "
             "stops, and see that no other profiler holds the GPU"
         )
-    elif found.counts[CUT]:
-        why = "it is cut short, and GPU work stands last in a trace"
-        how = "let the job end, or stop the profiler before it is killed"
     elif fold.calls.rows:
         why = "no kernel was launched while it recorded"
         how = _PROFILE

@@ -62,7 +62,7 @@ RULES = (
         kind="hard",
         grade="derived",
         layer="operator",
-        suppresses=("roofline-headroom", "latency-bound", "dram-leaning-headroom"),
+        suppresses=("roofline-headroom*", "latency-bound", "dram-leaning-headroom"),
         thresholds={"model_dram_pct": "< 0.7 of attainable"},
         references=("Dao et al.: Flash-Decoding for long-context inference, 2023",),
         # 59.4 / 85 = 0.699.
@@ -114,7 +114,7 @@ RULES = (
         grade="derived",
         layer="operator",
         effort="config",
-        suppresses=("roofline-headroom", "latency-bound"),
+        suppresses=("roofline-headroom*", "latency-bound"),
         thresholds={"model_flop_pct": "< 5, 20, 40, 50 % from 512, 1,024, 2,048, 4,096 queries"},
         references=(
             "AMD TraceLens: expected efficiency of attention by sequence length",

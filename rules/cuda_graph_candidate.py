@@ -61,9 +61,10 @@ RULES = (
             "{span_ns} ]the GPU waits for the host to launch the next one"
         ),
         fix=(
-            "Capture it: torch.compile(mode='reduce-overhead'), torch.cuda.make_graphed_callables, "
-            "or the graph mode of the serving engine. Inputs go into fixed buffers; anything that "
-            "reads a value back on the host (`.item()`, shapes that depend on data) stays outside."
+            "Capture it ([nvidia: cudaStreamBeginCapture][amd: hipStreamBeginCapture]; in PyTorch "
+            "torch.compile(mode='reduce-overhead') or torch.cuda.make_graphed_callables; the graph "
+            "mode of the serving engine). Inputs go into fixed buffers; whatever reads a value back "
+            "on the host, or has sizes that depend on data, stays outside."
         ),
         refute=(
             "Capture the sequence and time a replay: if it takes as long as before, its kernels "

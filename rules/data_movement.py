@@ -1,17 +1,38 @@
 """Launches that move data without computing: one rule a role of ``roles.toml``."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from traceroof.arithmetic import each
 from traceroof.composition import slug
-from traceroof.facts import Column, Facts, Mask
+from traceroof.facts import Column, Facts, Mask, is_unknown_value
 from traceroof.rule import Attainable, Grade, Layer, Rule
 
 # Where both figures are at hand: the part of the role's time that goes.
 _ALL = 1.0
+# What is nearly all of a run is what it was made for: a test of copies, not a waste beside work.
+_MOST_PCT = 90
+# What a copy is launched by when somebody asked for it by name, with no operator around it.
+_BARE = re.compile(r"aten::(_foreach_)?copy_|ProfilerStep.*")
+
+
+def _by_the_way(k: Facts) -> Mask:
+    """Where an operator that is no copy made the copies: contiguous(), a collective, autograd."""
+
+    def made(launcher: object) -> bool:
+        parts = [] if is_unknown_value(launcher) else str(launcher).split(" > ")
+        # A lone name is that of the copy itself: a kernel, or "DtoD".
+        return len(parts) > 1 and not all(_BARE.fullmatch(part) for part in parts)
+
+    return each(k.copy_from, made, "names an operator around the copy", bool)
+
+
+def _asked_for(k: Facts) -> Mask:
+    return np.asanyarray(~_by_the_way(k))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +40,8 @@ class _Waste:
     """One role whose time could be spared.
 
     least_pct: share of the GPU time from which on the rule fires. also: a second condition that
-    fires it too. likely: part of the time that goes in practice. more: further columns.
+    fires it too; only: one without which it does not. likely: part of the time that goes in
+    practice. more: further columns. launcher: of the examples.
     """
 
     id: str
@@ -34,9 +56,12 @@ class _Waste:
     references: tuple[str, ...]
     likely: float = _ALL
     also: Callable[[Facts], Mask] | None = None
+    only: Callable[[Facts], Mask] | None = None
     condition: str = ""
     more: tuple[str, ...] = ()
     fires: tuple[Mapping[str, Any], ...] = ()
+    silent: tuple[Mapping[str, Any], ...] = ()
+    launcher: str = "aten::clone > aten::copy_"
     severity: Any = None
     grade: Grade = "inferred"
     effort: Any = "refactor"
@@ -75,6 +100,8 @@ _WASTES = (
         title="Copies within the device take long",
         least_pct=3,
         what="copy tensors on the device as they are",
+        only=_by_the_way,
+        condition=", most of it from inside another operator (contiguous, clone, a collective)",
         why=(
             "clone(), contiguous() and copies between buffers move every byte twice for nothing that "
             "the model asked for. At device bandwidth they still add up."
@@ -90,7 +117,46 @@ _WASTES = (
         ),
         layer="framework",
         effort="one-line",
-        references=("PyTorch profiler, ExtraCUDACopyPattern", "PyTorch documentation: DDP buckets"),
+        references=(
+            "PyTorch profiler, ExtraCUDACopyPattern",
+            "PyTorch documentation: DDP buckets",
+        ),
+        silent=(
+            {"copy_pct": 20.0, "copy_launches": 20.0, "copy_from": "aten::copy_"},
+            {"copy_pct": 20.0, "copy_launches": 20.0, "copy_from": "DtoD"},
+            {"copy_pct": 20.0, "copy_launches": 20.0},
+        ),
+    ),
+    _Waste(
+        id="device-copy-share",
+        role="copy",
+        title="Copies within the device that the code asks for",
+        least_pct=3,
+        what="copy tensors on the device as they are",
+        only=_asked_for,
+        launcher="aten::copy_",
+        condition=", most of it with no other operator around the copy",
+        why=(
+            "Each copy reads and writes every byte once. These were asked for by name (copy_(), a "
+            "copy of the runtime), so nothing in the profile says that they could go."
+        ),
+        fix=(
+            "Ask of each whether its target could be written in the first place: a view, out=, a "
+            "buffer that two steps take in turn."
+        ),
+        refute=(
+            "Remove one copy: if the result changes, or the step takes as long as before, leave it."
+        ),
+        layer="framework",
+        severity="info",
+        references=("PyTorch documentation: Tensor.copy_",),
+        silent=(
+            {
+                "copy_pct": 20.0,
+                "copy_launches": 1.0,
+                "copy_from": "aten::contiguous > aten::clone > aten::copy_",
+            },
+        ),
     ),
     _Waste(
         id="precision-convert-churn",
@@ -238,7 +304,11 @@ def _rule(waste: _Waste) -> Rule:
 
     def when(k: Facts) -> Mask:
         found = np.asanyarray(getattr(k, pct) >= waste.least_pct)
-        return np.asanyarray(found | waste.also(k)) if waste.also else found
+        if waste.also:
+            found = np.asanyarray(found | waste.also(k))
+        if waste.only:
+            found = np.asanyarray(found & waste.only(k))
+        return np.asanyarray(found & (getattr(k, pct) <= _MOST_PCT))
 
     def saves(k: Facts, peak: Attainable) -> Column:
         part = np.where(np.asanyarray(peak.memory) < 1, waste.likely, _ALL)
@@ -248,7 +318,7 @@ def _rule(waste: _Waste) -> Rule:
         return {
             pct: value,
             launches: 12.0,
-            source: "aten::clone > aten::copy_",
+            source: waste.launcher,
             "share_pct": 40.0,
             **dict.fromkeys(waste.more, 4.0),
             **more,
@@ -261,7 +331,8 @@ def _rule(waste: _Waste) -> Rule:
         why=waste.why,
         condition=(
             f"launches that {waste.what} take {waste.least_pct:g} % of the GPU time or more"
-            f"{waste.condition}"
+            f"{waste.condition}; not where they are more than {_MOST_PCT} %: then the run was made "
+            "for them"
         ),
         needs=(pct,),
         uses=(launches, source, "share_pct", "category", *waste.more),
@@ -281,14 +352,20 @@ def _rule(waste: _Waste) -> Rule:
         effort=waste.effort,
         risk=waste.risk,
         severity=waste.severity,
-        thresholds={pct: f">= {waste.least_pct:g}"},
+        thresholds={pct: f">= {waste.least_pct:g}, <= {_MOST_PCT}"},
         references=waste.references,
         fires=(
             example(waste.least_pct),
             example(30.0),
+            example(float(_MOST_PCT)),
             *({"share_pct": 40.0, **more} for more in waste.fires),
         ),
-        silent=(example(waste.least_pct * 0.99), example(0.0)),
+        silent=(
+            example(waste.least_pct * 0.99),
+            example(0.0),
+            example(_MOST_PCT + 0.1),
+            *({"share_pct": 40.0, **more} for more in waste.silent),
+        ),
     )
 
 

@@ -42,10 +42,11 @@ RULES = (
             "memory][; {scalar_copies:,.0f} copies bring 4 KiB or less to the host])"
         ),
         fix=(
-            "Keep values on the GPU: no `.item()`, `.cpu()`, `print` or `if` on a tensor in the "
-            "step, no boolean masks or `nonzero`, whose size is read back. Read losses every N "
-            "steps, copy with non_blocking=True from pinned memory, call torch.cuda.synchronize() "
-            "only to measure. torch.cuda.set_sync_debug_mode('warn') names the places."
+            "Keep values on the GPU: read results back rarely, not in each step, copy "
+            "asynchronously from and to pinned memory, let streams wait for events instead of the "
+            "host, and synchronise the device only to measure. In PyTorch: no `.item()`, `.cpu()`, "
+            "`print` or `if` on a tensor, no boolean masks or `nonzero`, whose size is read back; "
+            "non_blocking=True; torch.cuda.set_sync_debug_mode('warn') names the places."
         ),
         refute="Remove one of the waits: if its gap stays, the host was late for another reason.",
         saves=lambda k, peak: part(k.idle_sync_ns, k),

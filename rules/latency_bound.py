@@ -31,9 +31,11 @@ RULES = (
             "its wall"
         ),
         fix=(
-            "The findings on grid, occupancy and stalls of this kernel say what it waits for. In "
-            "general: more blocks, more independent loads or instructions in each warp, work "
-            "from neighbouring small kernels."
+            "More blocks, more independent loads or instructions in each warp, work from "
+            "neighbouring small kernels. Which of these: the findings on grid, occupancy and stalls "
+            "of this kernel tell; where there are none, collect its stall reasons and occupancy "
+            "([nvidia: the sections WarpStateStats, SchedulerStats and Occupancy of Nsight "
+            "Compute][amd: PC samples, and the wavefront counters of rocprof-compute])."
         ),
         refute=(
             "Run it on twice the data: if the time grows less than twofold and both percentages "

@@ -44,9 +44,10 @@ RULES = (
             "{pageable_time_ns}, {pageable_exposed_ns} of it with nothing else running"
         ),
         fix=(
-            "Pin the host side and copy asynchronously: DataLoader(pin_memory=True) and "
-            "tensor.to(device, non_blocking=True), or a pinned buffer used again each step. Then "
-            "the copy can run beside the kernels of the step before."
+            "Pin the host side ([nvidia: cudaMallocHost][amd: hipHostMalloc], a buffer used again "
+            "each step) and copy asynchronously; in PyTorch DataLoader(pin_memory=True) and "
+            "tensor.to(device, non_blocking=True). Then the copy can run beside the kernels of the "
+            "step before."
         ),
         refute=(
             "Pin one of the buffers: the copy's rate (bytes over time) must rise to the link's, "

@@ -39,8 +39,8 @@ _KINDS = (
             "host launches nothing. The time is the host's, and the GPU's as far as it ran dry."
         ),
         fix=(
-            "Use the asynchronous copy (non_blocking=True, cudaMemcpyAsync, hipMemcpyAsync) from "
-            "pinned memory on a stream, and wait only where the value is used."
+            "Use the asynchronous copy ([nvidia: cudaMemcpyAsync][amd: hipMemcpyAsync]; in PyTorch "
+            "non_blocking=True) from pinned memory on a stream, and wait only where the value is used."
         ),
         uses=("idle_sync_ns", "idle_copy_ns", "h2d_exposed_ns", "d2h_exposed_ns"),
         bound=lambda k: (
@@ -60,7 +60,9 @@ _KINDS = (
             "cudaMemset and its like may wait for the work before them (on pinned host memory they "
             "always do); the asynchronous form only takes its place in the stream."
         ),
-        fix="Use cudaMemsetAsync or hipMemsetAsync on the stream that needs the memory.",
+        fix=(
+            "Use [nvidia: cudaMemsetAsync][amd: hipMemsetAsync] on the stream that needs the memory."
+        ),
         uses=("idle_ns",),
         bound=lambda k: np.asanyarray(k.idle_ns),
     ),

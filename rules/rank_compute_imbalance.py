@@ -29,7 +29,8 @@ RULES = (
         when=lambda k: k.step_imbalance > 0.1,
         because=(
             "in each step the rank with most to compute needs {step_imbalance:.0%} more than the "
-            "mean of {ranks:,.0f} ranks, {compute_over_mean_ns} in all"
+            "mean of {ranks:,.0f} ranks: {compute_over_mean_ns} a rank over all steps (the time "
+            "saved is the sum of the ranks)"
         ),
         fix=(
             "Give every rank the same work: batches of equal token counts, tables and layers "

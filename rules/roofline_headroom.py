@@ -1,15 +1,107 @@
-"""A kernel takes far longer than its shapes need."""
+"""A kernel takes far longer than its shapes need, or is as fast as they allow."""
 
+from dataclasses import dataclass
+
+import numpy as np
+
+from traceroof.arithmetic import one_of
+from traceroof.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, attained, credible, missed, traced
 
-_HALF = {"operator": "aten::mm", "roof_pct": 40.0, "model_flop_pct": 40.0, "model_dram_pct": 8.0}
+_LIBRARY = ("gemm", "conv")
+_ATTENTION = ("attention",)
 
-RULES = (
-    Rule(
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """Kernels to which the same advice applies.
+
+    categories: what they are, or with ``but`` what they are not. example: one of them.
+    """
+
+    id: str
+    title: str
+    what: str
+    categories: tuple[str, ...]
+    example: str
+    fix: str
+    refute: str
+    but: bool = False
+
+    def concerns(self, k: Facts) -> Mask:
+        named = one_of(k.category, *self.categories)
+        return np.asanyarray(~named if self.but else named)
+
+
+_WORKS = (
+    _Work(
         id="roofline-headroom",
-        title="The kernel takes far longer than its shapes need",
+        title="The product takes far longer than its shapes need",
+        what="a product or a convolution",
+        categories=_LIBRARY,
+        example="gemm",
+        fix=(
+            "Let the library search ([nvidia: max-autotune, cudnn.benchmark][amd: TunableOp, the "
+            "find mode of MIOpen]) or take another release of it; see the findings on tiles and "
+            "alignment. A short reduction or few rows: batch several products into one call."
+        ),
+        refute=(
+            "Time the best library call for the same shapes on an idle GPU: if it is no faster, "
+            "the shape itself is unfavourable."
+        ),
+    ),
+    _Work(
+        id="roofline-headroom-attention",
+        title="Attention takes far longer than its shapes need",
+        what="attention",
+        categories=_ATTENTION,
+        example="attention",
+        fix=(
+            "Take a fused kernel made for this GPU and element type (scaled_dot_product_attention, "
+            "FlashAttention, [nvidia: cuDNN][amd: AITER or Composable Kernel]), and see that mask, "
+            "head size and layout do not keep it out. Few queries against a long cache: split the "
+            "keys over blocks."
+        ),
+        refute=(
+            "Time another attention backend on the same shapes on an idle GPU: if none is faster, "
+            "the shape itself is unfavourable."
+        ),
+    ),
+    _Work(
+        id="roofline-headroom-bytes",
+        title="The kernel takes far longer than its bytes need",
+        what="neither a product, a convolution nor attention",
+        categories=(*_LIBRARY, *_ATTENTION),
+        but=True,
+        example="elementwise",
+        fix=(
+            "Fuse it with its neighbours, so that its bytes need not move at all. What stays: "
+            "contiguous tensors, 16-byte accesses, one pass instead of several, blocks enough to "
+            "fill the device. A kernel of a few microseconds: more work in each launch."
+        ),
+        refute=(
+            "Time a copy of as many bytes on an idle GPU: if it is no faster, the size is too small "
+            "for the bandwidth."
+        ),
+    ),
+)
+
+
+def _headroom(one: _Work) -> Rule:
+    half = {
+        "category": one.example,
+        "operator": "aten::mm",
+        "input_shapes": "[]",
+        "roof_pct": 40.0,
+        "model_flop_pct": 40.0,
+        "model_dram_pct": 8.0,
+    }
+    other = next(work.example for work in _WORKS if work is not one)
+    return Rule(
+        id=one.id,
+        title=one.title,
         scope="kernel",
         why=(
             "The shapes give the operations that the mathematics needs and the bytes that must "
@@ -17,11 +109,12 @@ RULES = (
             "least time; this kernel takes more than 1.4 times that."
         ),
         condition=(
-            "least time below 0.7 of the time taken, at 80 % of the nominal FLOP rate and 85 % of "
-            "the nominal bandwidth"
+            f"{one.what}, with a least time below 0.7 of the time taken, at 80 % of the nominal "
+            "FLOP rate and 85 % of the nominal bandwidth"
         ),
         needs=("input_shapes", "roof_pct"),
         uses=(
+            "category",
             "primary_class",
             "operator",
             "model",
@@ -34,22 +127,14 @@ RULES = (
             "t_min_ns",
             "duration_ns",
         ),
-        applies=lambda k: tunable(k) & traced(k),
+        applies=lambda k: tunable(k) & traced(k) & one.concerns(k),
         when=lambda k: credible(k) & (attained(k) < 0.7),
         because=(
             "its shapes ({model_shape}) need {t_min_ns} at nominal peaks, it takes {duration_ns}: "
             "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
         ),
-        fix=(
-            "A product or a convolution: let the library search (max-autotune, cudnn.benchmark, "
-            "another release), see the findings on tiles and alignment. Work limited by bytes: "
-            "contiguous tensors, 16-byte accesses, one pass instead of several, fused with its "
-            "neighbours. A kernel of a few microseconds: more work in each launch."
-        ),
-        refute=(
-            "Time the best library call for the same shapes on an idle GPU: if it is no faster, "
-            "the shape itself is unfavourable."
-        ),
+        fix=one.fix,
+        refute=one.refute,
         saves=missed,
         kind="hard",
         grade="derived",
@@ -65,26 +150,25 @@ RULES = (
         ),
         # 40 / 80 = 0.5; 55.9 / 80 = 0.699; 59.4 / 85 = 0.699.
         fires=(
-            {**_HALF, "input_shapes": "[]"},
-            {**_HALF, "input_shapes": "[]", "roof_pct": 55.9, "model_flop_pct": 55.9},
-            {
-                "input_shapes": "[]",
-                "operator": "aten::add",
-                "roof_pct": 59.4,
-                "model_flop_pct": 0.5,
-                "model_dram_pct": 59.4,
-            },
+            half,
+            {**half, "roof_pct": 55.9, "model_flop_pct": 55.9},
+            {**half, "roof_pct": 59.4, "model_flop_pct": 0.5, "model_dram_pct": 59.4},
         ),
         # 56 / 80 = 0.7; 59.5 / 85 = 0.7; a fixed cost of 2 of 2.8 µs; more bytes than can move.
         silent=(
-            {**_HALF, "input_shapes": "[]", "roof_pct": 56.0, "model_flop_pct": 56.0},
-            {**_HALF, "input_shapes": "[]", "roof_pct": 59.5, "model_dram_pct": 59.5},
-            {**_HALF, "input_shapes": "[]", "roof_pct": 71.0},
-            {**_HALF, "input_shapes": "[]", "roof_pct": 106.0, "model_dram_pct": 106.0},
-            {**_HALF, "input_shapes": "[]", "primary_class": "launch-bound"},
-            {"roof_pct": 40.0},
+            {**half, "category": other},
+            {**half, "roof_pct": 56.0, "model_flop_pct": 56.0},
+            {**half, "roof_pct": 59.5, "model_dram_pct": 59.5},
+            {**half, "roof_pct": 71.0},
+            {**half, "roof_pct": 106.0, "model_dram_pct": 106.0},
+            {**half, "primary_class": "launch-bound"},
+            {"category": one.example, "roof_pct": 40.0},
         ),
-    ),
+    )
+
+
+RULES = (
+    *(_headroom(one) for one in _WORKS),
     Rule(
         id="roofline-at-wall",
         title="The kernel is as fast as its shapes allow",

@@ -13,12 +13,38 @@ def _fires(k: Facts) -> Mask:
     return np.asanyarray(core | memory)
 
 
+def _seen(k: Facts) -> Mask:
+    figures = (k.clock_fall_pct, k.boost_share_pct, k.dram_clock_fall_pct, k.dram_rated_pct)
+    return np.asanyarray(~np.isnan(np.fmax.reduce(figures)))
+
+
 def _factor(k: Facts, run: Facts) -> Column:
-    own = np.where(np.isnan(k.sm_clock_hz), 1.0, k.sm_clock_hz / run.fast_clock_hz)
-    below = np.where(run.boost_share_pct < 90, run.boost_share_pct / 100, 1.0)
-    # Time at the wall of DRAM does not follow the core clock.
-    follows = k.primary_class != "dram-bound"
-    return np.asanyarray(np.where(follows, np.minimum(own, 1.0) * below, 1.0))
+    # Time at the wall of DRAM follows the memory clock, and not the core clock.
+    share = np.where(k.primary_class == "dram-bound", _memory(k, run), _core(k, run))
+    return np.asanyarray(np.minimum(share, 1.0))
+
+
+def _core(k: Facts, run: Facts) -> Column:
+    """The clock of a kernel over that it could have had: the boost clock, or the run's highest."""
+    low = run.boost_share_pct < 90
+    own = k.sm_clock_hz / np.where(
+        low & ~np.isnan(run.boost_clock_hz), run.boost_clock_hz, run.fast_clock_hz
+    )
+    typical = np.where(low, run.boost_share_pct / 100, 1.0)
+    return np.where(_elsewhere(k, run, run.clock_gpu), 1.0, np.where(np.isnan(own), typical, own))
+
+
+def _memory(k: Facts, run: Facts) -> Column:
+    own = k.dram_clock_hz / run.fast_dram_clock_hz
+    own = np.where(np.isnan(own), 1 - np.nan_to_num(run.dram_clock_fall_pct) / 100, own)
+    rated = (run.dram_rated_pct < 98) & (run.dram_rated_pct >= 80)
+    share = np.minimum(own, np.where(rated, run.dram_rated_pct / 100, 1.0))
+    return np.where(_elsewhere(k, run, run.dram_clock_gpu), 1.0, share)
+
+
+def _elsewhere(k: Facts, run: Facts, gpu: Column) -> Mask:
+    """Kernels on another kind of GPU than the one that the clocks are of."""
+    return np.asanyarray((run.gpu_kinds >= 2) & (k.device != gpu))
 
 
 RULES = (
@@ -36,17 +62,19 @@ RULES = (
             "of the boost clock where no tool locks it (Nsight Compute does, at the base clock); "
             "memory clock falls by more than 2 %, or DRAM's peak lies below 98 % of nominal"
         ),
-        needs=("fast_clock_hz",),
+        needs=("kernel_time_ns",),
         uses=(
-            "slow_clock_hz", "clock_fall_pct", "boost_clock_hz", "boost_share_pct",
-            "dram_clock_fall_pct", "dram_rated_pct",
+            "clock_fall_pct", "boost_share_pct", "dram_clock_fall_pct", "dram_rated_pct",
+            "slow_clock_hz", "fast_clock_hz", "boost_clock_hz", "fast_dram_clock_hz", "gpu_kinds",
+            "clock_gpu", "dram_clock_gpu",
         ),
+        applies=_seen,
         when=_fires,
         because=(
-            "the core clock runs from {slow_clock_hz} to {fast_clock_hz}, a fall of "
-            "{clock_fall_pct}[; it reaches {boost_share_pct} of its boost of {boost_clock_hz}]"
-            "[; the memory clock falls by {dram_clock_fall_pct}][; DRAM's peak is {dram_rated_pct} "
-            "of nominal]"
+            "[the core clock runs from {slow_clock_hz} to {fast_clock_hz}, a fall of "
+            "{clock_fall_pct}; ][it reaches {boost_share_pct} of its boost of {boost_clock_hz}; ]"
+            "[the memory clock falls by {dram_clock_fall_pct}; ][DRAM's peak is {dram_rated_pct} "
+            "of nominal; ]times at other clocks do not compare"
         ),
         fix=(
             "Lock the clocks for measuring[nvidia:  (nvidia-smi --lock-gpu-clocks)], and look at "
@@ -63,7 +91,7 @@ RULES = (
             Doubt(
                 scope="kernel",
                 what="it ran at a lower clock than others, or than the peaks are rated at",
-                reads=("sm_clock_hz", "primary_class"),
+                reads=("sm_clock_hz", "dram_clock_hz", "primary_class", "device"),
                 factor=_factor,
             ),
         ),
@@ -79,18 +107,19 @@ RULES = (
             "vendor analysis scripts: 10 % on the core clock, 2 % on the memory clock",
         ),
         fires=(
-            {"fast_clock_hz": 1.7e9, "slow_clock_hz": 1.52e9, "clock_fall_pct": 10.1},
-            {"fast_clock_hz": 1.2e9, "slow_clock_hz": 1.2e9, "clock_fall_pct": 0.0,
+            {"kernel_time_ns": 1e8, "fast_clock_hz": 1.7e9, "slow_clock_hz": 1.52e9, "clock_fall_pct": 10.1},
+            {"kernel_time_ns": 1e8, "fast_clock_hz": 1.2e9, "slow_clock_hz": 1.2e9, "clock_fall_pct": 0.0,
              "boost_share_pct": 89.9, "boost_clock_hz": 1.41e9},
-            {"fast_clock_hz": 1.4e9, "clock_fall_pct": 0.0, "dram_clock_fall_pct": 2.1},
-            {"fast_clock_hz": 1.4e9, "clock_fall_pct": 0.0, "dram_rated_pct": 97.9},
+            {"kernel_time_ns": 1e8, "fast_clock_hz": 1.4e9, "clock_fall_pct": 0.0, "dram_clock_fall_pct": 2.1},
+            {"kernel_time_ns": 1e8, "dram_rated_pct": 97.9},
         ),
         silent=(
-            {"fast_clock_hz": 1.7e9, "slow_clock_hz": 1.53e9, "clock_fall_pct": 10.0,
+            {"kernel_time_ns": 1e8, "fast_clock_hz": 1.7e9, "slow_clock_hz": 1.53e9, "clock_fall_pct": 10.0,
              "boost_share_pct": 90.0, "dram_clock_fall_pct": 2.0, "dram_rated_pct": 98.0},
-            {"fast_clock_hz": 0.585e9, "slow_clock_hz": 0.585e9, "clock_fall_pct": 0.0,
+            {"kernel_time_ns": 1e8, "fast_clock_hz": 0.585e9, "slow_clock_hz": 0.585e9, "clock_fall_pct": 0.0,
              "boost_clock_hz": 1.59e9},
-            {"fast_clock_hz": 1.4e9, "clock_fall_pct": 0.0, "dram_rated_pct": 50.0},
+            {"kernel_time_ns": 1e8, "dram_rated_pct": 50.0},
+            {"kernel_time_ns": 1e8},
         ),
     ),
 )  # fmt: skip

@@ -16,6 +16,12 @@ def _factor(k: Facts, run: Facts) -> Column:
     return np.asanyarray(np.where(small | cached(k), 0.5, 1.0))
 
 
+def _nothing_left(k: Facts, run: Facts) -> Column:
+    return np.asanyarray(np.where(cached(k), 0.0, 1.0))
+
+
+_DRAM = ("dram_*", "model_dram_pct", "model_bytes", "roof_pct", "t_min_ns", "traffic_ratio")
+
 RULES = (
     Rule(
         id="run-l2-resident",
@@ -29,15 +35,15 @@ RULES = (
         condition=(
             "5 % of the kernel time or more in kernels that move more bytes by their shapes than "
             "DRAM can in their time, or less than half of them as measured; or all bytes that the "
-            "launches of a step move by their shapes are under 80 % of L2"
+            "launches of a step, or of a run without steps, move by their shapes are under 80 % of L2"
         ),
         needs=("kernel_time_ns",),
-        uses=("cached_pct", "working_set_pct"),
+        uses=("cached_pct", "working_set_pct", "working_set_of"),
         applies=_seen,
         when=lambda k: (k.cached_pct >= 5) | (k.working_set_pct < 80),
         because=(
-            "[kernels whose bytes cannot all have come from DRAM take {cached_pct} of the kernel "
-            "time; ][what a step moves at least is {working_set_pct} of the size of L2; ]results "
+            "[kernels whose bytes cannot all have come from DRAM take {cached_pct:some} of the kernel "
+            "time; ][what {working_set_of} moves at least is {working_set_pct} of the size of L2; ]results "
             "do not carry over to larger data"
         ),
         fix=(
@@ -57,11 +63,16 @@ RULES = (
                 scope="kernel",
                 what="its bytes came from a cache, not from DRAM",
                 reads=CACHED,
-                columns=(
-                    "dram_*", "model_dram_pct", "model_bytes", "roof_pct", "t_min_ns",
-                    "traffic_ratio",
-                ),
+                columns=_DRAM,
                 factor=_factor,
+            ),
+            Doubt(
+                scope="kernel",
+                what="its bytes came from a cache, not from DRAM",
+                reads=CACHED,
+                columns=_DRAM,
+                factor=_nothing_left,
+                silences=True,
             ),
         ),
         thresholds={"cached_pct": ">= 5", "working_set_pct": "< 80"},
@@ -71,7 +82,8 @@ RULES = (
         ),
         fires=(
             {"kernel_time_ns": 1e8, "cached_pct": 5.0},
-            {"kernel_time_ns": 1e5, "cached_pct": 0.0, "working_set_pct": 79.9},
+            {"kernel_time_ns": 1e5, "cached_pct": 0.0, "working_set_pct": 79.9,
+             "working_set_of": "a step"},
         ),
         silent=(
             {"kernel_time_ns": 1e8, "cached_pct": 4.9, "working_set_pct": 80.0},

@@ -10,11 +10,28 @@ def _seen(k: Facts) -> Mask:
     return np.asanyarray(~np.isnan(k.other_basis_pct) | ~np.isnan(k.gpu_kinds))
 
 
-def _factor(k: Facts, run: Facts) -> Column:
+def _other_gpus(k: Facts, run: Facts) -> Column:
+    return np.asanyarray(np.full(len(k), 1.0) * np.where(run.gpu_kinds >= 2, 0.5, 1.0))
+
+
+def _compute(k: Facts, run: Facts) -> Column:
+    return _other_basis(k.compute_basis, "compute", run)
+
+
+def _dram(k: Facts, run: Facts) -> Column:
+    return _other_basis(k.dram_basis, "DRAM", run)
+
+
+def _other_basis(basis: Column, use: str, run: Facts) -> Column:
     main = str(run.main_basis[0])
-    basis = k.compute_basis if run.mixed_use[0] == "compute" else k.dram_basis
-    other = np.array([isinstance(one, str) and one != main for one in basis], dtype=bool)
-    return np.asanyarray(np.where(run.gpu_kinds >= 2, 0.5, np.where(other, 0.8, 1.0)))
+    # Kernels of several GPUs are in doubt as it is, whatever their bases.
+    mixed = run.mixed_use[0] == use and not run.gpu_kinds[0] >= 2
+    other = np.array([mixed and isinstance(one, str) and one != main for one in basis], dtype=bool)
+    return np.where(other, 0.8, 1.0)
+
+
+_WHAT = "its use of {} is held against another peak than that of most kernels"
+_COMPUTE, _MEMORY = ("compute_pct", "busiest_pct"), ("dram_pct", "memory_pct", "busiest_pct")
 
 
 RULES = (
@@ -55,10 +72,23 @@ RULES = (
         doubts=(
             Doubt(
                 scope="kernel",
-                what="it is held against another peak than most kernels",
-                reads=("compute_basis", "dram_basis"),
-                columns=("compute_pct", "memory_pct", "busiest_pct", "dram_pct", "roof_pct"),
-                factor=_factor,
+                what="it is held against peaks of another GPU than other kernels",
+                columns=(*_COMPUTE, *_MEMORY, "roof_pct"),
+                factor=_other_gpus,
+            ),
+            Doubt(
+                scope="kernel",
+                what=_WHAT.format("compute"),
+                reads=("compute_basis",),
+                columns=_COMPUTE,
+                factor=_compute,
+            ),
+            Doubt(
+                scope="kernel",
+                what=_WHAT.format("DRAM"),
+                reads=("dram_basis",),
+                columns=_MEMORY,
+                factor=_dram,
             ),
         ),
         thresholds={"other_basis_pct": ">= 5", "gpu_kinds": ">= 2"},

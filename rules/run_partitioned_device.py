@@ -6,6 +6,10 @@ from traceroof.facts import Facts, Mask
 from traceroof.rule import Doubt, Rule
 
 
+def _seen(k: Facts) -> Mask:
+    return np.asanyarray(~np.isnan(k.sm_share_pct) | ~np.isnan(k.dram_rated_pct))
+
+
 def _fires(k: Facts) -> Mask:
     return np.asanyarray((k.sm_share_pct < 99.5) | (k.dram_rated_pct < 80))
 
@@ -25,12 +29,14 @@ RULES = (
             "fewer multiprocessors than the device of this name has, or a DRAM peak under 80 % of "
             "its nominal one"
         ),
-        needs=("sm_share_pct",),
-        uses=("sm_count", "whole_sm_count", "dram_rated_pct"),
+        needs=("kernel_time_ns",),
+        uses=("sm_share_pct", "dram_rated_pct", "sm_count", "whole_sm_count"),
+        applies=_seen,
         when=_fires,
         because=(
-            "[the program had {sm_count:,.0f} of {whole_sm_count:,.0f} multiprocessors, ]"
-            "{sm_share_pct} of the device[; its DRAM peak is {dram_rated_pct} of nominal]"
+            "[the program had {sm_count:,.0f} of {whole_sm_count:,.0f} multiprocessors, "
+            "{sm_share_pct} of the device; ][its DRAM peak is {dram_rated_pct} of nominal; ]"
+            "peaks of the whole device do not hold"
         ),
         fix=(
             "Read bandwidths against the part's own share, and calibrate it (`traceroof "
@@ -62,13 +68,14 @@ RULES = (
             "ROCm documentation, compute and memory partitions of MI300",
         ),
         fires=(
-            {"sm_share_pct": 99.4, "sm_count": 107.0, "whole_sm_count": 108.0},
-            {"sm_share_pct": 12.5, "sm_count": 38.0, "whole_sm_count": 304.0},
-            {"sm_share_pct": 100.0, "dram_rated_pct": 79.9},
+            {"kernel_time_ns": 1e8, "sm_share_pct": 99.4, "sm_count": 107.0, "whole_sm_count": 108.0},
+            {"kernel_time_ns": 1e8, "sm_share_pct": 12.5, "sm_count": 38.0, "whole_sm_count": 304.0},
+            {"kernel_time_ns": 1e8, "dram_rated_pct": 79.9},
         ),
         silent=(
-            {"sm_share_pct": 100.0, "sm_count": 108.0, "whole_sm_count": 108.0},
-            {"sm_share_pct": 99.5, "dram_rated_pct": 80.0},
+            {"kernel_time_ns": 1e8, "sm_share_pct": 100.0, "sm_count": 108.0, "whole_sm_count": 108.0},
+            {"kernel_time_ns": 1e8, "sm_share_pct": 99.5, "dram_rated_pct": 80.0},
+            {"kernel_time_ns": 1e8},
         ),
     ),
 )  # fmt: skip

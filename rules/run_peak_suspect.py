@@ -12,10 +12,16 @@ def _factor(k: Facts, run: Facts) -> Column:
     return np.asanyarray(np.where(over_peak(k) > 100, 0.5, others))
 
 
+def _nothing_left(k: Facts, run: Facts) -> Column:
+    # What a model says of a kernel that exceeds a peak by a tenth rests on a wrong peak or a wrong
+    # count: there is no roofline to hold it against.
+    return np.asanyarray(np.where(over_peak(k) > 110, 0.0, 1.0))
+
+
 RULES = (
     Rule(
         id="run-peak-suspect",
-        title="A kernel exceeds a peak of the device",
+        title="A peak of the device is exceeded",
         scope="run",
         why=(
             "Nothing runs faster than its peak. A figure above 100 % shows that the peak is not "
@@ -32,8 +38,8 @@ RULES = (
         uses=("over_peak_of",),
         when=lambda k: (k.over_peak_pct > 100) & (k.over_peak_time_pct >= 0.5),
         because=(
-            "a kernel reaches {over_peak_pct}[ of the peak of its {over_peak_of}]; kernels above "
-            "100 % take {over_peak_time_pct} of the kernel time"
+            "[{over_peak_of} is at ]{over_peak_pct} of its peak; kernels above 100 % of one take "
+            "{over_peak_time_pct} of the kernel time"
         ),
         fix=(
             "Name the right device (--device, `traceroof devices`), and calibrate it (`traceroof "
@@ -58,6 +64,14 @@ RULES = (
                     "*_peak_*",
                 ),
                 factor=_factor,
+            ),
+            Doubt(
+                scope="kernel",
+                what="a peak that it is held against is exceeded by more than a tenth",
+                reads=OVER_PEAK,
+                columns=("model_flop_pct", "model_dram_pct", "roof_pct", "t_min_ns"),
+                factor=_nothing_left,
+                silences=True,
             ),
         ),
         thresholds={"over_peak_pct": "> 100", "over_peak_time_pct": ">= 0.5"},

@@ -34,9 +34,9 @@ RULES = (
         applies=lambda k: ~np.isnan(k.overlap_pct),
         when=lambda k: (k.overlap_pct > 2) | (k.stream_overlap_pct > 20),
         because=(
-            "kernels and copies add up to {overlap_pct} of the span more than any ran[; of their "
-            "time {busy_share_pct} shows as busy time][, and {stream_overlap_pct} overlaps on its "
-            "own stream]"
+            "kernels and copies overlap: their times added up exceed the time in which any ran by "
+            "{overlap_pct} of the span[, so that the GPU was busy for {busy_share_pct} of that sum]"
+            "[; {stream_overlap_pct:some} overlaps on its own stream]"
         ),
         fix=(
             "Read time by category as work, not as time of the run; busy, idle and exposed times "

@@ -23,7 +23,10 @@ def _of_timeline(k: Facts, run: Facts) -> Column:
     load = k.load_time_ns - 2 * k.late_load_time_ns
     allocate = k.allocate_time_ns - 2 * k.late_allocate_time_ns
     early = np.maximum(np.nan_to_num(load), 0) + np.maximum(np.nan_to_num(allocate), 0)
-    return np.asanyarray(1 - (np.nan_to_num(k.warm_up_ns) + early) / k.span_ns)
+    warm_up = np.nan_to_num(k.warm_up_ns)
+    # What lies within the warm-up steps is part of their time; all that may, where nobody knows.
+    within = np.fmin(k.warm_up_set_up_ns, np.minimum(early, warm_up))
+    return np.asanyarray(1 - (warm_up + early - within) / k.span_ns)
 
 
 RULES = (
@@ -76,8 +79,8 @@ RULES = (
                 scope="timeline",
                 what="warm-up is part of the span",
                 reads=(
-                    "warm_up_ns", "load_time_ns", "late_load_time_ns", "allocate_time_ns",
-                    "late_allocate_time_ns", "span_ns",
+                    "warm_up_ns", "warm_up_set_up_ns", "load_time_ns", "late_load_time_ns",
+                    "allocate_time_ns", "late_allocate_time_ns", "span_ns",
                 ),
                 factor=_of_timeline,
             ),

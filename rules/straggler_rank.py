@@ -31,8 +31,8 @@ RULES = (
         ),
         condition=(
             "one rank causes at least 60 % of the waiting in matched collectives, its computation "
-            "or its time outside communication is over 1.05 times the median rank's, and the "
-            "ranks wait for 1 % of their time or more"
+            "or its time outside communication is over 1.05 times the median of the ranks "
+            "that it meets, and the ranks wait for 1 % of their time or more"
         ),
         needs=("slowest_rank", "slowest_share", "waiting_ns", "ranks"),
         uses=(
@@ -47,8 +47,9 @@ RULES = (
         applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
         when=_fires,
         because=(
-            "rank {slowest_rank:.0f} causes {slowest_share:.0%} of the waiting: the ranks wait "
-            "for {waiting_ns} on average[, {waiting_share:.0%} of their communication][. Beside "
+            "rank {slowest_rank:.0f} causes {slowest_share:.0%} of the waiting: {waiting_ns} a "
+            "rank on average, on {ranks:.0f} ranks (the time saved is their sum)[, "
+            "{waiting_share:.0%} of their communication][. Beside "
             "the median rank it computes {slowest_compute_ratio:.2f} times as long][, and its "
             "time outside communication is {slowest_own_ratio:.2f} times as long]"
         ),

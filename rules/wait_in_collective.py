@@ -19,8 +19,9 @@ RULES = (
         applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
         when=lambda k: k.waiting_share >= 0.2,
         because=(
-            "on average a rank waits for {waiting_ns} inside collectives before the last one "
-            "enters, {waiting_share:.0%} of its communication time[; rank {slowest_rank:.0f} "
+            "on average each of {ranks:.0f} ranks waits for {waiting_ns} inside collectives "
+            "before the last one enters (the time saved is their sum), {waiting_share:.0%} of its "
+            "communication time[; rank {slowest_rank:.0f} "
             "causes most of it ({slowest_share:.0%})]"
         ),
         fix=(

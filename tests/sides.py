@@ -68,7 +68,10 @@ def repeated(
 
 
 def stepped(
-    steps: int, program: Mapping[str, tuple[int, int]] = PROGRAM, factors: Sequence[float] = ()
+    steps: int,
+    program: Mapping[str, tuple[int, int]] = PROGRAM,
+    factors: Sequence[float] = (),
+    gap_ns: int = 1_000_000,
 ) -> Run:
     """One run that holds so many steps of the program, 1 ms between them."""
     parts: list[Recording] = []
@@ -76,7 +79,7 @@ def stepped(
     for at in range(steps):
         parts.append(one_run(program, factors[at] if factors else 1.0, start_ns=start))
         last = parts[-1].kernels.slice(parts[-1].kernels.num_rows - 1)
-        start = last["start_ns"][0].as_py() + last["duration_ns"][0].as_py() + 1_000_000
+        start = last["start_ns"][0].as_py() + last["duration_ns"][0].as_py() + gap_ns
     columns = {
         name: [value for part in parts for value in part.kernels[name].to_pylist()]
         for name in ("kernel_name", "duration_ns", "start_ns", "device")

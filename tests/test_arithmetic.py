@@ -147,3 +147,27 @@ def test_reductions_and_pairs_are_plain() -> None:
     assert np.stack([a, a]).tolist() == [[3.0], [3.0]]
     # A view is another array: what it is made from is not known.
     assert term_of(a[:1]).op == NUMBER
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        lambda k: np.divide(k.a, k.b, out=np.zeros(1), where=k.b > 0),
+        lambda k: np.divide(k.a, k.b, out=np.full(1, 7.0), where=np.array([False])),
+        lambda k: _set(k.a * 2, k.a > 0, 5.0),
+        lambda k: np.nan_to_num(k.n, True, 3.0),
+        lambda k: np.fmax.reduce(np.stack([k.a, k.b])),
+    ],
+    ids=["divide where", "divide nowhere", "set", "nan by place", "reduce"],
+)
+def test_what_plug_ins_may_write_keeps_its_value(computed: Any) -> None:
+    """A formula may be lost on the way, the value may not."""
+    values = {"a": 3.0, "b": -2.0, "n": np.nan}
+    plain = Facts({name: np.array([one]) for name, one in values.items()}, 1)
+    traced = Facts({name: Traced.of(one, COLUMN, name) for name, one in values.items()}, 1)
+    assert term_of(computed(traced)).value == np.asarray(computed(plain)).reshape(-1)[0]
+
+
+def _set(values: Any, where: Any, to: float) -> Any:
+    values[where] = to
+    return values

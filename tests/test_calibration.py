@@ -137,6 +137,40 @@ def test_copies_and_fills_of_the_driver_count() -> None:
     assert found(result) == pytest.approx({"copy": 2 * GIB / 730e-6, "write": GIB / 345e-6})
 
 
+def copied(ns: list[int], counts: list[int | None] | None = None) -> dict[str, Any]:
+    """Copies of 1 GiB within device memory."""
+    return {
+        "kernel_name": ["Memcpy DtoD"] * len(ns), "kind": ["memcpy"] * len(ns),
+        "copy_kind": ["DtoD (Device -> Device)"] * len(ns), "copy_bytes": [float(GIB)] * len(ns),
+        "duration_ns": ns, "launch_count": counts or [1] * len(ns), "device": [0] * len(ns),
+    }  # fmt: skip
+
+
+def test_copies_of_the_driver_must_not_scatter() -> None:
+    """MAD / median = 100/800, times 1.4826: the same five times as a kernel's would not do."""
+    scattered = recording(
+        copied([700_000, 700_000, 800_000, 900_000, 900_000]),
+        time_basis="timeline",
+        devices=(H100,),
+    )
+    with pytest.raises(TraceroofError, match=r"its times scatter by 18.5 %"):
+        measure([scattered])
+
+
+def test_a_row_of_copies_counts_as_often_as_it_says() -> None:
+    """GIVEN 100 copies in 900 µs each and one in 700; and a row that does not say how many."""
+    counts = recording(copied([900_000, 700_000], [100, 1]), time_basis="timeline", devices=(H100,))
+    (rate,) = measure([counts]).rates
+    assert rate.launches == 101
+    assert rate.per_s == pytest.approx(2 * GIB / 900e-6)
+    unknown = recording(
+        copied([900_000, 700_000], [6, None]), time_basis="timeline", devices=(H100,)
+    )
+    (rate,) = measure([unknown]).rates
+    assert rate.launches == 6
+    assert rate.per_s == pytest.approx(2 * GIB / 900e-6)
+
+
 _TOO_FAST = (
     "1,100 TFLOP/s is 111.1 % of nominal: the operations were fewer, of another type, or it is "
     "another device"
@@ -233,6 +267,22 @@ def test_devices_never_mix() -> None:
     )
 
 
+def test_a_gpu_that_nobody_knows_gets_no_other_s_peaks() -> None:
+    """GIVEN an H100 and a "Foo 9000" WHEN all copies ran on that THEN they are nobody's."""
+    foo = DeviceInfo(index=1, name="Foo 9000")
+    copies = copied([730_000] * 6) | {"device": [1] * 6}
+    with pytest.raises(TraceroofError, match="Foo 9000, which the device table does not have"):
+        measure([recording(copies, time_basis="timeline", devices=(H100, foo))])
+    both = recording(copies | {"device": [0, 1] * 3}, time_basis="timeline", devices=(H100, foo))
+    with pytest.raises(TraceroofError, match="3 launches, and 5 are needed"):
+        measure([both])
+    kernel = stream("copy", GIB, GIB, 0.9 * PEAK, device=1)
+    (known,) = diagnose(launches(kernel, devices=(H100,))).kernels
+    (unknown,) = diagnose(launches(kernel, devices=(H100, foo))).kernels
+    assert (known.roofline or {})["peak_bytes_per_s"] == PEAK
+    assert (unknown.roofline or {})["peak_bytes_per_s"] is None
+
+
 def test_a_partition_is_a_device_of_its_own() -> None:
     """A slice with an eighth of the memory reaches an eighth of the bandwidth."""
     mig = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB MIG 1g.10gb")
@@ -263,7 +313,9 @@ def test_an_application_is_told_that_it_is_none() -> None:
     product = {"kernel_name": "attention_fwd", "duration_ns": 20_000_000}
     (note,) = measure([launches(copy, product)]).notes
     # 729 µs of 20.7 ms.
-    assert note.startswith("probes are 3.5 % of the kernel time: this looks like an application")
+    assert note.startswith(
+        "probes are 3.5 % of the time of all kernels and copies: this looks like an application"
+    )
 
 
 def test_what_the_tool_measured_is_kept_too_unless_a_product_says_better() -> None:
@@ -279,6 +331,45 @@ def test_what_the_tool_measured_is_kept_too_unless_a_product_says_better() -> No
         )  # fmt: skip
         rates = found(measure([made]))
         assert rates == pytest.approx({"dram": 1.39e12, "bf16": expected, "fp16": 165e12}, rel=1e-6)
+
+
+def test_several_cards_measured_by_the_tool_make_one_rate_the_median() -> None:
+    """1.30, 1.39 and 1.42 TB/s of three cards of a kind, two of them in one recording."""
+    kernel = {"kernel_name": "k", "duration_ns": 1_000}
+
+    def of(*dram: float) -> Recording:
+        gpus = tuple(
+            DeviceInfo(
+                index=at, name="AMD Instinct MI210", gfx_target="gfx90a", sm_count=104,
+                measured=(("dram", one),),
+            )
+            for at, one in enumerate(dram)
+        )  # fmt: skip
+        return launches(kernel, times=2, time_basis="counter-tool", devices=gpus)
+
+    (rate,) = measure([of(1.39e12, 1.30e12), of(1.42e12)]).rates
+    assert (rate.rate, rate.per_s) == ("dram", 1.39e12)
+
+
+def test_copies_beside_an_application_make_no_program_of_probes() -> None:
+    """GIVEN 12 copies, and 12 kernels as long: half of the time is probes."""
+    copies = copied([800_000] * 12)
+    kernels = {
+        "kernel_name": ["attention_fwd"] * 12, "kind": ["kernel"] * 12, "copy_kind": [None] * 12,
+        "copy_bytes": [None] * 12,
+    }  # fmt: skip
+    both = {name: values + kernels.get(name, values) for name, values in copies.items()}
+    (note,) = measure([recording(both, time_basis="timeline", devices=(H100,))]).notes
+    assert note.startswith("probes are 50.0 % of the time of all kernels and copies")
+
+
+def test_a_file_without_gpu_work_says_so() -> None:
+    empty = recording({"kernel_name": []}, time_basis="timeline", devices=(H100,))
+    with pytest.raises(TraceroofError, match=r"made\.csv has no GPU work in it: no kernel"):
+        measure([empty])
+    result = measure([empty, launches(stream("copy", GIB, GIB, 1.8e12), devices=(A100,))])
+    assert result.rates[0].device == "A100-SXM4-80GB"
+    assert result.notes == ("made.csv has no GPU work in it",)
 
 
 def test_what_is_missing_is_said_in_a_sentence() -> None:
@@ -420,8 +511,8 @@ def test_what_is_calibrated_is_trusted_and_moves_the_class() -> None:
 
 # Predicted against measured
 
-# Read, write and copy bandwidth in GB/s, and a triad of three streams read and one written:
-# RRZE-HPC/gpu-benches gpu-stream (1038c5d, 2025-02), best row; the device-table name.
+# Read, write and copy bandwidth of long streams in GB/s, and of a triad of three streams read and
+# one written: RRZE-HPC/gpu-benches gpu-stream (1038c5d, 2025-02), best row; the device-table name.
 MEASURED: Mapping[str, tuple[float, float, float, float]] = {
     "V100-SXM2-16GB": (867, 897, 809, 788),
     "A100-SXM4-40GB": (1500, 1539, 1382, 1358),
@@ -430,60 +521,64 @@ MEASURED: Mapping[str, tuple[float, float, float, float]] = {
     "H100-PCIe-80GB": (1942, 2016, 1704, 1832),
     "MI300X": (4199, 4801, 3997, 3866),
 }
-# The cost of an empty launch, of the same repository's gpu-small-kernels: T = a + V / b.
-FLOOR_NS = 2_000.0
 
 
-def modelled(
+def card(
     device: str, kernels: list[tuple[str, float, float]], seed: int, times: int = 9
 ) -> Recording:
-    """Kernels (name, bytes read, bytes written) on a device with the ceilings of ``MEASURED``,
-    launches scattered by 1 %."""
+    """Kernels (name, bytes read, bytes written) as a card would run them, not as the project
+    predicts them: a stream of V bytes reaches 1 / (1 + (h / V)^0.7) of the long stream's rate, h
+    being what the card moves in 1.5 µs, and 3 µs pass before and after it; between the mixes of ``MEASURED`` the
+    rate lies on a line; one launch in nine has a hiccup of a fifth, the others scatter by 1 %."""
     draw = np.random.default_rng(seed)
-    read_rate, write_rate, copy_rate, _ = (one * 1e9 for one in MEASURED[device])
+    read, write, copy, triad = (one * 1e9 for one in MEASURED[device])
     made = []
-    for name, read, written in kernels:
-        share = read / (read + written)
-        peak = {1.0: read_rate, 0.5: copy_rate, 0.0: write_rate}[share]
-        ns = FLOOR_NS + (read + written) / peak * 1e9
+    for name, loaded, stored in kernels:
+        size = loaded + stored
+        longest = np.interp(loaded / size, (0.0, 0.5, 0.75, 1.0), (write, copy, triad, read))
+        rate = longest / (1 + (longest * 1.5e-6 / size) ** 0.7)
+        ns = (3e-6 + size / rate) * 1e9 * draw.normal(1, 0.01, times)
+        ns[draw.integers(times)] *= 1.2
         made.append(
-            {"kernel_name": name, "dram_read_bytes": read, "dram_write_bytes": written,
-             "flop_fp32": 0.0, "duration_ns": np.round(ns * draw.normal(1, 0.01, times)).tolist()}
+            {"kernel_name": name, "dram_read_bytes": loaded, "dram_write_bytes": stored,
+             "flop_fp32": 0.0, "duration_ns": np.round(ns).tolist()}
         )  # fmt: skip
     return launches(*made, devices=(DeviceInfo(index=0, name=device),))
 
 
+# What each kernel reads of its bytes: three alone, and mixes that no probe has.
+_MIXES = (1.0, 0.0, 0.5, 0.9, 0.75, 0.25)
+
+
 @pytest.mark.parametrize("device", MEASURED)
 @pytest.mark.parametrize("seed", range(3))
-def test_predicted_and_measured_agree_within_five_percent(device: str, seed: int) -> None:
-    """GIVEN probes of 2 GiB WHEN other kernels of 150 MB to 20 GB are held against their ceilings
-    THEN their least likely time is their time within 5 %; with the assumed 85 % it is not."""
-    kinds = (1.0, 0.0), (0.0, 1.0), (0.5, 0.5)
-    probes = [(f"p{i}", r * 2 * GIB, w * 2 * GIB) for i, (r, w) in enumerate(kinds)]
-    rates = measure([modelled(device, probes, seed)]).rates
-    sizes = (0.15e9, 0.3e9, 1e9, 20e9) if device != "MI300X" else (0.4e9, 1e9, 20e9)
-    others = [
-        (f"k{i}_{size:.0f}", r * size, w * size) for i, (r, w) in enumerate(kinds) for size in sizes
-    ]
-    run = modelled(device, others, seed + 100)
+def test_ceilings_of_probes_predict_other_sizes_and_mixes_of_a_modelled_card(
+    device: str, seed: int
+) -> None:
+    """GIVEN probes of 2 GiB on a card whose times do not follow the project's own formula WHEN
+    kernels of 1 to 20 GB are held against their ceilings THEN those of the probes' own mixes take
+    their least likely time within 5 %, and other mixes within how far the card's rates for reads,
+    writes and copies lie apart; with the assumed 85 % the worst is further off."""
+    probes = [(f"p{reads}", reads * 2 * GIB, (1 - reads) * 2 * GIB) for reads in _MIXES[:3]]
+    rates = measure([card(device, probes, seed)]).rates
+    assert {one.rate for one in rates} == {"read", "write", "copy"}
+    sizes = (1e9, 4e9, 20e9)
+    others = [(f"{reads} {size}", reads * size, (1 - reads) * size)
+              for reads in _MIXES for size in sizes]  # fmt: skip
+    run = card(device, others, seed + 100)
 
-    def errors(calibrated: tuple[MeasuredRate, ...]) -> list[float]:
+    def errors(calibrated: tuple[MeasuredRate, ...], mixes: tuple[float, ...]) -> list[float]:
         made = diagnose(run, calibration=calibrated)
-        return [abs(_predicted(one) / (one.median_ns or 0) - 1) for one in made.kernels]
+        return [
+            abs(_predicted(one) / (one.median_ns or 0) - 1)
+            for one in made.kernels
+            if float(one.kernel.split()[0]) in mixes
+        ]
 
-    assert len(rates) == 3
-    assert max(errors(rates)) < 0.05
-    assert max(errors(())) > 0.05
-
-
-@pytest.mark.parametrize("device", ["V100-SXM2-16GB", "A100-SXM4-40GB", "A100-SXM4-80GB", "A40",
-                                    "MI300X"])  # fmt: skip
-def test_a_mix_of_reads_and_writes_is_near_the_copy(device: str) -> None:
-    """Three reads a write on real cards: the copy's ceiling predicts them within 5 %; on H100 PCIe
-    (1,832 against 1,704) it does not, by 7.5 %."""
-    *_, copy, triad = MEASURED[device]
-    assert abs(triad / copy - 1) < 0.05
-    assert abs(MEASURED["H100-PCIe-80GB"][3] / MEASURED["H100-PCIe-80GB"][2] - 1) > 0.07
+    assert max(errors(rates, _MIXES[:3])) < 0.05
+    measured = MEASURED[device]
+    assert max(errors(rates, _MIXES[3:])) < max(measured) / min(measured) - 1 + 0.03
+    assert max(errors((), _MIXES[:3])) > max(errors(rates, _MIXES[:3]))
 
 
 def _predicted(one: Any) -> float:
@@ -543,6 +638,21 @@ def test_a_real_mi300x_reaches_what_others_measured(corpus: Path) -> None:
     found, _ = _diagnosed(corpus, "tracelens_mi300_ddp_resnet18.json.gz")
     (copy,) = found.rates
     assert copy.per_s == pytest.approx(3_997e9, rel=0.01)
+
+
+@pytest.mark.corpus
+def test_what_the_tool_measured_wrongly_is_left_with_the_reason(corpus: Path) -> None:
+    """roofline.csv of that folder: 106.1 TFLOP/s of fp64, which the device table has at 81.7; its
+    4.255 TB/s are held against the peak that diagnose takes, 5.32 TB/s by the memory clock."""
+    recorded = traceroof.read(corpus / "amd" / "bmm1_MI300X_A1").recording
+    result = measure([recorded])
+    (left,) = [one for one in result.probes if one.kernel == "roofline.csv"]
+    assert [left.rate, left.is_taken] == ["fp64", False]
+    assert left.reason.startswith("106 TFLOP/s is 129.8 % of nominal: ")
+    assert "fp64" not in {one.rate for one in result.rates}
+    (dram,) = [one for one in result.rates if one.rate == "dram"]
+    assert dram.share == pytest.approx(0.799, abs=0.0005)
+    assert dram.nominal_per_s == pytest.approx(5.325e12, rel=0.002)
 
 
 @pytest.mark.corpus
@@ -620,8 +730,21 @@ def _set(row: str, at: int, value: str) -> str:
     ["astrasim_megatron_tp8_rank0_a100.json", "hta_trace_diff_test_v100.json.gz",
      "hta_trace_diff_control_a100.json.gz", "tracelens_mi300_ddp_resnet18.json.gz"],
 )  # fmt: skip
-def test_no_real_file_makes_a_ceiling_above_its_peak(corpus: Path, name: str) -> None:
+def test_no_real_file_makes_a_ceiling_that_others_contradict(corpus: Path, name: str) -> None:
+    """Copies reach what gpu-stream measured on such a card within 5 % and not more (776 of 809,
+    1,335 of 1,382 and 3,966 of 3,997 GB/s); no product exceeds the rate on the maker's data sheet."""
     rates = measure([traceroof.read(corpus / "torch" / name).recording]).rates
     assert rates
     for one in rates:
-        assert one.share <= (1.02 if one.rate in ceilings.BANDWIDTHS else 1.05)
+        if one.rate == "copy":
+            assert 0.95 < one.per_s / (MEASURED[one.device][2] * 1e9) <= 1.0
+        else:
+            assert one.per_s < SHEET[one.device, one.rate]
+
+
+# NVIDIA data sheets of V100 and A100, dense.
+SHEET = {
+    ("V100-SXM2-16GB", "fp32"): 15.7e12,
+    ("A100-SXM4-40GB", "tf32"): 156e12,
+    ("A100-SXM4-80GB", "fp16"): 312e12,
+}

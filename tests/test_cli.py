@@ -41,7 +41,7 @@ def test_ingest_then_diagnose_the_newest_run(samples: Path, tmp_path: Path) -> N
     assert listed.count("transformer_layer") == 1
     shown = run("diagnose", "--top", "5", cwd=tmp_path)
     assert "Time by category" in shown.stdout
-    assert "Kernels by time (5 of 17)" in shown.stdout
+    assert "Kernels by time (5 of 17; shares of kernel time)" in shown.stdout
     by_id = run("diagnose", first.stdout.split()[1][:6], "--format", "json", cwd=tmp_path)
     assert json.loads(by_id.stdout)["run"]["id"] == first.stdout.split()[1]
     assert (tmp_path / ".traceroof" / ".gitignore").read_text().strip() == "*"

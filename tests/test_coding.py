@@ -30,6 +30,15 @@ def test_a_text_column_comes_apart_and_together_again(
     assert lengths.tolist() == [-1 if one is None else len(one) for one in rows]
 
 
+def test_a_dictionary_with_an_entry_twice_or_for_null() -> None:
+    column = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 2, 3, None], pa.int32()), pa.array(["a", "b", "a", None])
+    )
+    found = coded(column)
+    assert found.values().tolist() == ["a", "b", "a", None, None]
+    assert found.texts == ["a", "b"]
+
+
 _NUMBERS = st.integers(-1, 3) | st.sampled_from([-(2**63), 2**31, 2**62])
 
 

@@ -1,5 +1,6 @@
 """The command that collects what was missing."""
 
+import re
 import shlex
 
 import pytest
@@ -24,6 +25,43 @@ def test_names_with_special_letters_stay_one_pattern() -> None:
     command = collect.command(["dram_bytes"], ["f[v1,a+b](int)"])
     assert command is not None
     assert r"regex:^(f\[v1,a\+b\])$" in shlex.split(command.split(" YOUR_PROGRAM")[0])
+
+
+# 84 letters, as Tensile's names begin.
+_LONG = "Cijk_Ailk_Bljk_HHS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1_AFC1_AFEM1"
+
+
+def test_the_pattern_matches_names_that_it_cuts() -> None:
+    other = "triton_poi_fused__to_copy_add_0"
+    command = collect.command(["dram_bytes"], [_LONG, other])
+    assert command is not None
+    words = shlex.split(command.split(" YOUR_PROGRAM")[0])
+    pattern = words[words.index("--kernel-name") + 1].removeprefix("regex:")
+    # However the tool asks, for the whole name or for a part of it.
+    for matches in (re.fullmatch, re.search):
+        assert matches(pattern, _LONG)
+        assert matches(pattern, other)
+        assert not matches(pattern, other + "1")
+    assert len(pattern) < len(_LONG) + len(other)
+
+
+def test_names_that_are_cut_alike_stay_one_alternative() -> None:
+    command = collect.command(["dram_bytes"], [_LONG + "_1", _LONG + "_2"])
+    assert command is not None
+    assert "|" not in command
+
+
+def test_amds_filter_is_a_part_of_the_name() -> None:
+    names = [_LONG, "f[v1,a+b](int)", "void a::g<int>(int*)"]
+    command = collect.command(["dram_throughput_pct"], names, vendor="amd")
+    assert command is not None
+    words = shlex.split(command)
+    given = words[words.index("-k") + 1 : words.index("-b")]
+    assert given == [_LONG[:60], "f", "g"]
+    # As text and as an expression.
+    for part, name in zip(given, names, strict=True):
+        assert part in name
+        assert re.search(part, name)
 
 
 def test_of_many_kernels_the_first_are_listed() -> None:

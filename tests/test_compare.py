@@ -1,6 +1,7 @@
 """Two runs in, what changed out: samples, pairs, verdicts, and what keeps times from comparing."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from traceroof.compare.verdicts import Thresholds
 from traceroof.errors import TraceroofError
 from traceroof.recording import DeviceInfo, Run
 from traceroof.report import json as json_report
+from traceroof.rule import SEVERITIES
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
 SLOW = {**PROGRAM, "small(float*)": (30, 11_000)}  # +0.3 ms of 6 ms
@@ -65,6 +67,31 @@ def test_one_run_a_side_decides_twenty_percent_of_the_whole_and_nothing_less() -
         assert made.sampled == "none"
         assert not made.of("regressed"), "a kernel is never judged by one run's time"
     assert kernel(made, "sgemm").reason == "one run a side: 5 runs a side decide"
+
+
+def test_steps_of_one_run_gate_on_the_step_time_alone() -> None:
+    slow = {**PROGRAM, "small(float*)": (30, 13_000)}  # +30 % of 5 % of the time: +1.5 %
+    made = compare(stepped(6), stepped(6, slow))
+    assert [made.sampled, made.samples, made.verdict] == ["steps", (6, 6), "unchanged"]
+    assert failures(made, ("regression", *SEVERITIES)) == []
+    small = kernel(made, "small")
+    assert [small.verdict, small.delta_ns] == ["inconclusive", 90_000]
+    assert small.reason == "one run a side: 5 runs a side decide"
+    (other,) = [one for one in made.categories if one.name == small.category]
+    assert [other.verdict, other.reason] == ["inconclusive", small.reason]
+    # 7.073 ms and 60 % of 4 ms more.
+    made = compare(stepped(6), stepped(6, {**PROGRAM, "sgemm_big(float*)": (10, 640_000)}))
+    assert made.verdict == "regressed"
+    assert failures(made, ("regression",)) == ["regression: step time"]
+
+
+def test_idle_time_of_one_run_is_shown_and_is_no_gate() -> None:
+    made = compare(stepped(6), stepped(6, gap_ns=1_700_000))
+    # 0.7 of 7.073 ms: 9.9 %.
+    assert made.verdict == "inconclusive"
+    assert "cmp-idle-up" in rules(made)
+    assert failures(made, SEVERITIES) == []
+    assert len(failures(made, ("finding:cmp-idle-up",))) == 1, "asked for by name"
 
 
 def test_a_run_that_recorded_more_steps_is_compared_step_by_step() -> None:
@@ -177,10 +204,48 @@ def test_kernels_of_one_side_are_new_or_gone() -> None:
     assert {"cmp-new-kernel", "cmp-vanished-kernel"} <= rules(made)
 
 
+def single(name: str, time: int, **more: float) -> Run:
+    """One launch of a counter tool."""
+    columns = {column: {name: value} for column, value in more.items()}
+    return side([one_run({name: (1, time)}, time_basis="counter-tool", columns=columns)])
+
+
+def test_programs_without_a_kernel_in_common_are_not_faster_or_slower() -> None:
+    """9.59 ms against 6.75 µs is no improvement: these are two programs."""
+    one, other = single("gemm_naive(float*)", 9_590_000), single("cutlass_x(int)", 6_750)
+    for base, head in ((one, other), (other, one)):
+        made = compare(base, head)
+        assert {one.verdict for one in made.kernels} == {"new", "gone"}
+        assert [made.verdict, made.total.verdict] == ["inconclusive", "inconclusive"]
+        assert made.total.reason == "the runs have no kernel in common"
+        assert not {"cmp-step-regressed", "cmp-improved"} & rules(made)
+
+
+def test_one_launch_of_a_counter_tool_decides_no_more_for_the_whole_than_for_itself() -> None:
+    base = single("sgemm(float*)", 400_000)
+    made = compare(base, single("sgemm(float*)", 200_000))
+    assert [one.verdict for one in made.kernels] == ["inconclusive"]
+    assert made.verdict == "inconclusive"
+    assert "none is decided" in made.total.reason
+    # What counters decide, the whole may rest on.
+    slower = compare(
+        single("sgemm(float*)", 400_000, registers_per_thread=64.0),
+        single("sgemm(float*)", 800_000, registers_per_thread=128.0),
+    )
+    assert [one.basis for one in slower.kernels] == ["counters"]
+    assert slower.verdict == "regressed"
+    # A timeline's run counts from 20 % on.
+    whole = compare(
+        side([one_run({"sgemm(float*)": (9, 400_000)})]),
+        side([one_run({"sgemm(float*)": (9, 200_000)})]),
+    )
+    assert whole.verdict == "improved"
+
+
 # Reasons
 
 
-def counted(**columns: dict[str, float]) -> Run:
+def counted(**columns: Mapping[str, float | str]) -> Run:
     """One run of a counter tool."""
     filled = {
         column: {name: values.get(name, values["else"]) for name in PROGRAM}
@@ -209,6 +274,24 @@ def test_counters_decide_where_times_cannot(
     assert [big.verdict, big.basis] == ["regressed", "counters"]
     assert made.verdict == "regressed"
     assert compare(one, one).verdict == "unchanged"
+
+
+def test_narrower_operands_that_move_as_many_bytes() -> None:
+    """GIVEN a DRAM-bound product whose weights went from 16 to 8 bits WHEN its DRAM bytes fall by
+    a tenth THEN quantising saved no traffic; by half, and it did."""
+
+    def run(dtypes: str, moved: float) -> Run:
+        dram = {"else": 90.0}
+        return counted(
+            input_dtypes={"else": dtypes}, dram_bytes={"else": moved},
+            dram_throughput_pct=dram, memory_throughput_pct=dram, sm_throughput_pct={"else": 9.0},
+        )  # fmt: skip
+
+    wide = run('["c10::BFloat16", "c10::BFloat16"]', 1e9)
+    narrow = '["c10::BFloat16", "signed char"]'
+    assert "quantise-no-byte-drop" in rules(compare(wide, run(narrow, 0.9e9)))
+    assert "quantise-no-byte-drop" not in rules(compare(wide, run(narrow, 0.5e9)))
+    assert "quantise-no-byte-drop" not in rules(compare(run(narrow, 1e9), wide))
 
 
 def test_counters_only_explain_where_times_decide() -> None:

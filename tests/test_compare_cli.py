@@ -63,6 +63,9 @@ def test_a_baseline_stands_for_a_run(samples: Path, slower: Path, tmp_path: Path
     assert "main" in run("baseline", cwd=tmp_path).stdout
     compared = run("compare", "main", slower, cwd=tmp_path)
     assert "base layer · NVIDIA A100-SXM4-80GB" in compared.stdout
+    removed = run("runs", "remove", "main", cwd=tmp_path)
+    assert "removed baseline main, which stood for it" in removed.stderr
+    assert "No baselines" in run("baseline", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize(

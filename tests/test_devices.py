@@ -54,6 +54,7 @@ def test_row_is_complete_and_sane(row: Device) -> None:
         row.memory_bytes,
         row.dram_bandwidth_bytes_per_s,
         row.l2_bytes,
+        row.last_cache_bytes,
         *row.flops_per_s.values(),
     ]
     assert all(figure is None or figure > 0 for figure in figures)
@@ -234,6 +235,10 @@ def test_units_are_decimal() -> None:
     assert a100.memory_bytes == 40 * GIB
     assert a100.l2_bytes == 41_943_040
     assert device("RTX-2080-Ti").l2_bytes == 5.5 * 2**20
+    # L2 is the last cache before DRAM, except where AMD has one more.
+    assert a100.last_cache_bytes == a100.l2_bytes
+    assert device("MI300X").last_cache_bytes == device("MI350X").last_cache_bytes == 256 * 2**20
+    assert device("MI210").last_cache_bytes == device("MI210").l2_bytes
 
 
 def test_decimal_figures_are_exact() -> None:
@@ -584,6 +589,8 @@ def test_mig(printed: str, sms: int, share: float, gb_per_s: float) -> None:
     assert part.peak("fp16") == pytest.approx(share * (parent.peak("fp16") or 0))
     assert part.dram_bandwidth_bytes_per_s == pytest.approx(gb_per_s * 1e9)
     assert part.l2_bytes is None
+    # It has at most all of it.
+    assert part.last_cache_bytes == parent.last_cache_bytes
 
 
 def test_mig_without_sm_count() -> None:

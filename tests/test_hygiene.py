@@ -1,5 +1,6 @@
 """What a run says about its own measurement, from recordings with known answers."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,17 @@ def test_one_odd_launch_of_many_does_not_make_a_fall() -> None:
     assert facts(recording(columns))["clock_fall_pct"] == 0.0
 
 
+def test_a_row_of_a_summary_weighs_as_many_launches() -> None:
+    """1000 launches at 1.7 GHz and one at 1.0."""
+    columns = {
+        "kernel_name": ["a", "b"],
+        "launch_count": [1000, 1],
+        "duration_ns": [200_000] * 2,
+        "sm_clock_hz": [1.7e9, 1.0e9],
+    }
+    assert facts(recording(columns))["clock_fall_pct"] == 0.0
+
+
 A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB", sm_count=108)
 
 
@@ -141,10 +153,10 @@ def made(**columns: float) -> Facts:
     ("columns", "is_cached", "peak"),
     [
         # 1.5 times what DRAM can move, all of which fits into 40 MB of L2.
-        ({"model_dram_pct": 150.0, "model_bytes": 30e6, "l2_cache_bytes": 40e6}, True, 0.0),
+        ({"model_dram_pct": 150.0, "model_bytes": 30e6, "last_cache_bytes": 40e6}, True, 0.0),
         # 150 % of 800 MB: L2 can save 80 of them, and 135 % remain.
-        ({"model_dram_pct": 150.0, "model_bytes": 800e6, "l2_cache_bytes": 40e6}, False, 135.0),
-        ({"model_dram_pct": 100.0, "model_bytes": 30e6, "l2_cache_bytes": 40e6}, False, 0.0),
+        ({"model_dram_pct": 150.0, "model_bytes": 800e6, "last_cache_bytes": 40e6}, False, 135.0),
+        ({"model_dram_pct": 100.0, "model_bytes": 30e6, "last_cache_bytes": 40e6}, False, 0.0),
         ({"model_dram_pct": 150.0, "model_bytes": 800e6}, True, 0.0),
         ({"traffic_ratio": 0.49}, True, np.nan),
         ({"traffic_ratio": 0.5}, False, np.nan),
@@ -161,13 +173,30 @@ def made(**columns: float) -> Facts:
         ),
         # What the model put into the DRAM column is the cache's as well.
         (
-            {"model_dram_pct": 104.0, "dram_pct": 104.0, "model_bytes": 1e6, "l2_cache_bytes": 4e6},
+            {
+                "model_dram_pct": 104.0,
+                "dram_pct": 104.0,
+                "model_bytes": 1e6,
+                "last_cache_bytes": 4e6,
+            },
             True,
             0.0,
         ),
         ({"dram_pct": 104.0}, False, 104.0),
         ({"model_flop_pct": 141.0, "compute_pct": 80.0}, False, 141.0),
-        ({"flop_attainable": 1.28}, False, 128.0),
+        # Measured by the profiler itself on this device, and stored by a calibration of another run.
+        (
+            {
+                "flop_attainable": 1.28,
+                "roof_flops_per_s": 10e12,
+                "calibrated_fp32_flops_per_s": 12.8e12,
+            },
+            False,
+            128.0,
+        ),
+        ({"calibrated_dram_bytes_per_s": 2.1e12, "dram_peak_bytes_per_s": 2e12}, False, 105.0),
+        ({"flop_attainable": 1.28, "roof_flops_per_s": 10e12}, False, np.nan),
+        ({"dram_attainable": 1.02, "dram_peak_bytes_per_s": 2e12}, False, np.nan),
     ],
 )
 def test_cache_or_peak(columns: dict[str, float], is_cached: bool, peak: float) -> None:
@@ -186,6 +215,29 @@ def test_the_peak_that_is_exceeded_most_is_named() -> None:
     found = facts(recording(columns))
     assert (found["over_peak_pct"], found["over_peak_of"]) == (104.0, "compute")
     assert found["over_peak_time_pct"] == 100.0
+
+
+@pytest.mark.parametrize(("steps", "of", "pct"), [(4, "a step", 25.0), (0, "the run", 100.0)])
+def test_the_working_set_is_of_a_step_or_of_the_run(steps: int, of: str, pct: float) -> None:
+    """GIVEN four launches of 10 MB each and an L2 of 40 MB."""
+    ns = 1_000
+    columns: dict[str, Any] = {
+        "kernel_name": ["k"] * 4,
+        "duration_ns": [ns] * 4,
+        "start_ns": [ns * number for number in range(4)],
+        "device": [0] * 4,
+    }
+    if steps:
+        columns["step"] = [str(number) for number in range(4)]
+    made = recording(columns, time_basis="timeline", devices=(A100,))
+    categories = row_categories(made.kernels)
+    grouped = groups.group(made.kernels, categories)
+    known = {name: getattr(grouped.facts, name) for name in grouped.facts.names()}
+    known |= {"model_bytes": np.array([10e6]), "l2_cache_bytes": np.array([40e6])}
+    grouped = replace(grouped, facts=Facts(known, 1))
+    found = hygiene.facts_of(made, grouped, timelines(made, categories), [])
+    assert found["working_set_of"] == of
+    assert found["working_set_pct"] == pytest.approx(pct)
 
 
 # --- bases and devices -------------------------------------------------------------------------

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from traceroof import inflate
+from traceroof.cli import app
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options
 
@@ -316,3 +318,40 @@ def test_any_mutation_ends_in_bytes_or_a_clear_error(
         except TraceroofError:
             continue
         assert isinstance(data, bytes)
+
+
+@pytest.mark.parametrize(
+    ("command", "more"),
+    [
+        ("ingest", []),
+        ("diagnose", []),
+        ("report", []),
+        ("compare", ["{path}"]),
+        ("export", ["-o", "kernels.csv"]),
+        ("calibrate", []),
+    ],
+)
+def test_every_command_that_reads_files_takes_both_limits(
+    command: str,
+    more: list[str],
+    samples: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """GIVEN a gzip that is within the defaults WHEN less is allowed THEN each command refuses it
+    and names the option that it takes."""
+    monkeypatch.setattr(inflate, "_GROWTH_FLOOR", 0)
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "decode.json.gz"
+    path.write_bytes(gzip.compress((samples / "torch/decode.json").read_bytes()))
+    arguments = [command, str(path), *(one.format(path=path) for one in more)]
+
+    def refusal(*options: str) -> str:
+        found = CliRunner().invoke(app, [*arguments, *options]).exception
+        return f"{found.message}: {found.hint}" if isinstance(found, TraceroofError) else ""
+
+    growing = refusal("--max-inflation", "1")
+    assert "grows more than 1 times" in growing
+    assert "--max-inflation FACTOR" in growing
+    assert "unpack" not in refusal("--max-inflated", "1")
+    assert CliRunner().invoke(app, [*arguments, "--max-inflated", "0"]).exit_code == 2

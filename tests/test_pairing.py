@@ -57,11 +57,31 @@ def test_renumbered_names_are_one_family_within_a_category() -> None:
     ]  # fmt: skip
 
 
-def test_without_operators_the_place_in_the_run_decides() -> None:
-    bare = replace(ONE, operator=None, inputs=(None, None), launch=(None, None))
-    base = [replace(bare, name="a", first=5), replace(bare, name="b", first=1)]
-    head = [replace(bare, name="c", first=2), replace(bare, name="d", first=7)]
-    assert by(base, head) == [Pair((0,), (1,), "order"), Pair((1,), (0,), "order")]
+BARE = replace(ONE, operator=None, inputs=(None, None), launch=(None, None))
+
+
+def test_without_operators_the_place_between_paired_kernels_decides() -> None:
+    start, end = replace(BARE, name="embed", first=0), replace(BARE, name="loss", first=9)
+    base = [start, replace(BARE, name="a", first=5), replace(BARE, name="b", first=1), end]
+    head = [start, replace(BARE, name="c", first=2), replace(BARE, name="d", first=7), end]
+    assert by(base, head) == [
+        Pair((0,), (0,), "launch"), Pair((1,), (2,), "order"),
+        Pair((2,), (1,), "order"), Pair((3,), (3,), "launch"),
+    ]  # fmt: skip
+    # Behind the last kernel instead of before it: another place.
+    moved = [start, end, replace(BARE, name="c", first=11)]
+    assert [one.by for one in by([start, base[1], end], moved)] == [None, "launch", None, "launch"]
+
+
+def test_a_category_alone_pairs_nothing() -> None:
+    """Two programs of one product each: nothing says that one stands for the other."""
+    base = replace(BARE, name="gemm_naive_kernel")
+    head = replace(BARE, name="kernel<int,int,__nv_bfloat16,float>")
+    assert by([base], [head]) == [Pair((), (0,), None), Pair((0,), (), None)]
+    # A word of both names says more; other launch counts are other work.
+    tiled = replace(BARE, name="gemm_tiled_kernel<16>")
+    assert by([base], [tiled]) == [Pair((0,), (0,), "order")]
+    assert [one.by for one in by([base], [replace(tiled, launches=9.0)])] == [None, None]
 
 
 def test_other_work_stays_apart() -> None:

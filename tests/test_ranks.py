@@ -1,6 +1,6 @@
 """Ranks side by side: synthetic pairs with known clocks and waits, and real multi-rank traces."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +8,22 @@ import pytest
 
 from traceroof.recording import Recording, Source, merge
 from traceroof.table import kernel_table
-from traceroof.timeline import timelines
+from traceroof.timeline import Exchange, timelines
 from traceroof.timeline.ranks import RANK_COLUMNS, Ranks, facts_of, ranks
 
 US = 1_000
 Row = tuple[str, int, int]  # category, start, end in µs on the common clock
 
 
-def of(per_rank: Sequence[Sequence[Row]], clocks: Sequence[int], **columns: Any) -> Ranks | None:
-    """Compare ranks whose own clocks read ``clocks`` µs more than the common one."""
+def of(
+    per_rank: Sequence[Sequence[Row]],
+    clocks: Sequence[int],
+    groups: Callable[[int, Sequence[Row]], dict[str, Any]] | None = None,
+    **columns: Any,
+) -> Ranks | None:
+    """Compare ranks whose own clocks read ``clocks`` µs more than the common one.
+
+    groups: columns that tell the process groups, of a rank and its rows."""
     parts, categories = [], []
     for rank, (rows, clock) in enumerate(zip(per_rank, clocks, strict=True)):
         kernels = kernel_table(
@@ -31,6 +38,7 @@ def of(per_rank: Sequence[Sequence[Row]], clocks: Sequence[int], **columns: Any)
                 "device": [rank] * len(rows),
                 "process_id": [100 + rank] * len(rows),
                 **{name: values[: len(rows)] for name, values in columns.items()},
+                **(groups(rank, rows) if groups else {}),
             }
         )
         source = Source(f"rank{rank}.json", "test", len(rows))
@@ -109,6 +117,157 @@ def test_collectives_are_told_apart_by_their_message() -> None:
     found = of([[*EARLY, ("communication", 400, 410)], BEHIND], [0, 0], message_bytes=sizes)
     assert found is not None
     assert found.facts["matched_collectives"] == 2
+
+
+# Four ranks, tensor parallel in pairs; the pairs are 500 µs apart in one step and 900 in the next.
+# Rank 1 enters late, as in BEHIND.
+def moved(rows: Sequence[Row], *by: int) -> list[Row]:
+    """The first half of the rows later by one time, the second by another."""
+    half = len(rows) // 2
+    return [
+        (category, start + by[at >= half], end + by[at >= half])
+        for at, (category, start, end) in enumerate(rows)
+    ]
+
+
+PAIRS = [EARLY, BEHIND, moved(EARLY, 500, 900), moved(EARLY, 500, 900)]
+
+
+def ranks_of_pairs(rank: int, rows: Sequence[Row]) -> dict[str, Any]:
+    return {"group_ranks": [("[0, 1]", "[2, 3]")[rank // 2]] * len(rows)}
+
+
+def names_of_pairs(rank: int, rows: Sequence[Row]) -> dict[str, Any]:
+    return {"process_group": [f"tp{rank // 2}"] * len(rows), "group_size": [2] * len(rows)}
+
+
+def numbered_within_the_group(rank: int, rows: Sequence[Row]) -> dict[str, Any]:
+    return {**names_of_pairs(rank, rows), "group_ranks": ["[0, 1]"] * len(rows)}
+
+
+def elided(rank: int, rows: Sequence[Row]) -> dict[str, Any]:
+    return {"group_ranks": [("[0, ..., 1]", "[2, ..., 3]")[rank // 2]] * len(rows)}
+
+
+@pytest.mark.parametrize(
+    "groups", [ranks_of_pairs, names_of_pairs, numbered_within_the_group, elided]
+)
+def test_ranks_meet_in_their_group_only(groups: Any) -> None:
+    """WHEN pairs that share no collective are compared THEN rank 1 is late for rank 0, the other
+    pair waits for nobody, and its clock is not set against the first one's."""
+    found = of(PAIRS, [0, 7, 1_000_000, 1_000_005], groups)
+    assert found is not None
+    assert found.comparable
+    facts = found.facts
+    assert (facts["matched_collectives"], facts["clock_residual_ns"]) == (4, 0)
+    assert facts["clock_sets"] == 2
+    assert (facts["slowest_rank"], facts["slowest_share"]) == (1, 1.0)
+    assert facts["slowest_last_share"] == 1.0
+    assert facts["slowest_compute_ratio"] == pytest.approx(280 / 240)  # of ranks 0 and 1
+    assert facts["waiting_ns"] == 80 * US / 4
+    assert [one.waiting_ns for one in found.ranks] == [80 * US, 0, 0, 0]
+    assert [one.offset_ns for one in found.ranks] == [0, -7 * US, 0, -5 * US]
+    assert [one.aligned_to for one in found.ranks] == [0, 0, 2, 2]
+    assert [(one.ranks, one.waiting_ns, one.slowest_rank) for one in found.groups] == [
+        ((0, 1), 80 * US, 1),
+        ((2, 3), 0, None),
+    ]
+    assert {one.size for one in found.groups} == ({None} if groups is elided else {2})
+
+
+def test_a_name_that_stands_for_several_groups_matches_nothing() -> None:
+    """GIVEN four ranks that all call a group of two ranks "tp"."""
+    found = of(
+        PAIRS,
+        [0, 0, 0, 0],
+        lambda rank, rows: {"process_group": ["tp"] * len(rows), "group_size": [2] * len(rows)},
+    )
+    assert found is not None
+    assert "matched_collectives" not in found.facts
+    assert found.ranks[0].aligned_to is None
+
+
+def test_clocks_are_aligned_along_the_groups() -> None:
+    """GIVEN tensor x data parallel, 2 x 2: rank r meets its neighbour, then its replica. Rank 3
+    shares no group with rank 0. Rank 1 is 30 µs late for the first, so that both of its pair are
+    for the second: 30 µs in the one pair before 1, and 30 in each of two before 0 and 1."""
+    early: list[Row] = [
+        ("gemm", 0, 100), ("communication", 100, 140), ("gemm", 140, 200),
+        ("communication", 200, 240),
+    ]  # fmt: skip
+    late: list[Row] = [("gemm", 0, 130), ("communication", 130, 140), *early[2:]]
+    ahead: list[Row] = [
+        ("gemm", 0, 100), ("communication", 100, 110), ("gemm", 110, 170),
+        ("communication", 170, 240),
+    ]  # fmt: skip
+    clocks = [0, 11, -2_000, 5_000_000]
+
+    def groups(rank: int, rows: Sequence[Row]) -> dict[str, Any]:
+        pair, replicas = ("[0, 1]", "[2, 3]")[rank // 2], ("[0, 2]", "[1, 3]")[rank % 2]
+        return {"group_ranks": [None, pair, None, replicas]}
+
+    found = of([early, late, ahead, ahead], clocks, groups)
+    assert found is not None
+    assert found.comparable
+    assert [one.offset_ns for one in found.ranks] == [-clock * US for clock in clocks]
+    assert {one.aligned_to for one in found.ranks} == {0}
+    assert (found.facts["clock_sets"], found.facts["clock_residual_ns"]) == (1, 0)
+    assert found.facts["matched_collectives"] == 4
+    assert [one.waiting_ns for one in found.ranks] == [30 * US, 0, 30 * US, 30 * US]
+    assert [one.caused_ns for one in found.ranks] == [30 * US, 60 * US, 0, 0]
+    assert (found.facts["slowest_rank"], found.facts["slowest_share"]) == (1, 60 / 90)
+    assert {one.ranks for one in found.groups} == {(0, 1), (2, 3), (0, 2), (1, 3)}
+
+
+def test_a_member_without_a_file_is_not_missed() -> None:
+    found = of(
+        [EARLY, BEHIND], [0, 0], lambda rank, rows: {"group_ranks": ["[0, 1, 2, 3]"] * len(rows)}
+    )
+    assert found is not None
+    assert found.facts["matched_collectives"] == 2
+    assert (found.groups[0].size, found.groups[0].ranks) == (4, (0, 1))
+
+
+def test_a_group_whose_ends_disagree_is_left_out() -> None:
+    """GIVEN a group that meets five times, and one of two collectives whose ends are 400 µs
+    apart once: half of that after alignment, as the median lies between. The whole agrees."""
+    often: list[Row] = [("communication", 1_000 * at, 1_000 * at + 10) for at in range(5)]
+    rare: list[Row] = [("communication", 10_000, 10_010), ("communication", 12_000, 12_010)]
+    apart: list[Row] = [rare[0], ("communication", 12_400, 12_410)]
+
+    def groups(rank: int, rows: Sequence[Row]) -> dict[str, Any]:
+        return {"group_ranks": ["[0, 1]" if rank < 2 else "[2, 3]"] * len(rows)}
+
+    found = of([often, often, rare, apart], [0, 0, 0, 0], groups)
+    assert found is not None
+    assert found.comparable
+    assert [one.clock_residual_ns for one in found.groups] == [0, 200 * US]
+    assert [one.waiting_ns for one in found.groups] == [0, None]
+    assert [one.waiting_ns for one in found.ranks] == [0, 0, None, None]
+
+
+def test_communication_by_collective_and_group() -> None:
+    """GIVEN 60 µs in one group and 30 in another, 10 of them beside a gemm."""
+    kernels = kernel_table(
+        {
+            "kernel_name": ["nccl", "nccl", "gemm", "nccl"],
+            "start_ns": [0, 60 * US, 100 * US, 110 * US],
+            "duration_ns": [40 * US, 20 * US, 20 * US, 30 * US],
+            "collective": ["allreduce", "allreduce", None, "allreduce"],
+            "process_group": ["tp", "tp", None, "dp"],
+            "group_ranks": ["[0, 1]", "[0, 1]", None, "[0, 2]"],
+            "group_size": [2, 2, None, 2],
+            "message_bytes": [100.0, 50.0, None, None],
+        }
+    )
+    categories = ["communication", "communication", "gemm", "communication"]
+    (found,) = timelines(
+        Recording("test", "timeline", kernels, (Source("a", "test", 4),)), categories
+    )
+    assert found.exchanges == (
+        Exchange("allreduce", "tp", "[0, 1]", 2, 2, 60 * US, 60 * US, 150),
+        Exchange("allreduce", "dp", "[0, 2]", 2, 1, 30 * US, 20 * US, None),
+    )
 
 
 def test_one_rank_is_no_comparison() -> None:

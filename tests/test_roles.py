@@ -63,6 +63,21 @@ def test_a_path_alone_makes_no_role_where_the_operator_says_otherwise() -> None:
     assert roles.roles_of(kernels, ["gemm", "softmax"]).values().tolist() == [None, "sampling"]
 
 
+def test_rows_as_long_as_a_vocabulary_are_told_by_their_shape() -> None:
+    """29,999 columns are too few; attention's scores are no matrix; no shape says nothing."""
+    shapes = ["[[8, 30000], []]", "[[8, 29999], []]", "[[1, 8, 4, 40000], []]", "[[]]", "no", None]
+    count = len(shapes)
+    kernels = kernel_table(
+        {
+            "kernel_name": ["k"] * count,
+            "operator": ["aten::sort"] * count,
+            "input_shapes": shapes,
+        }
+    )
+    found = roles.roles_of(kernels, ["sort-scan"] * count).values().tolist()
+    assert found == ["choice among many", *[None] * (count - 1)]
+
+
 def test_an_empty_table_has_no_roles() -> None:
     assert roles.roles_of(kernel_table({"kernel_name": []}), []).values().tolist() == []
 

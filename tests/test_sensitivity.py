@@ -160,6 +160,17 @@ def test_a_finding_says_what_it_hangs_on() -> None:
     }  # fmt: skip
 
 
+def test_less_than_all_is_no_threshold() -> None:
+    """GIVEN two kernels, one with 98 % of the time: over 50, and not all."""
+    found = diagnose(
+        recording({"kernel_name": ["k", "l"], "duration_ns": [98_000, 2_000]})
+    )  # fmt: skip
+    (finding,) = [one for one in found.fired() if one.rule == "single-kernel-dominates"]
+    assert finding.near_threshold is None
+    card = next(one for one in rules() if one.id == finding.rule)
+    assert near(card, {"share_pct": 98.0}, {"share_pct": 54.0}) == [None, "share_pct"]
+
+
 def test_people_read_it_in_every_format() -> None:
     says = "near the threshold (memory_pct 58 %: < 60)"
     assert says in " ".join(terminal.render(hanging(), width=200).split())

@@ -372,6 +372,24 @@ def test_the_launch_sequence_that_repeats() -> None:
     assert only(rows).facts["repeat_match"] == 14 / 16
 
 
+def test_loading_within_warm_up_is_told_apart() -> None:
+    """GIVEN a first step of 0-40 µs and three of 10 WHEN code is loaded in 2-12 and 45-50,
+    and memory asked for in 30-35, THEN 10 + 5 of 20 µs lie within warm-up."""
+    rows = [
+        run(start * US, end * US, step=str(number))
+        for number, (start, end) in enumerate([(0, 40), (40, 50), (50, 60), (60, 70)])
+    ]
+    calls = [
+        ("cuModuleLoadData", 2, 12),
+        ("cudaMalloc", 30, 35),
+        ("cuModuleLoadData", 45, 50),
+    ]
+    facts = only(rows, [(name, start * US, end * US) for name, start, end in calls]).facts
+    assert (facts["warm_up_steps"], facts["warm_up_ns"]) == (1, 40 * US)
+    assert (facts["load_time_ns"], facts["allocate_time_ns"]) == (15 * US, 5 * US)
+    assert facts["warm_up_set_up_ns"] == 15 * US
+
+
 def test_host_work_counts_while_work_is_launched_after_it() -> None:
     rows = [BEFORE, LATE]
     calls = [
@@ -406,16 +424,39 @@ def test_copies_by_direction_and_memory() -> None:
     facts = only(rows).facts
     assert (facts["copies"], facts["copy_bytes"]) == (4, (1 << 20) + 4 + (1 << 10))
     assert facts["small_copies"] == 2  # 4 bytes, 1 KiB; one of unknown size is not small
+    assert (facts["small_copy_time_ns"], facts["small_copy_exposed_ns"]) == (20, 20)
+    # Idle from 150 to 200, 210 to 220 and 230 to 240, each beside one of the two.
+    assert facts["small_copy_gap_ns"] == 50 + 10 + 10
     assert (facts["h2d_copies"], facts["h2d_time_ns"], facts["h2d_exposed_ns"]) == (2, 110, 60)
     assert (facts["d2h_copies"], facts["d2d_copies"], facts["scalar_copies"]) == (1, 1, 1)
     assert (facts["pageable_copies"], facts["pageable_bytes"]) == (2, (1 << 20) + 4)
     assert (facts["pageable_time_ns"], facts["pageable_exposed_ns"]) == (110, 60)
 
 
+def test_small_copies_under_a_kernel_cost_nothing() -> None:
+    """GIVEN one small copy under a kernel and one after a kernel in its stream, WHEN a gap of 30
+    lies between kernels THEN only the second copy is exposed and no gap is theirs."""
+    rows = [
+        run(0, 100),
+        run(20, 30, "memcpy", copy_kind="Memcpy DtoD (Device -> Device)", copy_bytes=64),
+        run(100, 105, "memcpy", copy_kind="Memcpy DtoD (Device -> Device)", copy_bytes=64),
+        run(105, 200),
+        run(230, 300),
+    ]
+    facts = only(rows).facts
+    assert (facts["small_copy_time_ns"], facts["small_copy_exposed_ns"]) == (15, 5)
+    assert facts["small_copy_gap_ns"] == 0
+
+
 def test_pageable_is_unknown_where_the_profiler_does_not_say() -> None:
     """AMD writes (Host -> Device)."""
-    rows = [run(0, 10, "memcpy", copy_kind="Memcpy HtoD (Host -> Device)")]
+    rows = [run(0, 10, "memcpy", copy_kind="Memcpy HtoD (Host -> Device)"), run(10, 20)]
     assert "pageable_copies" not in only(rows).facts
+
+
+def test_copies_alone_are_no_timeline() -> None:
+    """Where no kernel was recorded, the GPU was not idle: nobody looked."""
+    assert timelines(recording([run(0, 10, "memcpy")]), ["memcpy"]) == []
 
 
 def test_compute_under_communication_may_be_slower() -> None:
@@ -470,7 +511,8 @@ activities = st.lists(
 def test_against_a_walk_over_every_nanosecond(
     given_rows: list[tuple[int, int, str, int | None]],
 ) -> None:
-    """Every figure recomputed tick by tick."""
+    """Every figure recomputed tick by tick. One kernel there must be."""
+    given_rows = [(0, 1, "gemm", None), *given_rows]
     rows = [
         run(start, start + length, category, host_launch_ns=launch, host_launch_duration_ns=1)
         for start, length, category, launch in given_rows

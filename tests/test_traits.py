@@ -84,7 +84,7 @@ def test_spills_count_before_all_local_accesses(columns: Any, expected: float | 
     ],
 )
 def test_how_often_a_scheduler_issues(columns: Any, expected: float | None) -> None:
-    assert value("issue_active_estimate", **columns) == expected
+    assert value("issue_active_ceiling", **columns) == expected
 
 
 @pytest.mark.parametrize(

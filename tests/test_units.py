@@ -57,3 +57,25 @@ def test_a_clause_is_left_out_where_something_in_it_is_unknown() -> None:
     values = {"waves": 0.5, "blocks": 54.0, "sm_count": 108.0}
     assert sentence.fill(template, values) == "0.5 waves (54 blocks, 108 SMs)"
     assert sentence.fill(template, {**values, "sm_count": None}) == "0.5 waves"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.0, "data"), (None, "data"), (0.1, "data: 0.1 % from a cache")]
+)
+def test_nothing_found_is_no_evidence(value: float | None, text: str) -> None:
+    assert Sentence({"p": "%"}).fill("data[: {p:some} from a cache]", {"p": value}) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "template", "text"),
+    [
+        (1.0, "{n} launches of it", "1 launch of it"),
+        (1.0, "dry {n:,.0f} times after", "dry 1 time after"),
+        (21.0, "{n} launches", "21 launches"),
+        (0.1, "{n} waves", "0.1 waves"),
+        (1001.0, "{n} calls", "1,001 calls"),
+        (1.0, "{n} times the time", "1 times the time"),
+    ],
+)
+def test_one_is_singular(number: float, template: str, text: str) -> None:
+    assert Sentence({"n": ""}).fill(template, {"n": number}) == text

@@ -1,10 +1,16 @@
 """What the profiler's own rules mean in our terms."""
 
+import json
+
 import pyarrow as pa
 import pytest
 
+from tests.runs import recording
 from traceroof.classes import CLASSES
+from traceroof.diagnosis import diagnose
 from traceroof.recording import VERDICTS
+from traceroof.report import json as as_json
+from traceroof.report import operator_card, terminal
 from traceroof.vendor import classes_meant, verdicts_of_groups
 
 
@@ -41,3 +47,63 @@ def test_the_same_advice_with_other_numbers_is_one_verdict_with_the_largest_esti
         ("12.5 cycles", 30.0, 2)
     ]
     assert [(one.speedup_pct, one.launches) for one in second] == [(None, 1)]
+
+
+def test_a_global_estimate_is_shown_capped_at_our_own_bound() -> None:
+    """GIVEN a kernel whose busiest unit needs 60 % of its time WHEN the vendor's rules estimate
+    70 % of the kernel, 30 % of it and 80 % of one unit THEN the first is shown as 40 %, the others
+    as they are, and JSON keeps all that the vendor said."""
+    rows = [
+        {"row": 0, "rule": rule, "level": "OPT", "text": rule, "speedup_scope": scope,
+         "speedup_pct": pct}
+        for rule, scope, pct in (
+            ("AchievedOccupancy", "global", 70.0),
+            ("TheoreticalOccupancy", "global", 30.0),
+            ("CPIStall", "local", 80.0),
+        )
+    ]  # fmt: skip
+    run = recording(
+        {"kernel_name": ["k"], "duration_ns": [1_000_000], "sm_throughput_pct": [60.0],
+         "memory_throughput_pct": [20.0]},
+        verdicts=pa.Table.from_pylist(rows, VERDICTS),
+    )  # fmt: skip
+    made = diagnose(run)
+    (kernel,) = made.kernels
+    assert [(one.speedup_pct, one.capped_pct, one.estimate_pct) for one in kernel.vendor] == [
+        (70.0, 40.0, 40.0),
+        (30.0, None, 30.0),
+        (80.0, None, 80.0),
+    ]
+    assert [stands for _, stands, _ in operator_card.vendor(kernel)] == [
+        "estimates 40 % (of the kernel's time, capped at our bound)",
+        "estimates 30 % (of the kernel's time)",
+        "estimates 80 % (of one unit's time)",
+    ]
+    (entry,) = json.loads(as_json.render(made))["kernels"]
+    assert [(one["speedup_pct"], one["capped_pct"]) for one in entry["vendor"]] == [
+        (70.0, 40.0),
+        (30.0, None),
+        (80.0, None),
+    ]
+
+
+def test_the_terminal_says_that_an_estimate_is_capped() -> None:
+    """GIVEN 1 GB in 1 ms at 2 TB/s, so that half of the time could go WHEN the vendor estimates
+    90 % THEN it reads 50 %."""
+    rows = [{"row": 0, "rule": "AchievedOccupancy", "level": "OPT", "text": "gap",
+             "speedup_scope": "global", "speedup_pct": 90.0}]  # fmt: skip
+    run = recording(
+        {"kernel_name": ["k"], "duration_ns": [1_000_000], "sm_throughput_pct": [20.0],
+         "memory_throughput_pct": [50.0], "dram_throughput_pct": [50.0],
+         "dram_read_bytes": [1e9], "dram_write_bytes": [0.0], "peak_dram_bytes_per_s": [2e12]},
+        verdicts=pa.Table.from_pylist(rows, VERDICTS),
+    )  # fmt: skip
+    text = " ".join(terminal.render(diagnose(run)).split())
+    assert "AchievedOccupancy: up to 50 % of its time (capped)" in text.replace("\u00a0", " ")
+
+
+def test_nothing_known_of_a_kernel_caps_nothing() -> None:
+    rows = [{"row": 0, "rule": "A", "level": "OPT", "text": "a", "speedup_scope": "global",
+             "speedup_pct": 90.0}]  # fmt: skip
+    run = recording({"kernel_name": ["k"]}, verdicts=pa.Table.from_pylist(rows, VERDICTS))
+    assert diagnose(run).kernels[0].vendor[0].estimate_pct == 90.0

@@ -74,10 +74,17 @@ def test_runs_that_overlap_are_inconclusive_and_say_how_many_more_would_do() -> 
     )
 
 
-def test_steps_of_one_run_decide_from_twenty_percent_on() -> None:
+def test_steps_of_one_run_decide_nothing_of_a_kernel() -> None:
     base = [100.0, 101, 99, 100, 102, 100]
-    assert verdict(base, [value * 1.19 for value in base], by="steps") == "inconclusive"
-    assert verdict(base, [value * 1.21 for value in base], by="steps") == "regressed"
+    for factor in (1.19, 1.21, 3.0, 0.5):
+        made = judge(
+            samples(base), samples([value * factor for value in base]),
+            by="steps", least_ns=1.0, percent=5.0, limits=LIMITS,
+        )  # fmt: skip
+        assert made.word == ("inconclusive",)
+        assert made.reason == ("one run a side: 5 runs a side decide",)
+        assert made.delta_ns[0] == pytest.approx(100 * (factor - 1)), "the change is shown"
+        assert np.isnan(made.p[0]), "steps of one run say nothing of other runs"
     assert verdict(base, [value * 1.01 for value in base], by="steps") == "unchanged"
     wild = [100.0, 180, 60, 140, 100, 70]
     assert verdict(wild, [value + 1 for value in wild], by="steps") == "inconclusive"
@@ -94,6 +101,8 @@ def test_one_run_a_side_decides_nothing_of_a_kernel() -> None:
 )
 def test_a_single_total_counts_from_twenty_percent_on(head: float, word: str) -> None:
     made = judge_total(samples([100.0]), samples([head]), by="none", limits=LIMITS)
+    assert made.word == (word,)
+    made = judge_total(samples([100.0] * 6), samples([head] * 6), by="steps", limits=LIMITS)
     assert made.word == (word,)
 
 

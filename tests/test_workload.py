@@ -4,6 +4,7 @@ A product of 4096 x 4096 by 4096 x 4096 in FP16 is 2 x 4096^3 = 137,438,953,472 
 3 x 4096^2 x 2 byte = 100,663,296 byte.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ import traceroof
 from tests.runs import recording
 from traceroof import groups
 from traceroof.coding import Coded
-from traceroof.devices import Device, find
+from traceroof.devices import AMD, Device, find
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.facts import is_unknown_value
 from traceroof.groups import workload
 from traceroof.recording import DeviceInfo
+from traceroof.report import html, terminal
+from traceroof.report import json as json_report
 from traceroof.table import kernel_table
 
 FLOPS, BYTES = 137_438_953_472.0, 100_663_296.0
@@ -263,7 +266,7 @@ def test_real_work_stays_below_the_peaks_unless_a_cache_holds_it(corpus: Path, n
             continue
         size = kernel.metrics["model_bytes"]
         assert isinstance(size, float)
-        fits = size <= 256e6 if diagnosis.is_amd else size <= 1.5 * 126e6
+        fits = size <= 256e6 if diagnosis.vendor in AMD else size <= 1.5 * 126e6
         assert fits or kernel.operator in ("aten::fill_", "aten::zero_"), (kernel.kernel, moved)
         assert kernel.metrics.get("dram_basis") != "model, nominal peak"
     assert seen
@@ -305,3 +308,16 @@ def test_modelled_numbers_are_finite_or_unknown() -> None:
     found = model(product(2, input_shapes=["[[], []]", "no json"]), ["gemm", "gemm"])
     assert found["model_flops"] == [None, None]
     assert found["model"] == [None, None]
+
+
+def test_a_launch_of_no_time_has_no_rates() -> None:
+    """GIVEN products of 0 ns beside a kernel with a time: no figure is infinite, and every report
+    can be written."""
+    columns = product(3, duration_ns=[0, 0, 0], dram_read_bytes=[1e6] * 3)
+    run = recording(columns, devices=(DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB"),))
+    diagnosis = diagnose(run)
+    for kernel in diagnosis.kernels:
+        assert all(math.isfinite(one) for one in kernel.metrics.values() if isinstance(one, float))
+    assert "Infinity" not in json_report.render(diagnosis)
+    assert html.render(diagnosis)
+    assert terminal.render(diagnosis)

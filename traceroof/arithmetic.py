@@ -56,11 +56,21 @@ class Traced(np.ndarray[Any, np.dtype[Any]]):
         kind = object if isinstance(value, str) or value is None else np.float64
         return _traced(np.array([value], dtype=kind), Term(op, (), value, name, unit=unit))
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, _plain(value))
+        plain = _plain(self)
+        self.term = Term(NUMBER, (), _value(plain))
+
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **options: Any
     ) -> Any:
         plain = [_plain(one) for one in inputs]
-        if method != "__call__":
+        options = {name: _plain(one) for name, one in options.items()}
+        in_place = out is not None and out[0] is inputs[0]
+        if out is not None and not in_place:
+            options["out"] = tuple(_plain(one) for one in out)
+        if method != "__call__" or "out" in options or "where" in options:
+            # What is computed in part, or into something else, is a value without a formula.
             return getattr(ufunc, method)(*plain, **options)
         if ufunc in (np.equal, np.not_equal):
             # The operator also compares an unknown number with text, which the ufunc refuses.
@@ -83,7 +93,7 @@ class Traced(np.ndarray[Any, np.dtype[Any]]):
         if func in (np.where, np.clip):
             return _made(result, func.__name__, args)
         if func is np.nan_to_num:
-            otherwise = float(kwargs.get("nan", 0.0))
+            otherwise = float(args[2] if len(args) > 2 else kwargs.get("nan", 0.0))
             known = _made(~np.isnan(_plain(args[0])), "invert", [np.isnan(args[0])])
             return _made(result, WHERE, [known, args[0], otherwise])
         return result

@@ -8,6 +8,7 @@ took or why it left it. It stores nothing.
 
 import json
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -65,9 +66,6 @@ _BUSY_PCT = 60.0
 # Less traffic than this is no try at a stream at all.
 _NO_PROBE_BYTES = 2**20
 
-# CDNA 3 and 4 have 256 MiB of Infinity Cache behind the L2 (AMD CDNA 3 white paper).
-_BEHIND_L2: Mapping[str, int] = {"CDNA 3": 256 * 2**20, "CDNA 4": 256 * 2**20}
-
 # What the models of an operator do with memory; elementwise only with one tensor.
 _STREAMS: Mapping[str, str] = {
     "copy": "copy",
@@ -78,7 +76,7 @@ _STREAMS: Mapping[str, str] = {
 
 _NEEDED = (
     "launches", "median_ns", "mad_ns", "duration_ns", "category", "dram_read_bytes",
-    "dram_write_bytes", "compute_pct", "l2_cache_bytes", "dram_peak_bytes_per_s", "flops",
+    "dram_write_bytes", "compute_pct", "dram_peak_bytes_per_s", "flops",
     "flop_pct", "roof_dtype", "roof_flops_per_s", "intensity", "model", "model_flops",
     "model_bytes", "model_shape", "model_intensity", "model_ridge", "input_shapes",
     "input_dtypes",
@@ -162,15 +160,20 @@ def measure(
     probes: list[Probe] = []
     others = 0
     unknown: list[str] = []
+    idle: list[str] = []
     for recording in _together(recordings, device):
         found = _of_devices(recording, device)
-        if not found:
+        if not recording.kernels.num_rows:
+            idle.append(f"{_path(recording)} has no GPU work in it")
+        elif not found:
             unknown.append(_unknown_device(recording, device))
         for known, part in found.items():
             candidates, no_probes = _candidates(known, part, recording.time_basis)
             others += no_probes
             probes += candidates
-            rates += _by_the_tool(recording, known, device, now)
+            rates += _by_the_tool(recording, known, part, device, now)
+            probes += _refused(recording, known, part, device)
+    rates = _one_of_each(rates)
     probes = _best_of_each([_against_the_tool(one, rates) for one in probes])
     taken = [_rate(probe, now) for probe in probes if probe.is_taken]
     have = {(one.device, one.time_basis, one.rate) for one in taken}
@@ -183,8 +186,8 @@ def measure(
         others,
     )
     if not result.rates:
-        raise _nothing_found(recordings, result, unknown)
-    return replace(result, notes=(*unknown, *_notes(recordings, result)))
+        raise _nothing_found(recordings, result, unknown, idle)
+    return replace(result, notes=(*idle, *unknown, *_notes(recordings, result)))
 
 
 def _notes(recordings: Iterable[Recording], result: Measurement) -> Iterator[str]:
@@ -197,12 +200,13 @@ def _notes(recordings: Iterable[Recording], result: Measurement) -> Iterator[str
             "repeat the probes to be sure"
         )
     good = [one for one in result.probes if one.is_taken or one.is_slower]
-    time = sum(total_time_ns(one.kernels) for one in recordings)
+    time = sum(total_time_ns(one.kernels, None) for one in recordings)
     share = sum(one.launches * (one.time_ns or 0) for one in good) / (time or 1)
     if taken and share < _MOSTLY_PROBES:
         yield (
-            f"probes are {percent(share)} of the kernel time: this looks like an application, whose "
-            "kernels are no measure of what the GPU can do; profile a program of probes alone"
+            f"probes are {percent(share)} of the time of all kernels and copies: this looks like an "
+            "application, whose kernels are no measure of what the GPU can do; profile a program of "
+            "probes alone"
         )
 
 
@@ -216,16 +220,17 @@ def _together(recordings: Sequence[Recording], device: str | None) -> list[Recor
     of: dict[Any, list[Recording]] = {}
     for recording in recordings:
         known = diagnosis.by_ordinal(diagnosis.devices_of(recording, device))
-        same = (recording.time_basis, *sorted((at, one.name) for at, one in known.items()))
+        named = sorted((at, one.name if one else "") for at, one in known.items())
+        same = (recording.time_basis, *named)
         of.setdefault(same, []).append(recording)
     return [merge(several) for several in of.values()]
 
 
 def _of_devices(recording: Recording, device: str | None) -> dict[Device, pa.Table]:
     """Each device of the table with its rows; several cards of one kind are one device."""
-    known = diagnosis.by_ordinal(diagnosis.devices_of(recording, device))
-    known = {at: one for at, one in known.items() if not one.is_several}
-    only = next(iter(known.values())) if len(set(known.values())) == 1 else None
+    listed = diagnosis.by_ordinal(diagnosis.devices_of(recording, device))
+    known = {at: None if one and one.is_several else one for at, one in listed.items()}
+    only = groups.only_one(known)
     rows: dict[Device, npt.NDArray[np.bool_]] = {}
     ordinals = as_reals(recording.kernels["device"])
     for ordinal in np.unique(ordinals):  # NaN is one of them, once
@@ -238,18 +243,21 @@ def _of_devices(recording: Recording, device: str | None) -> dict[Device, pa.Tab
 
 
 def _unknown_device(recording: Recording, device: str | None) -> str:
-    path = recording.sources[0].path if recording.sources else "the recording"
-    several = [
-        one.known.name
-        for one in diagnosis.devices_of(recording, device)
-        if one.known is not None and one.known.is_several
-    ]
+    path = _path(recording)
+    gpus = diagnosis.devices_of(recording, device)
+    several = [one.known.name for one in gpus if one.known is not None and one.known.is_several]
     if several:
         return f"{path} does not say which card it was: {several[0]}"
-    names = [one.name for one in recording.devices if one.name]
+    names = [one.name for one in gpus if one.name and one.known is None]
     if names:
         return f"{path} was recorded on {names[0]}, which the device table does not have"
+    if len({one.known for one in gpus if one.known is not None}) > 1:
+        return f"{path} does not say on which of its GPUs its kernels ran"
     return f"{path} does not say which GPU it was recorded on"
+
+
+def _path(recording: Recording) -> str:
+    return recording.sources[0].path if recording.sources else "the recording"
 
 
 def _candidates(known: Device, part: pa.Table, time_basis: str) -> tuple[list[Probe], int]:
@@ -272,7 +280,8 @@ def _candidates(known: Device, part: pa.Table, time_basis: str) -> tuple[list[Pr
         else:
             found.append(group.judged(probe))
     found += [
-        _Group(known, time_basis, "", {}).judged(one) for one in _copies(known, part, time_basis)
+        _Group(known, time_basis, "", {"mad_ns": mad_ns}).judged(one)
+        for one, mad_ns in _copies(known, part, time_basis)
     ]
     return found, others
 
@@ -423,8 +432,7 @@ def _implausible(probe: Probe, moves: bool) -> str:
 
 
 def _least_bytes(device: Device) -> float:
-    last = max(device.l2_bytes or 0, _BEHIND_L2.get(device.architecture, 0))
-    return max(LEAST_CACHES * last, LEAST_BYTES)
+    return max(LEAST_CACHES * (device.last_cache_bytes or 0), LEAST_BYTES)
 
 
 def _elements(shape: str | None) -> int | None:
@@ -449,8 +457,11 @@ def _element_bytes(shapes: str | None, dtypes: str | None) -> float | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _copies(known: Device, part: pa.Table, time_basis: str) -> Iterator[Probe]:
-    """Copies within device memory and fills, by their size."""
+def _copies(known: Device, part: pa.Table, time_basis: str) -> Iterator[tuple[Probe, float]]:
+    """Copies within device memory and fills, by their size, each with the MAD of its times, ns.
+
+    Rows that do not say how many copies they stand for are left out.
+    """
     kind, way = coded(part["kind"]), coded(part["copy_kind"])
     fills = kind.spread(np.array([one == "memset" for one in kind.texts] + [False]))
     copies = kind.spread(np.array([one == "memcpy" for one in kind.texts] + [False]))
@@ -459,20 +470,31 @@ def _copies(known: Device, part: pa.Table, time_basis: str) -> Iterator[Probe]:
     size, time = as_reals(part["copy_bytes"]), as_reals(part["duration_ns"])
     launches = as_reals(part["launch_count"])
     for rate, rows, times in (("write", fills, 1), ("copy", copies, 2)):
-        rows = rows & (size * times >= _NO_PROBE_BYTES) & (time > 0)
+        rows = rows & (size * times >= _NO_PROBE_BYTES) & (time > 0) & (launches > 0)
         for moved in np.unique(size[rows]).tolist():
             mine = rows & (size == moved)
-            yield Probe(
+            taken, times_each = time[mine], launches[mine]
+            median = _median(taken, times_each)
+            probe = Probe(
                 device=known.name,
                 time_basis=time_basis,
                 kernel="memset" if rate == "write" else "memcpy",
                 rate=rate,
-                launches=int(launches[mine].sum()),
+                launches=int(times_each.sum()),
                 # Each byte of a copy is read and written.
                 size=moved * times,
-                time_ns=float(np.median(time[mine])),
+                time_ns=median,
                 nominal_per_s=known.dram_bandwidth_bytes_per_s,
             )
+            yield probe, _median(np.abs(taken - median), times_each)
+
+
+def _median(values: npt.NDArray[np.float64], launches: npt.NDArray[np.float64]) -> float:
+    """Median over the launches: a row of a summary counts once per launch."""
+    order = np.argsort(values)
+    reached = np.cumsum(launches[order])
+    middle = [np.searchsorted(reached, reached[-1] / 2, side) for side in ("left", "right")]
+    return float(np.mean(values[order][np.minimum(middle, len(values) - 1)]))
 
 
 def _best_of_each(probes: Sequence[Probe]) -> list[Probe]:
@@ -527,12 +549,12 @@ def _rate(probe: Probe, now: str) -> MeasuredRate:
 
 
 def _by_the_tool(
-    recording: Recording, known: Device, device: str | None, now: str
+    recording: Recording, known: Device, part: pa.Table, device: str | None, now: str
 ) -> Iterator[MeasuredRate]:
     """What the profiler itself measured on the device (``roofline.csv`` of rocprof-compute)."""
     for one in diagnosis.devices_of(recording, device):
         for name, per_s in one.info.measured if one.known == known else ():
-            nominal = known.dram_bandwidth_bytes_per_s if name == "dram" else known.peak(name)
+            nominal = _nominal(known, part, name)
             if nominal:
                 yield MeasuredRate(
                     device=known.name,
@@ -540,14 +562,71 @@ def _by_the_tool(
                     rate=name,
                     per_s=per_s,
                     nominal_per_s=nominal,
-                    probe="roofline.csv",
+                    probe=_BY_THE_TOOL,
                     measured=now,
                 )
 
 
+def _refused(
+    recording: Recording, known: Device, part: pa.Table, device: str | None
+) -> Iterator[Probe]:
+    """What the profiler measured and nobody can believe."""
+    refused = {
+        rate
+        for one in diagnosis.devices_of(recording, device)
+        if one.known == known
+        for rate in one.info.refused
+    }
+    for name, per_s in sorted(refused):
+        nominal = _nominal(known, part, name)
+        rate = quantity(per_s, "byte/s" if name == "dram" else "FLOP/s")
+        share = f" is {percent(per_s / nominal)} of nominal" if nominal else ""
+        yield Probe(
+            device=known.name,
+            time_basis=recording.time_basis,
+            kernel=_BY_THE_TOOL,
+            rate=name,
+            launches=0,
+            size=None,
+            time_ns=None,
+            nominal_per_s=nominal,
+            reason=f"{rate}{share}: the tool's own measurement cannot be right",
+        )
+
+
+_BY_THE_TOOL = "roofline.csv"
+
+
+def _nominal(known: Device, part: pa.Table, name: str) -> float | None:
+    """The peak that ``diagnose`` holds a rate against: the bandwidth of the device in the file where
+    that tells it, else the device table's."""
+    if name != "dram":
+        return known.peak(name)
+    told = as_reals(part["peak_dram_bytes_per_s"])
+    told = told[~np.isnan(told)]
+    return float(np.median(told)) if len(told) else known.dram_bandwidth_bytes_per_s
+
+
+def _one_of_each(rates: Iterable[MeasuredRate]) -> list[MeasuredRate]:
+    """One rate of each kind: the median of what a tool measured in several runs or on several
+    cards."""
+    of: dict[tuple[str, str, str], list[MeasuredRate]] = {}
+    for one in rates:
+        of.setdefault((one.device, one.time_basis, one.rate), []).append(one)
+    return [
+        replace(several[0], per_s=statistics.median(one.per_s for one in several))
+        for several in of.values()
+    ]
+
+
 def _nothing_found(
-    recordings: Iterable[Recording], result: Measurement, unknown: Sequence[str]
+    recordings: Iterable[Recording],
+    result: Measurement,
+    unknown: Sequence[str],
+    idle: Sequence[str],
 ) -> TraceroofError:
+    if idle and not unknown and not result.probes and not result.others:
+        return TraceroofError(f"{idle[0]}: no kernel, no copy and no fill", HINT)
     if unknown and not result.probes:
         return TraceroofError(
             f"{unknown[0]}, so there is no peak to hold its probes against",

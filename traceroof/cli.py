@@ -91,6 +91,12 @@ DeviceName = Annotated[
 Jobs = Annotated[
     int, typer.Option("--jobs", metavar="N", min=1, help="Processes that may read a large file.")
 ]
+MaxInflated = Annotated[
+    int, typer.Option(metavar="GIB", min=1, help="Most that a compressed file may unpack to.")
+]
+MaxInflation = Annotated[
+    int, typer.Option(metavar="FACTOR", min=1, help="Most that a compressed file may grow.")
+]
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed.")
 ]
@@ -142,12 +148,8 @@ def ingest(
     store: StoreFolder = None,
     strict: Strict = False,
     jobs: Jobs = 1,
-    max_inflated: Annotated[
-        int, typer.Option(metavar="GIB", min=1, help="Most that a compressed file may unpack to.")
-    ] = 64,
-    max_inflation: Annotated[
-        int, typer.Option(metavar="FACTOR", min=1, help="Most that a compressed file may grow.")
-    ] = 200,
+    max_inflated: MaxInflated = 64,
+    max_inflation: MaxInflation = 200,
 ) -> None:
     """Read profiler files into the store as one run."""
     from traceroof import report, table
@@ -156,7 +158,7 @@ def ingest(
     from traceroof.units import count, quantity
 
     with _spooled(paths) as files:
-        limits = {"max_inflated_bytes": max_inflated << 30, "max_inflation": max_inflation}
+        limits = _limits(max_inflated, max_inflation)
         recording = _read(files, device, strict, jobs, **limits)
         run = Store.open(store).add(
             recording, name=name or traceroof.run_name(paths), digest=digest_of(files)
@@ -208,12 +210,15 @@ def diagnose(
     no_calibration: NoCalibration = False,
     strict: Strict = False,
     jobs: Jobs = 1,
+    max_inflated: MaxInflated = 64,
+    max_inflation: MaxInflation = 200,
 ) -> None:
     """Say which wall each kernel hit, why, and what is worth trying."""
     from traceroof import report
     from traceroof.diagnosis import diagnose as diagnose_run
 
-    run = _run(what or [], store, device, strict, jobs)
+    limits = _limits(max_inflated, max_inflation)
+    run = _run(what or [], store, device, strict, jobs, **limits)
     calibration = _calibration(store, no_calibration)
     diagnosis = diagnose_run(run, device=device, calibration=calibration)
     if card is not None and explain is not None:
@@ -255,6 +260,8 @@ def report(
     no_calibration: NoCalibration = False,
     strict: Strict = False,
     jobs: Jobs = 1,
+    max_inflated: MaxInflated = 64,
+    max_inflation: MaxInflation = 200,
 ) -> None:
     """Write the bottleneck report: one HTML page that works anywhere, offline."""
     from traceroof import report
@@ -262,12 +269,13 @@ def report(
     from traceroof.report import html
 
     shown: Comparison | Diagnosis
-    run = _run(what or [], store, device, strict, jobs)
+    limits = _limits(max_inflated, max_inflation)
+    run = _run(what or [], store, device, strict, jobs, **limits)
     calibration = _calibration(store, no_calibration)
     if base is None:
         shown = diagnose_run(run, device=device, calibration=calibration)
     else:
-        before = _run([base], store, device, strict, jobs)
+        before = _run([base], store, device, strict, jobs, **limits)
         shown = _compared(before, run, device, force, min_percent, min_ms, calibration)
     written = report.write(html.render(shown), output)
     if written:
@@ -311,13 +319,16 @@ def compare(
     no_calibration: NoCalibration = False,
     strict: Strict = False,
     jobs: Jobs = 1,
+    max_inflated: MaxInflated = 64,
+    max_inflation: MaxInflation = 200,
 ) -> None:
     """Say what changed between two runs, and whether it is more than noise."""
     from traceroof import plugins, report
     from traceroof.compare import gates
 
     gate = gates.checked(fail_on or (), [rule.id for rule in plugins.rules()])
-    runs = [_run([side], store, device, strict, jobs) for side in (base, head)]
+    limits = _limits(max_inflated, max_inflation)
+    runs = [_run([side], store, device, strict, jobs, **limits) for side in (base, head)]
     calibration = _calibration(store, no_calibration)
     comparison = _compared(runs[0], runs[1], device, force, min_percent, min_ms, calibration)
     written = report.write(_rendered_comparison(comparison, format, top, key, output), output)
@@ -337,12 +348,15 @@ def export(
         Path, typer.Option("--output", "-o", metavar="FILE", help="kernels.parquet or kernels.csv")
     ],
     store: StoreFolder = None,
+    max_inflated: MaxInflated = 64,
+    max_inflation: MaxInflation = 200,
 ) -> None:
     """Write the kernel table of a run to a Parquet or CSV file."""
     from traceroof.report.export import export_kernels
     from traceroof.units import count
 
-    kernels = _run([run], store, None, False, 1).recording.kernels
+    limits = _limits(max_inflated, max_inflation)
+    kernels = _run([run], store, None, False, 1, **limits).recording.kernels
     export_kernels(kernels, output)
     typer.echo(f"wrote {output}: {count(kernels.num_rows, 'row')}", err=True)
 
@@ -377,11 +391,15 @@ def runs_remove(
     run: Annotated[str, typer.Argument(metavar="RUN", help="Id, beginning of an id, or name.")],
     store: StoreFolder = None,
 ) -> None:
-    """Remove a run from the store."""
+    """Remove a run from the store, and the baselines that stand for it."""
     from traceroof.store import Store
 
-    removed = Store.open(store, create=False).remove(run)
+    kept = Store.open(store, create=False)
+    baselines = kept.standing_for(run)
+    removed = kept.remove(run)
     typer.echo(f"removed run {removed.id} {removed.name}", err=True)
+    for name in baselines:
+        typer.echo(f"removed baseline {name}, which stood for it", err=True)
 
 
 @baseline_app.callback()
@@ -424,6 +442,8 @@ def calibrate(
     store: StoreFolder = None,
     strict: Strict = False,
     jobs: Jobs = 1,
+    max_inflated: MaxInflated = 64,
+    max_inflation: MaxInflation = 200,
 ) -> None:
     """Measure what a GPU really reaches, from profiles of probes (docs/calibrate.md)."""
     from dataclasses import replace
@@ -445,7 +465,8 @@ def calibrate(
     from traceroof.calibration import measure
 
     with _spooled(paths) as files:
-        recordings = _read_each(files, device, strict, jobs)
+        limits = _limits(max_inflated, max_inflation)
+        recordings = _read_each(files, device, strict, jobs, **limits)
     found = measure(recordings, device=device)
     kept = Store.open(store)
     before = kept.calibrate(found.rates)
@@ -487,8 +508,18 @@ def formats() -> None:
     report.write(formats_table(), None)
 
 
+def _limits(max_inflated: int, max_inflation: int) -> dict[str, int]:
+    """The two options as ``Options`` names them."""
+    return {"max_inflated_bytes": max_inflated << 30, "max_inflation": max_inflation}
+
+
 def _run(
-    what: Sequence[str], store: Path | None, device: str | None, strict: bool, jobs: int
+    what: Sequence[str],
+    store: Path | None,
+    device: str | None,
+    strict: bool,
+    jobs: int,
+    **limits: int,
 ) -> "Run":
     """A stored run, or files read directly: a name that exists as a path is a path."""
     from traceroof.recording import Run
@@ -500,7 +531,7 @@ def _run(
             if not exists:
                 raise TraceroofError(f"{entry} does not exist")
         with _spooled(what) as files:
-            recording = _read(files, device, strict, jobs)
+            recording = _read(files, device, strict, jobs, **limits)
         return Run(recording=recording, name=traceroof.run_name(what))
     if len(what) > 1:
         raise TraceroofError(

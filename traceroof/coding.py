@@ -53,7 +53,15 @@ def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
     encoded = column.dictionary_encode()
     indices = encoded.indices
     codes = np.asarray(indices.fill_null(-1) if indices.null_count else indices, dtype=np.int32)
-    return Coded(codes, encoded.dictionary.to_pylist())
+    texts = encoded.dictionary.to_pylist()
+    if None in texts or len(set(texts)) < len(texts):
+        # Another writer's dictionary may have an entry twice, or one for null.
+        number: dict[str | None, int] = {None: -1}
+        for text in texts:
+            number.setdefault(text, len(number) - 1)
+        codes = np.array([*(number[text] for text in texts), -1], dtype=np.int32)[codes]
+        texts = [text for text in number if text is not None]
+    return Coded(codes, texts)
 
 
 def together(columns: Iterable[npt.NDArray[Any]]) -> tuple[Codes, Codes]:

@@ -13,8 +13,12 @@ from traceroof import names
 #: At most so many functions are listed: the first ones, so give the kernels most time first.
 MOST_KERNELS = 8
 
-# Both tools match the beginning of a name, and Tensile's names take three hundred letters.
+# Tensile's names take three hundred letters; the beginning tells them apart well enough.
 _NAME_LENGTH = 60
+
+# Identifiers only: older releases of rocprof-compute look for the text of -k in the name, newer
+# ones for the expression, and both read letters alike.
+_IDENTIFIER = re.compile(r"\w+")
 
 #: From so many sections on the full set is shorter to type, and hardly slower to collect.
 _MANY_SECTIONS = 6
@@ -67,10 +71,9 @@ def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
             parts += ["--section", section]
         if metrics:
             parts += ["--metrics", ",".join(metrics)]
-    functions = _functions(kernels)
+    functions = dict.fromkeys(map(_expression, _functions(kernels)))
     if functions:
-        pattern = "|".join(re.escape(function).replace("\\ ", " ") for function in functions)
-        parts += ["--kernel-name", f"regex:^({pattern})$"]
+        parts += ["--kernel-name", f"regex:^({'|'.join(functions)})$"]
     return shlex.join(parts) + " YOUR_PROGRAM > more.csv"
 
 
@@ -79,7 +82,8 @@ def _rocprof_compute(columns: Sequence[str], kernels: Sequence[str]) -> str | No
     if not blocks:
         return None
     parts = ["rocprof-compute", "profile", "-n", "more"]
-    functions = _functions(kernels)
+    found = (_IDENTIFIER.search(function) for function in _functions(kernels))
+    functions = dict.fromkeys(one[0][:_NAME_LENGTH] for one in found if one)
     if functions:
         parts += ["-k", *functions]
     parts += ["-b", *blocks]
@@ -98,7 +102,13 @@ def _functions(kernels: Sequence[str]) -> list[str]:
     named = (name for name in kernels if not name.startswith("("))
     found = dict.fromkeys(names.function(name).split("<")[0] for name in named)
     found.pop("", None)
-    return [name[:_NAME_LENGTH] for name in list(found)[:MOST_KERNELS]]
+    return list(found)[:MOST_KERNELS]
+
+
+def _expression(function: str) -> str:
+    """A regular expression for the whole of a function's name, long ones by their beginning."""
+    begins = re.escape(function[:_NAME_LENGTH]).replace("\\ ", " ")
+    return begins if len(function) <= _NAME_LENGTH else begins + ".*"
 
 
 def _look_up(table: Mapping[str, str | list[str]], columns: Sequence[str]) -> list[str]:

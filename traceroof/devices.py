@@ -95,6 +95,9 @@ class Device:
     shared_names: tuple[str, ...] = ()  #: names that several devices print
     pci_device_ids: tuple[int, ...] = ()
     xcd_count: int | None = None  #: accelerator dies, each of which can be a partition
+    #: The last cache before DRAM: L2, or AMD's Infinity Cache behind it. Of a partition that of the
+    #: whole, which it has at most.
+    last_cache_bytes: int | None = None
 
     @property
     def is_several(self) -> bool:
@@ -141,6 +144,7 @@ def _device(row: Mapping[str, Any]) -> Device:
         shared_names=tuple(row.get("shared_names", ())),
         pci_device_ids=tuple(row.get("pci_device_ids", ())),
         xcd_count=row.get("xcd_count"),
+        last_cache_bytes=whole("last_cache_mib" if "last_cache_mib" in row else "l2_mib", _MIB),
     )
 
 
@@ -198,7 +202,13 @@ def in_common(
     families = " or ".join(dict.fromkeys(row.name.split("-")[0] for row in rows))
     differing: dict[str, Any] = {
         figure: None
-        for figure in ("boost_clock_hz", "memory_bytes", "dram_bandwidth_bytes_per_s", "l2_bytes")
+        for figure in (
+            "boost_clock_hz",
+            "memory_bytes",
+            "dram_bandwidth_bytes_per_s",
+            "l2_bytes",
+            "last_cache_bytes",
+        )
         if len({getattr(row, figure) for row in rows}) > 1
     }
     return replace(_merged(rows), name=f"{families} (one of {len(rows)}{_SEVERAL}", **differing)
@@ -418,6 +428,7 @@ def _figures(device: Device) -> tuple[object, ...]:
         device.boost_clock_hz,
         device.dram_bandwidth_bytes_per_s,
         device.l2_bytes,
+        device.last_cache_bytes,
         dict(device.flops_per_s),
         device.wavefront,
     )

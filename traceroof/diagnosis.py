@@ -26,10 +26,10 @@ from traceroof import (
     timeline,
 )
 from traceroof.categories import categories_of
-from traceroof.ceilings import Attainable, MeasuredRate
+from traceroof.ceilings import NOMINAL, Attainable, MeasuredRate
 from traceroof.coding import coded, together
 from traceroof.composition import Composition, composition, roles
-from traceroof.devices import AMD, Device, find, in_common, matches
+from traceroof.devices import Device, find, in_common, matches
 from traceroof.errors import TraceroofError
 from traceroof.facts import Facts, is_unknown_value, whole
 from traceroof.findings import (
@@ -39,6 +39,7 @@ from traceroof.findings import (
     fired,
     judge_all,
     ranked,
+    spare_ns,
     unjudged_each,
 )
 from traceroof.groups import Groups
@@ -49,7 +50,7 @@ from traceroof.rule import Rule, Scope
 from traceroof.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.ranks import Ranks
-from traceroof.vendor import VendorVerdict, verdicts_of_groups
+from traceroof.vendor import VendorVerdict, capped, verdicts_of_groups
 
 SCHEMA = "traceroof/diagnosis/1"
 
@@ -186,11 +187,6 @@ class Diagnosis:
     def vendor(self) -> str | None:
         """Whose GPUs the run used, where that is known."""
         return _vendor(self.devices)
-
-    @property
-    def is_amd(self) -> bool:
-        """Whether a GPU of the run is known not to be NVIDIA's."""
-        return _vendor(self.devices) in AMD
 
     def fired(self) -> tuple[Finding, ...]:
         """The findings that hold, most worth first."""
@@ -334,7 +330,10 @@ def diagnose_rows(
     )
     grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
     found, hidden = find_all(grounds.rules, scopes, context)
-    verdicts = verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped))
+    verdicts = capped(
+        verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped)),
+        _bounds_pct(grouped.facts, found).tolist(),
+    )
     made = Diagnosis(
         run_id=run.id,
         run_name=run.name,
@@ -488,13 +487,18 @@ def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:
     return dict(zip(*(column.to_pylist() for column in grouped.select([0, 1])), strict=True))
 
 
-def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device]:
-    """Device ordinal -> row of the device table; -1 stands for rows without an ordinal."""
-    return {
-        -1 if device.info.index is None else device.info.index: device.known
-        for device in devices
-        if device.known is not None
-    }
+def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device | None]:
+    """Device ordinal -> row of the device table, None where it has none; -1 stands for rows
+    without an ordinal."""
+    found: dict[int, Device | None] = {}
+    for device in devices:
+        index = device.info.index
+        if device.known is not None:
+            found[-1 if index is None else index] = device.known
+        elif index is not None or device.info.name:
+            # A GPU that nobody knows is another one all the same: it must not get these peaks.
+            found.setdefault(-1 if index is None else index, None)
+    return found
 
 
 def _with(facts: Facts, **columns: npt.NDArray[Any]) -> Facts:
@@ -559,6 +563,23 @@ def _with_savings(totals: Totals, findings: Sequence[Finding]) -> Totals:
         time_saved_bound_ns=min(sum(one for one, _ in best.values()), totals.kernel_time_ns),
         time_saved_likely_ns=min(sum(one for _, one in best.values()), totals.kernel_time_ns),
     )
+
+
+def _bounds_pct(facts: Facts, found: Sequence[Finding]) -> npt.NDArray[np.float64]:
+    """The most that we say can be saved of each group's time, percent; NaN where nobody can tell.
+
+    While the work stays as it is, its own bytes, its operations and its busiest unit need the rest;
+    a finding that changes the work (fewer sectors, another type) may say more.
+    """
+    see = facts.only(("time_ns", "busiest_pct"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_work = spare_ns(facts, NOMINAL) / see.time_ns * 100
+        bound = np.fmin(by_work, 100 - np.minimum(see.busiest_pct, 100))
+        for one in found:
+            row, saved = one.subject_index, one.time_saved_bound_ns
+            if one.scope == "kernel" and row is not None and saved is not None:
+                bound[row] = np.fmax(bound[row], saved / see.time_ns[row] * 100)
+    return np.asarray(np.where(np.isfinite(bound), bound, np.nan))
 
 
 # Where the launch itself, its identity and its time are concerned the group has fields of its own.

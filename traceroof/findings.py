@@ -203,12 +203,21 @@ def _weighed(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[Finding
     doubting = {rule.id for rule in rules if rule.doubts}
     if not doubting:
         return list(findings)
-    holding = [one for one in findings if one.state == "fired" and one.rule not in doubting]
+    holding = [
+        one
+        for one in findings
+        if one.rule not in doubting and (one.state == "fired" or one.suppressed_by in doubting)
+    ]
     saved = [float(one.time_saved_bound_ns or 0) for one in holding]
     weights = saved if any(saved) else [1.0] * len(holding)
     lost: dict[str, float] = {}
     count: dict[str, int] = {}
     for one, weight in zip(holding, weights, strict=True):
+        if one.suppressed_by:
+            # Nothing of it is left.
+            lost[one.suppressed_by] = lost.get(one.suppressed_by, 0.0) + weight
+            count[one.suppressed_by] = count.get(one.suppressed_by, 0) + 1
+            continue
         for doubt in one.doubted_by:
             lost[doubt.rule] = lost.get(doubt.rule, 0.0) + weight * (1 - doubt.factor)
             count[doubt.rule] = count.get(doubt.rule, 0) + 1
@@ -259,14 +268,16 @@ def judge_all(
         scope: list(zip(found, _suppressions(found, across[scope]), strict=True))
         for scope, found in judged.items()
     }
-    return _doubted(silenced, scopes)
+    return _doubted(silenced, across, scopes)
 
 
 def _doubted(
     judged: Mapping[Scope, Sequence[tuple[Judgement, npt.NDArray[np.object_]]]],
+    hidden: Mapping[Scope, npt.NDArray[np.object_]],
     scopes: Mapping[Scope, Subjects],
 ) -> Mapping[Scope, list[tuple[Judgement, npt.NDArray[np.object_]]]]:
-    """The judgements, each with what the rules on the measurement that fired take off it."""
+    """The judgements, each with what the rules on the measurement that fired take off it, and
+    silenced where they leave nothing."""
     doubts = [
         (loud.rule, scopes[scope].facts, doubt)
         for scope, found in judged.items()
@@ -278,16 +289,34 @@ def _doubted(
     result: dict[Scope, list[tuple[Judgement, npt.NDArray[np.object_]]]] = {}
     for scope, found in judged.items():
         facts = scopes[scope].facts
+        length = len(facts)
         taken = [
             (doubt, Doubted(rule.id, doubt.what, _remains(doubt, facts, rule, own)))
             for rule, own, doubt in doubts
             if doubt.scope == scope
         ]
         result[scope] = [
-            (replace(one, doubts=tuple(made for doubt, made in taken if doubt.concerns(one.rule))),
-             by)
+            (replace(one, doubts=tuple(
+                made for doubt, made in taken if doubt.concerns(one.rule) and not doubt.silences
+             )), by)
             for one, by in found
         ]  # fmt: skip
+        voids = [
+            [made for doubt, made in taken if doubt.silences and doubt.concerns(one.rule)]
+            for one, _ in found
+        ]
+        if any(voids):
+            made = [one for one, _ in result[scope]]
+            silent = _suppressions(made, hidden[scope], [_void(one, length) for one in voids])
+            result[scope] = list(zip(made, silent, strict=True))
+    return result
+
+
+def _void(doubts: Sequence[Doubted], length: int) -> npt.NDArray[np.object_]:
+    """Per subject: the rule whose doubt leaves nothing of a finding, NOBODY where none does."""
+    result = np.full(length, NOBODY, dtype=object)
+    for one in doubts:
+        result[one.factor == 0] = one.rule
     return result
 
 
@@ -296,11 +325,13 @@ def _remains(doubt: Doubt, facts: Facts, rule: Rule, own: Facts) -> npt.NDArray[
         factor = doubt.factor(facts.only(doubt.reads), own.only(rule.columns))
     # What is unknown is no reason for doubt.
     factor = np.nan_to_num(np.asarray(factor, dtype=np.float64), nan=1.0)
-    return np.array(np.broadcast_to(np.clip(factor, _LEAST_REMAINS, 1.0), (len(facts),)))
+    least = 0.0 if doubt.silences else _LEAST_REMAINS
+    return np.array(np.broadcast_to(np.clip(factor, least, 1.0), (len(facts),)))
 
 
-# However bad the measurement, a finding says something.
+# However bad the measurement, a finding that is not silenced says something.
 _LEAST_REMAINS = 0.2
+_FLOOR_WORDS = "raised again: all doubts together leave a fifth at least"
 
 
 _RANK: Mapping[Severity, int] = {"high": 0, "medium": 1, "low": 2, "info": 3}
@@ -329,18 +360,25 @@ def _hidden_across(
 
 
 def _suppressions(
-    judged: Sequence[Judgement], hidden: npt.NDArray[np.object_]
+    judged: Sequence[Judgement],
+    hidden: npt.NDArray[np.object_],
+    voids: Sequence[npt.NDArray[np.object_]] | None = None,
 ) -> list[npt.NDArray[np.object_]]:
     """Per judgement and subject: the rule that silences it, NOBODY where it may speak.
 
-    hidden: the rule of another scope that hides a subject, NOBODY where none does.
+    hidden: the rule of another scope that hides a subject, NOBODY where none does. voids: per
+    judgement, the rule on the measurement that leaves nothing of it; it then silences nobody.
     """
     result = [hidden.copy() for _ in judged]
-    for loud in judged:
+    speaks = [one.fired for one in judged]
+    if voids is not None:
+        result = [np.where(one != NOBODY, one, hidden) for one in voids]
+        speaks = [one.fired & (void == NOBODY) for one, void in zip(judged, voids, strict=True)]
+    for loud, heard in zip(judged, speaks, strict=True):
         for pattern in loud.rule.suppresses:
             for position, quiet in enumerate(judged):
                 if quiet is not loud and fnmatchcase(quiet.rule.id, pattern):
-                    both = loud.fired & quiet.fired & (result[position] == NOBODY)
+                    both = heard & quiet.fired & (result[position] == NOBODY)
                     result[position][both] = loud.rule.id
     return result
 
@@ -355,17 +393,18 @@ def fired(
     rule, facts = judgement.rule, subjects.facts
     time = facts.only(("time_ns",)).time_ns
     bound = judgement.saved * time
-    likely = judgement.likely * time
+    likely, at_peak = judgement.likely * time, judgement.likely_at_peak * time
     if capped(rule):
         # A bound that the rule cannot give stays unknown: what could be spared is no finding.
-        bound = np.minimum(bound, spare_ns(facts, NOMINAL))
+        spare = spare_ns(facts, NOMINAL)
+        bound, at_peak = np.minimum(bound, spare), np.minimum(at_peak, spare)
         likely = np.minimum(likely, spare_ns(facts, context.attainable))
-    likely = np.minimum(likely, bound)
-    ceilings = np.full(len(facts), rule.saves is not None)
+    likely, at_peak = np.minimum(likely, bound), np.minimum(at_peak, bound)
+    # Whether what is attainable enters the figure at all.
+    ceilings = ~np.isclose(likely, at_peak, equal_nan=True)
     if rule.scope in _TIME_SCOPES:
-        # Measured intervals: no ceiling enters, and nothing more likely than the bound is known.
-        ceilings &= judgement.saved != judgement.likely
-        likely = np.where(ceilings, likely, np.nan)
+        # Measured intervals: nothing more likely than the bound is known.
+        likely = np.where(judgement.saved != judgement.likely, likely, np.nan)
     _, calibrated = context.ceilings(rule.scope)
     factors = _factors(judgement, facts, ceilings & ~np.asarray(calibrated), context)
     trust = np.prod([factor for _, factor in factors], axis=0)
@@ -474,6 +513,9 @@ def _factors(
             (f"fewer than {_FEW_LAUNCHES} launches", np.where(few, _FEW_LAUNCHES_TRUST, 1.0))
         )
     factors += [(f"{one.rule}: {one.what}", one.factor) for one in judgement.doubts]
+    remains = np.prod([one.factor for one in judgement.doubts], axis=0)
+    if np.any(remains < _LEAST_REMAINS):
+        factors.append((_FLOOR_WORDS, np.maximum(_LEAST_REMAINS / remains, 1.0)))
     return factors
 
 
@@ -605,13 +647,3 @@ _PLURAL: Mapping[Scope, str] = {
     "run": "runs",
     "compare": "comparisons",
 }
-
-
-def describe_savings(finding: Finding) -> str:
-    """'at most 1.2 ms, likely 0.8 ms', or what can be said instead."""
-    if finding.time_saved_bound_ns is None:
-        return "not estimable"
-    bound = quantity(finding.time_saved_bound_ns, "ns")
-    if finding.time_saved_likely_ns is None:
-        return f"at most {bound}"
-    return f"at most {bound}, likely {quantity(finding.time_saved_likely_ns, 'ns')}"

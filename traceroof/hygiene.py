@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from traceroof.devices import Device, matches
 from traceroof.facts import Facts, Mask, is_unknown_value
-from traceroof.groups import Groups
+from traceroof.groups import Groups, device_of_group
 from traceroof.recording import DeviceInfo, Recording
 from traceroof.table import Column, as_reals
 from traceroof.timeline import Timeline
@@ -35,13 +35,17 @@ HYGIENE_COLUMNS: tuple[Column, ...] = tuple(
         ("typical_scatter_pct", _REAL, "%", "how far the times of those scatter, mean by time", "median"),
         ("slow_clock_hz", _REAL, "Hz", "core clock that launches of 100 µs or more stay above for 95 % of their time", ""),
         ("fast_clock_hz", _REAL, "Hz", "core clock that they stay below for 95 % of their time", ""),
-        ("clock_fall_pct", _REAL, "%", "how far the first of these lies below the second", "highest clock"),
+        ("clock_fall_pct", _REAL, "%", "how far the first of these lies below the second, on the GPU that fell furthest", "highest clock"),
+        ("clock_gpu", _REAL, "", "ordinal of this GPU, which the five clocks and shares around are of", ""),
         ("boost_clock_hz", _REAL, "Hz", "clock that the device's peaks are rated at", ""),
         ("boost_share_pct", _REAL, "%", "core clock, median by time, where no tool locks it", "rated clock"),
-        ("dram_clock_fall_pct", _REAL, "%", "the same of the memory clock", "highest clock"),
-        ("dram_rated_pct", _REAL, "%", "DRAM peak at the memory clock measured, median by time", "nominal peak"),
+        ("fast_dram_clock_hz", _REAL, "Hz", "memory clock that launches of 100 µs or more stay below for 95 % of their time", ""),
+        ("dram_clock_fall_pct", _REAL, "%", "how far the memory clock falls, on the GPU where it falls furthest", "highest clock"),
+        ("dram_clock_gpu", _REAL, "", "ordinal of this GPU", ""),
+        ("dram_rated_pct", _REAL, "%", "DRAM peak at the memory clock measured, median by time, of the GPU where it is least", "nominal peak"),
         ("cached_pct", _REAL, "%", "kernels whose bytes came from a cache, by their model", "kernel time"),
-        ("working_set_pct", _REAL, "%", "bytes that all launches of a step move at least, by models", "L2 size"),
+        ("working_set_pct", _REAL, "%", "bytes that all launches of a step, or of the run, move at least, by models", "L2 size"),
+        ("working_set_of", _TEXT, "", "what working_set_pct is of: a step, or the run where no steps are known", ""),
         ("over_peak_pct", _REAL, "%", "largest measured or modelled use of any peak", "over_peak_of"),
         ("over_peak_time_pct", _REAL, "%", "kernels above 100 % of a peak", "kernel time"),
         ("over_peak_of", _TEXT, "", "which peak was exceeded most", ""),
@@ -78,7 +82,7 @@ _MOSTLY = 0.8
 
 #: What the masks below read.
 CACHED = (
-    "model_dram_pct", "traffic_ratio", "model_bytes", "l2_cache_bytes", "model_intensity",
+    "model_dram_pct", "traffic_ratio", "model_bytes", "last_cache_bytes", "model_intensity",
     "model_ridge", "l2_hit_pct", "dram_pct",
 )  # fmt: skip
 PEAKS: Mapping[str, str] = {
@@ -88,9 +92,11 @@ PEAKS: Mapping[str, str] = {
     "flop_pct": "FLOP rate",
     "tensor_pct": "tensor cores",
     "model_flop_pct": "FLOP rate by shapes",
-    "dram_attainable": "DRAM as calibrated",
-    "flop_attainable": "FLOP rate as calibrated",
 }
+#: What the profiler measured by itself on the device of this very file: FLOP rates by unit.
+_OWN_FLOPS = (
+    "calibrated_fp64_flops_per_s", "calibrated_fp32_flops_per_s", "calibrated_tensor_flops_per_s",
+)  # fmt: skip
 
 
 def cached(k: Facts) -> Mask:
@@ -106,25 +112,47 @@ def cached(k: Facts) -> Mask:
 
 
 def beyond_cache_pct(k: Facts) -> Reals:
-    """Modelled DRAM use in percent without what L2 may have held before and may hold after: of the
-    bytes at most its size twice."""
-    spared = np.nan_to_num(2 * k.l2_cache_bytes, nan=np.inf) / k.model_bytes
+    """Modelled DRAM use in percent without what the last cache before DRAM may have held before and
+    may hold after: of the bytes at most its size twice."""
+    spared = np.nan_to_num(2 * k.last_cache_bytes, nan=np.inf) / k.model_bytes
     return np.asanyarray(k.model_dram_pct * np.maximum(1 - spared, 0))
 
 
 def over_peak(k: Facts) -> Reals:
     """The largest use of any peak, percent; modelled bytes count where no cache can explain them."""
-    shares = [getattr(k, name) * (100 if "attainable" in name else 1) for name in PEAKS]
+    return np.asanyarray(np.fmax.reduce(list(_uses(k).values())))
+
+
+def _uses(k: Facts) -> dict[str, Reals]:
+    """Every peak in words -> its use, percent."""
     # A modelled DRAM use above the peak is the cache's (``cached``), not a peak's.
     from_model = k.model_dram_pct > 100
-    for place, name in enumerate(PEAKS):
-        if name in ("memory_pct", "dram_pct"):
-            shares[place] = np.where(from_model, np.nan, shares[place])
-    return np.asanyarray(np.fmax.reduce([*shares, beyond_cache_pct(k)]))
+    uses = {
+        label: np.where(from_model, np.nan, getattr(k, name))
+        if name in ("memory_pct", "dram_pct")
+        else getattr(k, name)
+        for name, label in PEAKS.items()
+    }
+    # What ``traceroof calibrate`` stored is of another run, and may lie a few percent above.
+    rate = k.flop_attainable * k.roof_flops_per_s
+    own = np.any([np.isclose(rate, getattr(k, name), rtol=1e-6) for name in _OWN_FLOPS], axis=0)
+    return {
+        **uses,
+        "DRAM by the profiler's own measurement": (
+            k.calibrated_dram_bytes_per_s / k.dram_peak_bytes_per_s * 100
+        ),
+        "FLOP rate by the profiler's own measurement": np.where(
+            own, k.flop_attainable * 100, np.nan
+        ),
+        "DRAM by shapes, beyond what a cache can hold": beyond_cache_pct(k),
+    }
 
 
 #: What ``over_peak`` reads.
-OVER_PEAK = (*PEAKS, "model_dram_pct", "model_bytes", "l2_cache_bytes")
+OVER_PEAK = (
+    *PEAKS, "model_dram_pct", "model_bytes", "last_cache_bytes", "calibrated_dram_bytes_per_s",
+    "dram_peak_bytes_per_s", "flop_attainable", "roof_flops_per_s", *_OWN_FLOPS,
+)  # fmt: skip
 
 
 def scattered(k: Facts) -> Mask:
@@ -164,13 +192,15 @@ def facts_of(
 
 _GROUP_COLUMNS = (
     "time_ns", "launches", "category", "median_ns", "scatter_pct", "spread", "first_ratio",
-    "first_excess_ns", "input_shapes", "compute_basis", "dram_basis", *OVER_PEAK, *CACHED,
+    "first_excess_ns", "input_shapes", "compute_basis", "dram_basis", "l2_cache_bytes", *OVER_PEAK,
+    *CACHED,
 )  # fmt: skip
 
 
 def _working_set_pct(k: Facts, time: Reals, steps: float) -> float:
-    """All bytes that the launches of a step move by their models, percent of L2: no less than the
-    tensors that they share. Unknown where a fifth of the time has no model."""
+    """All bytes that the launches of a step (of the run, without steps) move by their models,
+    percent of L2: no less than the tensors that they share. Unknown where a fifth of the time has
+    no model."""
     known = ~np.isnan(k.model_bytes) & (time > 0)
     cache = k.l2_cache_bytes[~np.isnan(k.l2_cache_bytes)]
     if not len(cache) or float(time[known].sum()) < _MOSTLY * float(time.sum()):
@@ -207,6 +237,7 @@ def _of_groups(grouped: Groups, steps: float) -> dict[str, float | str]:
         "scattered_pct": share(scatters, ~np.isnan(k.scatter_pct)),
         "cached_pct": share(hot, ~np.isnan(k.model_dram_pct) | ~np.isnan(k.traffic_ratio)),
         "working_set_pct": _working_set_pct(k, own, steps),
+        "working_set_of": "a step" if steps else "the run",
         "collapsed_pct": share(collapsed(k), ~np.isnan(k.spread)),
         "cut_names_pct": float(own[_cut(grouped.names)].sum()) / total * 100,
         **_bases(k, own, total),
@@ -219,10 +250,8 @@ def _of_groups(grouped: Groups, steps: float) -> dict[str, float | str]:
         at = int(np.nanargmax(peaks))
         values["over_peak_pct"] = float(peaks[at])
         values["over_peak_time_pct"] = share(peaks > 100)
-        named = {label: getattr(k, name)[at] for name, label in PEAKS.items()}
         values["over_peak_of"] = next(
-            (label for label, one in named.items() if peaks[at] in (one, one * 100)),
-            "DRAM by shapes, beyond what a cache can hold",
+            label for label, one in _uses(k).items() if one[at] == peaks[at]
         )
     return values
 
@@ -264,42 +293,89 @@ def _cut(names: Iterable[str]) -> Mask:
 def _clocks(
     recording: Recording, grouped: Groups, gpus: Sequence[tuple[DeviceInfo, Device | None]]
 ) -> dict[str, float | str]:
+    """Clocks of every GPU by itself, each figure of the one where it says most: cards of several
+    kinds, each steady, have clocks far apart."""
     kernels = recording.kernels
-    duration = np.nan_to_num(as_reals(kernels["duration_ns"]))
-    settled = (grouped.of_row >= 0) & (duration >= SETTLED_NS)
-    values: dict[str, float | str] = {}
-
-    def by_time(name: str) -> tuple[float, float, float] | None:
-        """Value at 5, 50 and 95 % of the time: one odd launch of many says nothing."""
-        value, weight = as_reals(kernels[name])[settled], duration[settled]
-        known = value > 0
-        value, weight = value[known], weight[known]
-        if not len(value):
-            return None
-        order = np.argsort(value)
-        reached = np.cumsum(weight[order])
-        parts = np.searchsorted(reached, reached[-1] * np.array([0.05, 0.5, 0.95]))
-        low, middle, high = value[order][parts].tolist()
-        return low, middle, high
-
-    core, memory, peak = map(by_time, ("sm_clock_hz", "dram_clock_hz", "peak_dram_bytes_per_s"))
-    if core:
-        values["slow_clock_hz"], _, values["fast_clock_hz"] = core
-        values["clock_fall_pct"] = (1 - core[0] / core[2]) * 100
-    if memory:
-        values["dram_clock_fall_pct"] = (1 - memory[0] / memory[2]) * 100
-    table = {device.name: device for _, device in gpus if device is not None}
-    if len(table) != 1:
-        return values
-    device = next(iter(table.values()))
-    if device.boost_clock_hz:
-        values["boost_clock_hz"] = device.boost_clock_hz
+    # A row of a summary counts once per launch.
+    weight = np.nan_to_num(as_reals(kernels["duration_ns"]) * as_reals(kernels["launch_count"]))
+    settled = (grouped.of_row >= 0) & (as_reals(kernels["duration_ns"]) >= SETTLED_NS)
+    ordinals = as_reals(kernels["device"])
+    each = np.unique(ordinals[settled])  # NaN is one of them, once
+    listed = {-1 if info.index is None else info.index: device for info, device in gpus}
+    found = []
+    for ordinal, device in zip(each.tolist(), device_of_group(each, listed), strict=True):
+        here = settled & (np.isnan(ordinals) if np.isnan(ordinal) else ordinals == ordinal)
+        clock, of_memory, peak = (
+            _by_time(as_reals(kernels[name])[here], weight[here])
+            for name in ("sm_clock_hz", "dram_clock_hz", "peak_dram_bytes_per_s")
+        )
         # Nsight Compute locks the clock at its base by default: that is no throttling.
-        if core and recording.time_basis == "timeline":
-            values["boost_share_pct"] = core[1] / device.boost_clock_hz * 100
-    if peak and device.dram_bandwidth_bytes_per_s:
+        locked = recording.time_basis != "timeline"
+        found.append((_core(clock, device, locked), _memory(of_memory, peak, device), ordinal))
+    values: dict[str, float | str] = {}
+    if found:
+        # Both shares are in doubt from 10 % below: the larger shortfall counts.
+        core, _, at = max(found, key=lambda one: _shortfall(one[0]))
+        values |= core
+        if "fast_clock_hz" in core:
+            values["clock_gpu"] = at
+        _, memory, at = max(found, key=lambda one: one[1].get("dram_clock_fall_pct", -1.0))
+        values |= {name: one for name, one in memory.items() if name != "dram_rated_pct"}
+        if "fast_dram_clock_hz" in memory:
+            values["dram_clock_gpu"] = at
+        rated = [one["dram_rated_pct"] for _, one, _ in found if "dram_rated_pct" in one]
+        if rated:
+            values["dram_rated_pct"] = min(rated)
+    return values
+
+
+def _by_time(value: Reals, weight: Reals) -> tuple[float, float, float] | None:
+    """Value at 5, 50 and 95 % of the time: one odd launch of many says nothing."""
+    known = value > 0
+    value, weight = value[known], weight[known]
+    if not weight.sum():
+        return None
+    order = np.argsort(value)
+    reached = np.cumsum(weight[order])
+    parts = np.searchsorted(reached, reached[-1] * np.array([0.05, 0.5, 0.95]))
+    low, middle, high = value[order][parts].tolist()
+    return low, middle, high
+
+
+def _core(
+    clock: tuple[float, float, float] | None, device: Device | None, locked: bool
+) -> dict[str, float]:
+    """What the core clock of one GPU says."""
+    values: dict[str, float] = {}
+    if clock:
+        values["slow_clock_hz"], _, values["fast_clock_hz"] = clock
+        values["clock_fall_pct"] = (1 - clock[0] / clock[2]) * 100
+    if device and device.boost_clock_hz:
+        values["boost_clock_hz"] = device.boost_clock_hz
+        if clock and not locked:
+            values["boost_share_pct"] = clock[1] / device.boost_clock_hz * 100
+    return values
+
+
+def _memory(
+    clock: tuple[float, float, float] | None,
+    peak: tuple[float, float, float] | None,
+    device: Device | None,
+) -> dict[str, float]:
+    """What the memory clock of one GPU says."""
+    values: dict[str, float] = {}
+    if clock:
+        values["fast_dram_clock_hz"] = clock[2]
+        values["dram_clock_fall_pct"] = (1 - clock[0] / clock[2]) * 100
+    if peak and device and device.dram_bandwidth_bytes_per_s:
         values["dram_rated_pct"] = peak[1] / device.dram_bandwidth_bytes_per_s * 100
     return values
+
+
+def _shortfall(core: Mapping[str, float]) -> float:
+    if "clock_fall_pct" not in core:
+        return -1.0
+    return max(core["clock_fall_pct"], 100 - core.get("boost_share_pct", 100.0))
 
 
 def _of_timelines(lines: Sequence[Timeline]) -> dict[str, float | str]:

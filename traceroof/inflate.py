@@ -69,7 +69,7 @@ class _Watch:
         if produced > self.options.max_inflated_bytes:
             raise TraceroofError(
                 f"{self.path} unpacks to more than {_size(self.options.max_inflated_bytes)}",
-                "if the file is what it should be: traceroof ingest --max-inflated GIB",
+                "if the file is what it should be: read it with --max-inflated GIB",
             )
         if produced > _GROWTH_FLOOR:
             growth = produced / max(self.file.tell(), 1)
@@ -77,7 +77,7 @@ class _Watch:
                 raise TraceroofError(
                     f"{self.path} grows more than {self.options.max_inflation} times when "
                     "unpacked, which profiler files do not",
-                    "if the file is what it should be: traceroof ingest --max-inflation FACTOR",
+                    "if the file is what it should be: read it with --max-inflation FACTOR",
                 )
 
 

@@ -41,6 +41,14 @@ _OF_GROUP: Mapping[str, str] = {
 
 # Columns by name, first match wins; all others of a group that is not above are derived.
 _OF_NAME: tuple[tuple[str, str], ...] = (
+    ("over_peak*", "derived"),
+    ("stalls_from", "derived"),
+    ("peaks_from", "derived"),
+    ("tensor_dtype", "counter"),
+    ("copy_bytes", "launch"),
+    ("message_bytes", "launch"),
+    ("longest_gap_ns", "clock"),
+    ("late_gap_ns", "clock"),
     ("*_example", "name"),
     ("*_from", "name"),
     ("*_basis", "derived"),
@@ -59,6 +67,7 @@ _OF_NAME: tuple[tuple[str, str], ...] = (
     ("vendor", "device"),
     ("compute_capability", "device"),
     ("l2_cache_bytes", "device"),
+    ("last_cache_bytes", "device"),
     ("fp64_ratio", "device"),
     ("*_speedup", "device"),
     ("fp8_over_int8", "device"),
@@ -70,6 +79,7 @@ _OF_NAME: tuple[tuple[str, str], ...] = (
     ("*_least_ns", "model"),
     ("*_gap_ns", "derived"),
     ("launches", "launch"),
+    ("timed_launches", "launch"),
     ("launch_count", "launch"),
     ("grid_*", "launch"),
     ("block_*", "launch"),

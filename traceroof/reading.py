@@ -1,16 +1,20 @@
 """From paths to a recording: which parser reads a file, and what a folder holds."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceroof import inflate, plugins
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
-from traceroof.recording import Note, Recording, Source, merge
+from traceroof.recording import Note, Recording, merge
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
 _MOST_FILES = 4096
+# So many names are listed in a note.
+_LISTED = 5
 
 
 def read(
@@ -19,8 +23,9 @@ def read(
     """Read files and folders into one recording.
 
     A folder that a parser knows as a whole (a profile folder) is read by it; any other folder
-    stands for the profiler files in it. Raises TraceroofError when a named file is not readable,
-    or when a folder holds nothing that is.
+    stands for the profiler files in it. What is given twice is read once: content counts, not the
+    name, and a copy of a run is no second run. Raises TraceroofError when a named file is not
+    readable, or when a folder holds nothing that is.
     """
     return merge(read_each(paths, progress, options))
 
@@ -32,10 +37,11 @@ def read_each(
     options = options or Options()
     if not paths:
         raise TraceroofError("there is nothing to read", "name at least one profiler file")
+    seen = _Seen()
     recordings: list[Recording] = []
     for path in map(Path, paths):
-        recordings += _read_path(path, progress, options)
-    return recordings
+        recordings += _read_path(path, progress, options, seen)
+    return [_with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
 
 
 def sniff(path: Path) -> Parser:
@@ -53,50 +59,135 @@ def sniff(path: Path) -> Parser:
     return next((parser for parser in claims if not parser.gives), claims[0])
 
 
-def _read_path(path: Path, progress: Progress, options: Options) -> Iterator[Recording]:
+@dataclass
+class _Seen:
+    """What one reading has read so far, by content; files of other sizes are never hashed.
+
+    same_size: what was read, by size (of a folder: the names and sizes in it), with the number of
+    its recording. copies: of each recording, what else holds the same.
+    """
+
+    same_size: dict[object, list[tuple[Path, int]]] = field(default_factory=dict)
+    copies: dict[int, list[Path]] = field(default_factory=dict)
+    count: int = 0
+    digests: dict[Path, bytes] = field(default_factory=dict)
+
+    def is_copy(self, path: Path) -> bool:
+        """Whether the content was read already; else it counts as the next recording."""
+        if not (path.is_file() or path.is_dir()):  # a pipe can be read once only
+            self.count += 1
+            return False
+        others = self.same_size.setdefault(_size(path), [])
+        for other, number in others:
+            if self._digest(other) == self._digest(path):
+                self.copies.setdefault(number, []).append(path)
+                return True
+        others.append((path, self.count))
+        self.count += 1
+        return False
+
+    def notes(self, number: int) -> list[Note]:
+        """What to say of one recording."""
+        copies = self.copies.get(number)
+        if not copies:
+            return []
+        named = ", ".join(map(str, copies[:_LISTED])) + (", …" if copies[_LISTED:] else "")
+        return [Note(f"read once: the same content was given again as {named}", len(copies))]
+
+    def _digest(self, path: Path) -> bytes:
+        if path not in self.digests:
+            self.digests[path] = b"".join(map(_hash, _files(path)))
+        return self.digests[path]
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or the files below the folder, in order of their names."""
+    if not path.is_dir():
+        return [path]
+    return sorted(Path(root) / name for root, _, names in os.walk(path) for name in names)
+
+
+def _size(path: Path) -> object:
+    """Equal for what may have equal content."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return tuple((one.relative_to(path).as_posix(), _bytes_in(one)) for one in _files(path))
+
+
+def _bytes_in(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else -1
+
+
+def _hash(file: Path) -> bytes:
+    if not file.is_file():
+        return b""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "blake2b").digest()
+
+
+def _with_notes(recording: Recording, notes: Iterable[Note]) -> Recording:
+    """The recording with notes added to its first file."""
+    added = tuple(notes)
+    if not added:
+        return recording
+    first, *rest = recording.sources
+    first = replace(first, notes=(*first.notes, *added))
+    return replace(recording, sources=(first, *rest))
+
+
+def _read_path(
+    path: Path, progress: Progress, options: Options, seen: _Seen
+) -> Iterator[Recording]:
     if not path.exists():
         raise TraceroofError(f"{path} does not exist")
     if not path.is_dir():
         _refuse_empty(path)
-        yield sniff(path).read(path, progress, options)
+        if not seen.is_copy(path):
+            yield sniff(path).read(path, progress, options)
         return
     scores = [(parser.recognises(b"", path), parser) for parser in plugins.parsers()]
     best = max(score for score, _ in scores)
     if best:
         parser = next(parser for score, parser in scores if score == best)
-        yield parser.read(path, progress, options)
+        if not seen.is_copy(path):
+            yield parser.read(path, progress, options)
         return
-    yield from _read_folder(path, progress, options)
+    yield from _read_folder(path, progress, options, seen)
 
 
-def _read_folder(folder: Path, progress: Progress, options: Options) -> Iterator[Recording]:
+def _read_folder(
+    folder: Path, progress: Progress, options: Options, seen: _Seen
+) -> Iterator[Recording]:
     """Every profiler file directly in a folder; what is none is counted in a note."""
     files = sorted(entry for entry in folder.iterdir() if entry.is_file())
     if len(files) > _MOST_FILES:
         raise TraceroofError(f"{folder} holds {len(files):,} files", "name the ones to read")
     found: list[Recording] = []
     skipped: list[str] = []
+    known = 0
     for file in files:
         head = inflate.head(file, HEAD_BYTES)
         sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
         # What a parser only refuses is no profiler file among others.
         if sure and all(one.gives for one in sure):
-            found.append(sure[0].read(file, progress, options))
+            known += 1
+            if not seen.is_copy(file):
+                found.append(sure[0].read(file, progress, options))
         else:
             skipped.append(file.name)
-    if not found:
+    if not known:
         raise TraceroofError(
             f"no profiler file in {folder} ({len(files)} files looked at)",
             "`traceroof formats` lists what traceroof reads",
         )
-    if skipped:
-        note = Note(f"not profiler files, skipped: {', '.join(skipped[:5])}", len(skipped), False)
-        first = found[0]
-        sources: tuple[Source, ...] = (
-            replace(first.sources[0], notes=(*first.sources[0].notes, note)),
-            *first.sources[1:],
+    if skipped and found:
+        named = ", ".join(skipped[:_LISTED]) + (", …" if skipped[_LISTED:] else "")
+        note = Note(
+            f"other files in {folder.name} are not profiler files, skipped: {named}",
+            len(skipped),
+            False,
         )
-        found[0] = replace(first, sources=sources)
+        found[0] = _with_notes(found[0], [note])
     yield from found
 
 

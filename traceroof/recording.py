@@ -120,7 +120,7 @@ class DeviceInfo:
     vendor: "nvidia", "amd" or "hygon" where the tool runs on no other's GPUs. driver: its version in
     the file's terms: "CUDA 13.0" (the newest that it runs), "HIP 7.2.53211", "ROCm 6.5.0-831".
     measured: what the tool itself measured on it: "dram" in byte/s, types of the device table in
-    FLOP/s.
+    FLOP/s. refused: the same, where it cannot be believed.
     """
 
     index: int | None = None
@@ -138,6 +138,7 @@ class DeviceInfo:
     vendor: str | None = None
     driver: str | None = None
     measured: tuple[tuple[str, float], ...] = ()
+    refused: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

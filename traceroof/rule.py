@@ -56,7 +56,9 @@ class Doubt:
     of the rule that fired (second: one subject for a rule on the run); 1 leaves it alone.
     reads: the columns of that scope which ``factor`` reads. columns: only findings of rules that
     read one of these, ``roof_*`` patterns; empty for all that name a time saved. what: the figure
-    that is in doubt, in words.
+    that is in doubt, in words. silences: where the factor is 0 the figure says nothing, and rules
+    that need one of the columns (it is not enough to use one) are suppressed there; elsewhere such
+    a doubt takes nothing.
     """
 
     scope: Scope
@@ -64,6 +66,7 @@ class Doubt:
     what: str
     reads: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    silences: bool = False
 
     def concerns(self, rule: "Rule") -> bool:
         """Whether findings of this rule rest on what is in doubt."""
@@ -71,7 +74,8 @@ class Doubt:
             return False
         if not self.columns:
             return rule.saves is not None
-        return any(fnmatchcase(name, one) for one in self.columns for name in rule.columns)
+        read = rule.needs if self.silences else rule.columns
+        return any(fnmatchcase(name, one) for one in self.columns for name in read)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +161,8 @@ class Judgement:
     fired, unjudged: masks of length n; a subject in neither is clear.
     missing: per subject, the needed columns that are unknown (empty where judged).
     saved, likely: share of the subject's time, 0-1, NaN where nothing can be said.
+    likely_at_peak: what would be likely were the nominal peaks attainable: where it is the same, no
+    ceiling enters.
     trust: confidence, 0-1. doubts: what rules on the measurement take off it, one number a subject.
     """
 
@@ -166,6 +172,7 @@ class Judgement:
     missing: tuple[tuple[str, ...], ...]
     saved: npt.NDArray[np.float64]
     likely: npt.NDArray[np.float64]
+    likely_at_peak: npt.NDArray[np.float64]
     trust: npt.NDArray[np.float64]
     doubts: tuple["Doubted", ...] = ()
 
@@ -204,6 +211,7 @@ def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Ju
         missing=missing,
         saved=_share(rule.saves, seen, NOMINAL),
         likely=_share(rule.likely or rule.saves, seen, attainable),
+        likely_at_peak=_share(rule.likely or rule.saves, seen, NOMINAL),
         trust=trust,
     )
 

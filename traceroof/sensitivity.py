@@ -39,6 +39,16 @@ def moved(column: Column, factor: float) -> Column:
     return np.asarray(np.where(counts, column, column * factor))
 
 
+def _share_moved(column: Column, factor: float) -> Column:
+    """A percentage moved: one of at most 100 stays so, and moves by what it leaves of the whole.
+
+    "Less than all" is then no threshold that 99 % is near to.
+    """
+    free = column + (100 - column) * (1 - 1 / factor)
+    beyond = (column <= 100) & (column * factor > 100)
+    return np.asarray(np.where(beyond, free, moved(column, factor)))
+
+
 def near(rule: Rule, facts: Facts, rows: Sequence[int]) -> list[str | None]:
     """Per row: the column whose threshold would silence the rule if it moved by a tenth.
 
@@ -79,16 +89,23 @@ def _variants(rule: Rule, columns: Mapping[str, Column]) -> list[tuple[str, Mapp
         and not np.isnan(columns[name]).all()
     ]
     single: list[tuple[str, Mapping[str, Column]]] = [
-        (name, {name: moved(columns[name], factor)}) for name in numbers for factor in _FACTORS
+        (name, {name: _moved(name, columns[name], factor)})
+        for name in numbers
+        for factor in _FACTORS
     ]
     nearest = columns[CLASS_NEAR]
     if "primary_class" in rule.columns and nearest.dtype == object:
         here = np.where(unknown(nearest), columns["primary_class"], nearest)
         single.append(("primary_class", {"primary_class": here}))
     together: list[tuple[str, Mapping[str, Column]]] = [
-        (SEVERAL, {name: moved(columns[name], factor) for name in numbers}) for factor in _FACTORS
+        (SEVERAL, {name: _moved(name, columns[name], factor) for name in numbers})
+        for factor in _FACTORS
     ]
     return single + (together if len(numbers) > 1 else [])
+
+
+def _moved(name: str, column: Column, factor: float) -> Column:
+    return (_share_moved if name.endswith("_pct") else moved)(column, factor)
 
 
 def near_classes(

@@ -103,6 +103,8 @@ def _columns() -> tuple[Column, ...]:
         ("phase", "", "forward, backward or optimizer where it is known"),
         ("step", "", "training or decoding step that contains the launch"),
         ("collective", "", "collective operation of a communication kernel"),
+        ("process_group", "", "group of ranks that a collective runs in, by its name"),
+        ("group_ranks", "", "ranks of that group as the profiler wrote them; long lists elided"),
         ("copy_kind", "", "direction and memory kinds of a copy, as the profiler wrote it"),
         ("graph_id", "", "graph whose replay launched it"),
         ("process_name", "", "program that was profiled"),

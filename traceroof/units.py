@@ -1,5 +1,6 @@
 """Numbers for people: three significant digits, the unit that reads best, never a bare figure."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from string import Formatter
@@ -34,6 +35,8 @@ def quantity(value: float | str | None, unit: str = "") -> str:
 
 def digits(value: float) -> str:
     """Three significant digits, whole above 100, no exponent for what people count."""
+    if not math.isfinite(value):
+        return "unknown"
     size = abs(value)
     if value == int(value) and size < 1e15:
         return f"{int(value):,}"
@@ -65,11 +68,30 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+# What rules count, for the number one: "1 launches" is nobody's English.
+_SINGULAR: Mapping[str, str] = {
+    many: one
+    for one, many in (
+        ("launch", "launches"), ("copy", "copies"), ("time", "times"), ("call", "calls"),
+        ("kernel", "kernels"), ("block", "blocks"), ("wave", "waves"), ("gap", "gaps"),
+        ("step", "steps"), ("chain", "chains"), ("change", "changes"), ("workgroup", "workgroups"),
+        ("event", "events"), ("rank", "ranks"), ("stream", "streams"),
+    )
+}  # fmt: skip
+# Not the end of a larger number (21, 0.1), and not a factor ("1 times the launches").
+_ONE = re.compile(rf"(?<![\w.,])1 ({'|'.join(_SINGULAR)})\b(?! (?:the|as)\b)")
+
+
+# The format of a figure that is worth telling where it is not zero.
+_SOME = "some"
+
+
 class Sentence(Formatter):
     """Fills ``{column}`` with the value and its unit, ``{column:.0f}`` with the plain number.
 
     A clause in square brackets is left out where a column in it is unknown:
-    ``"{waves} waves[: {blocks} blocks for {sm_count} multiprocessors]"``.
+    ``"{waves} waves[: {blocks} blocks for {sm_count} multiprocessors]"``. With ``{column:some}``
+    it is left out at zero as well: that nothing of a kind was found is no evidence.
     """
 
     def __init__(self, units: Mapping[str, str]) -> None:
@@ -79,18 +101,22 @@ class Sentence(Formatter):
         """The template with the values in it."""
 
         def clause(found: re.Match[str]) -> str:
-            fields = [field for _, field, _, _ in self.parse(found.group(1)) if field]
-            known = all(values.get(field) is not None for field in fields)
-            return found.group(1) if known else ""
+            fields = [(name, spec) for _, name, spec, _ in self.parse(found.group(1)) if name]
+            told = all(
+                values.get(name) is not None and (spec != _SOME or values[name] != 0)
+                for name, spec in fields
+            )
+            return found.group(1) if told else ""
 
-        return self.format(re.sub(r"\[([^\[\]]*)\]", clause, template), **values)
+        said = self.format(re.sub(r"\[([^\[\]]*)\]", clause, template), **values)
+        return _ONE.sub(lambda found: f"1 {_SINGULAR[found.group(1)]}", said)
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return (field_name, kwargs[field_name]), field_name
 
     def format_field(self, value: Any, format_spec: str) -> str:
         name, number = value
-        if number is None or not format_spec or isinstance(number, str):
+        if number is None or format_spec in ("", _SOME) or isinstance(number, str):
             return quantity(number, self._units.get(name, ""))
         # "69 %" as everywhere, where Python would write "69%".
         return format(number, format_spec).replace("%", " %")

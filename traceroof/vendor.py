@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -43,7 +43,8 @@ class VendorVerdict:
     classes: our classes that agree with it, empty where the rule names no class.
     speedup_scope: "global" (share of the kernel's time) or "local" (of one unit only), or None.
     speedup_pct: the largest estimate over the group's launches, percent of time saved.
-    launches: launches on which the rule said this.
+    launches: launches on which the rule said this. capped_pct: the most that we say can be saved of
+    the kernel's time, where a global estimate exceeds it; None where it does not.
     """
 
     rule: str
@@ -54,6 +55,12 @@ class VendorVerdict:
     speedup_pct: float | None
     launches: int
     classes: frozenset[str]
+    capped_pct: float | None = None
+
+    @property
+    def estimate_pct(self) -> float | None:
+        """What is shown of the estimate, percent: never more than our own bound."""
+        return self.speedup_pct if self.capped_pct is None else self.capped_pct
 
 
 def classes_meant(rule: str | None, section: str | None, text: str) -> frozenset[str]:
@@ -97,6 +104,27 @@ def verdicts_of_groups(
             classes=classes_meant(entry["rule"], entry["section"], text),
         )
     return tuple(tuple(one.values()) for one in found)
+
+
+def capped(
+    of_group: Sequence[tuple[VendorVerdict, ...]], bounds_pct: Sequence[float]
+) -> tuple[tuple[VendorVerdict, ...], ...]:
+    """The verdicts with global estimates capped at our own bounds (rules.md 2.14).
+
+    bounds_pct: the most that can be saved of each group's time, percent; NaN caps nothing. Local
+    estimates are of one unit, so that no bound on the kernel's time applies to them.
+    """
+    return tuple(
+        tuple(
+            replace(one, capped_pct=bound)
+            if one.speedup_scope == "global"
+            and one.speedup_pct is not None
+            and one.speedup_pct > bound
+            else one
+            for one in verdicts
+        )
+        for verdicts, bound in zip(of_group, bounds_pct, strict=True)
+    )
 
 
 def _larger(first: float | None, second: float | None) -> float | None:

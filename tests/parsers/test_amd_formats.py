@@ -520,6 +520,30 @@ def test_a_kernel_may_be_called_total(tmp_path: Path) -> None:
     assert launches(read(write(tmp_path / "k.csv", text)).kernels) == 3
 
 
+@pytest.mark.parametrize(
+    ("total", "average", "known", "said"),
+    [
+        # "abc" is no time, and the average beside it is no substitute: the line is not to be trusted.
+        ("abc", "3.0", None, ["times that are no number", "kernels whose time is unknown"]),
+        ("0", "3.0", None, ["kernels whose time is unknown"]),
+        ("", "3.0", 3, []),
+        ("", "abc", None, ["times that are no number", "kernels whose time is unknown"]),
+        # 10.5 ns in three launches, to the nearest nanosecond.
+        ("10.5", "1.0", 3, []),
+        # Beyond 2**53 a double would lose the last digit: (2**60 + 1) / 3 rounded down to whole ns.
+        (str(2**60 + 1), "1.0", (2**60 + 2) // 3, []),
+    ],
+)
+def test_what_is_no_time_in_a_summary_is_counted(
+    total: str, average: str, known: int | None, said: list[str], tmp_path: Path
+) -> None:
+    text = f"Name,Calls,TotalDurationNs,AverageNs,Percentage\nf,3,{total},{average},100\n"
+    recording = read(write(tmp_path / "k_stats.csv", text))
+    assert recording.kernels["duration_ns"].to_pylist() == [known]
+    assert notes(recording) == said
+    assert all(note.severe for note in recording.notes)
+
+
 def test_summaries_with_copies_fills_and_calls(tmp_path: Path) -> None:
     text = (
         "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev\n"

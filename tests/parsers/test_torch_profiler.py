@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.mutate import fuzz_count, mutate, time_limit
+from traceroof.diagnosis import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.inflate import head
 from traceroof.parser import HEAD_BYTES, Options, silent
@@ -23,6 +24,8 @@ from traceroof.parsers._torch_stream import Reader
 from traceroof.parsers.torch_profiler import PARSER
 from traceroof.plugins import parsers
 from traceroof.recording import Recording
+from traceroof.report import json as report_json
+from traceroof.report import terminal
 
 Event = dict[str, Any]
 Write = Callable[..., Path]
@@ -341,6 +344,51 @@ def test_collectives(write: Write) -> None:
     # The larger of what goes in and out: 8,000 floats of 4 bytes, 8,000 bfloat16 of 2.
     assert column(recording, "message_bytes") == [32_000, None, 16_000]
     assert column(recording, "group_size") == [8, None, 8]
+    assert column(recording, "process_group") == [None, None, None]
+    assert column(recording, "group_ranks") == [None, None, None]
+
+
+def test_process_groups(write: Write) -> None:
+    """GIVEN a group by name, one by description with a list that torch elided, the default group
+    without its ranks, and ranks as a list of JSON."""
+    named = {"Process Group Name": "7", "Process Group Description": "TP"}
+    elided = "[0, 1, 2, ..., 63]"
+    recording = read(
+        write(
+            [
+                op("record_param_comms", 1, 50, **COLLECTIVE, **named,
+                   **{"Process Group Ranks": "[4, 5]"}),
+                call(5, 5, 1),
+                kernel(10, 9, 1, "ncclDevKernel_AllGather"),
+                kernel(20, 9, None, "ncclDevKernel_AllGather", **COLLECTIVE,
+                       **{"Process Group Description": "DP", "Process Group Ranks": elided}),
+                kernel(30, 9, None, "ncclDevKernel_AllGather", **COLLECTIVE,
+                       **{"Process Group Name": "0", "Process Group Ranks": "[]"}),
+                kernel(40, 9, None, "ncclDevKernel_AllGather", **COLLECTIVE,
+                       **{"Process Group Name": 0, "Process Group Ranks": [0, 1]}),
+            ]
+        )
+    )  # fmt: skip
+    assert column(recording, "process_group") == ["7", "DP", "0", "0"]
+    assert column(recording, "group_ranks") == ["[4, 5]", elided, None, "[0, 1]"]
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("name", "group", "ranks", "count"),
+    [
+        # 15 all-reduces and 6 broadcasts; its 6 entries with ranks [] are not on kernels.
+        ("hta_nccl_data_a100.json.gz", "0", "[0, 1]", 21),
+        ("tracelens_b200_eager_vllm_moe.json.gz", "3", "[0, 1, 2, 3, 4, 5, 6, 7]", 1),
+    ],
+)
+def test_process_groups_of_real_traces(
+    corpus: Path, name: str, group: str, ranks: str, count: int
+) -> None:
+    recording = read(corpus / "torch" / name)
+    for named, value in (("process_group", group), ("group_ranks", ranks)):
+        found = [one for one in column(recording, named) if one is not None]
+        assert found == [value] * count
 
 
 def test_replayed_graphs(write: Write) -> None:
@@ -922,6 +970,18 @@ def test_recognises(head: bytes, sure: int) -> None:
     assert PARSER.recognises(head, Path("x.json")) == sure
 
 
+@pytest.mark.parametrize("percent", [20, 40, 60])
+def test_a_trace_cut_before_its_gpu_work_says_so(tmp_path: Path, percent: int) -> None:
+    """GIVEN our sample, whose operators and launch calls stand before its kernels, cut among them
+    THEN the cut is told, not that CUPTI gave no records."""
+    whole = Path(__file__).parents[2] / "sample_traces" / "torch" / "training.rank0.json"
+    content = whole.read_bytes()
+    path = tmp_path / "cut.json"
+    path.write_bytes(content[: len(content) * percent // 100])
+    with pytest.raises(TraceroofError, match="holds no GPU work: it is cut short"):
+        read(path)
+
+
 CPU_ONLY = [op("aten::mm", 1, 5), op("aten::add", 7, 5)]
 
 
@@ -933,6 +993,7 @@ CPU_ONLY = [op("aten::mm", 1, 5), op("aten::add", 7, 5)]
         ([*CPU_ONLY, call(2, 1, 1, "cudaMalloc")], "no kernel was launched"),
         ([*CPU_ONLY, event("cuda_profiler_range", "x", 1, 2)], "ranges of CUPTI counters"),
         (json.dumps(CPU_ONLY).encode()[:-9], "it is cut short, and GPU work stands last"),
+        (json.dumps([call(2, 1, 1), *CPU_ONLY]).encode()[:-9], "it is cut short, and GPU work"),
         (b'{"schemaVersion": 1, "deviceProperties": [{"id": 0, "na', "cut short before its first"),
         (b"no JSON at all", "is not JSON"),
         ([{"ph": "X", "cat": "gui", "name": "x", "ts": 1, "dur": 1}], "its events are called gui"),
@@ -1141,7 +1202,8 @@ def test_operators_of_real_traces_are_the_labelled_ones(corpus: Path) -> None:
 
 
 @pytest.mark.fuzz
-def test_mutated_traces_are_read_or_refused(samples: Path, tmp_path: Path) -> None:
+def test_mutated_traces_are_diagnosed_or_refused(samples: Path, tmp_path: Path) -> None:
+    """Whatever numbers came through the reader, rules and reports take them."""
     originals = [
         path.read_bytes() if path.suffix == ".json" else gzip.decompress(path.read_bytes())
         for path in sorted((samples / "torch").glob("*.json*"))
@@ -1161,4 +1223,8 @@ def test_mutated_traces_are_read_or_refused(samples: Path, tmp_path: Path) -> No
         read_ones += 1
         assert recording.kernels.num_rows > 0
         recording.kernels.validate(full=True)
+        with time_limit(30):
+            diagnosis = diagnose(recording)
+            assert terminal.render(diagnosis)
+            json.loads(report_json.render(diagnosis))
     assert read_ones > 0

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.runs import recording
 from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.compare.verdicts import Thresholds
-from traceroof.recording import DeviceInfo
+from traceroof.recording import DeviceInfo, Run
 from traceroof.report import compare_markdown, compare_terminal, markdown
 from traceroof.report import compare_words as words
 
@@ -82,6 +83,37 @@ def test_terminal_keeps_to_its_width(slower: Comparison, width: int) -> None:
         assert not any(line != line.rstrip() for line in lines)
 
 
+def test_launches_that_differ_are_shown_beside_the_time_of_a_call() -> None:
+    """A call takes longer, and the kernel less: 4 launches became 3."""
+    base = {**PROGRAM, "cat_copy(float*)": (4, 312_000)}
+    head = {**PROGRAM, "cat_copy(float*)": (3, 320_000)}
+    made = compare(repeated(FIVE, base), repeated(FIVE, head))
+    for width in (60, 80, 120):
+        text = compare_terminal.render(made, width=width)
+        assert text.count("4 → 3 calls") == 1
+    (row,) = [
+        line for line in compare_markdown.render(made).splitlines()
+        if line.startswith("| ") and "`cat_copy`" in line
+    ]  # fmt: skip
+    # 4 x 312 µs became 3 x 320 µs: 288 µs of 1,248 less.
+    assert "**-288 µs** (-23.1 %" in row
+    assert "), 4 → 3 calls |" in row
+
+
+@pytest.mark.parametrize("width", [60, 70, 80, 100])
+def test_a_number_is_never_cut(width: int) -> None:
+    """The widest figures: another unit on either side, and a factor."""
+    names = ("a_kernel_with_a_rather_long_name", "another_kernel_with_a_long_name")
+    base = {names[0]: (1, 9_590_000), names[1]: (1, 6_750)}
+    head = {names[0]: (1, 6_750), names[1]: (1, 9_590_000)}
+    made = compare(side([one_run(base)]), side([one_run(head)]))
+    text = compare_terminal.render(made, width=width)
+    table = text[text.index("\nKernels") : text.index("\nCategories")]
+    for figure in ("9.59 ms", "6.75 µs", "-9.58 ms", "+9.58 ms", "-99.9 %", "×1,421"):
+        assert figure in table
+    assert max(map(len, text.splitlines())) <= width
+
+
 def test_what_does_not_compare_is_said_at_the_top() -> None:
     other = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3")
     made = compare(repeated(FIVE), repeated(FIVE, SLOW, device=other))
@@ -103,6 +135,73 @@ def test_inconclusive_says_what_is_missing() -> None:
     assert "🟡 traceroof: **inconclusive**, kernel time +10.0 %" in page
     assert "**one run a side: 5 runs a side decide.**" in page
     assert "<details><summary>3 not decided, or decided by counters</summary>" in page
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("main", "head 2.csv"), ("main", "'head 2.csv'")),
+        (("side", "side"), ("BASE", "HEAD")),
+        (("a|b", "c"), ("BASE", "HEAD")),
+    ],
+)
+def test_a_comment_says_how_to_reproduce_it(names: tuple[str, str], shown: tuple[str, str]) -> None:
+    base, head = (replace(side([one_run()]), name=name) for name in names)
+    page = compare_markdown.render(compare(base, head))
+    assert (
+        f"- Reproduce: `traceroof compare {shown[0]} {shown[1]}`, "
+        f"`traceroof report {shown[1]} --base {shown[0]}`\n"
+    ) in page
+    limits = Thresholds(percent=3.0, least_ns=2e6)
+    assert words.commands(compare(base, head, limits=limits))[0].endswith(
+        f"{shown[1]} --min-percent 3 --min-ms 2"
+    )
+
+
+def test_copies_are_told_where_they_changed() -> None:
+    def run(copied_ns: int) -> Run:
+        columns = {
+            "kind": ["kernel", "memcpy"],
+            "kernel_name": ["k(int)", "Memcpy HtoD"],
+            "duration_ns": [100_000, copied_ns],
+            "start_ns": [0, 200_000],
+            "device": [0, 0],
+        }
+        return Run(recording(columns, time_basis="timeline", devices=(A100,)), "moved")
+
+    page = compare_markdown.render(compare(run(30_000), run(45_000)))
+    assert "A run: copies 30 → 45 µs" in page
+    assert "copies" not in compare_markdown.render(compare(run(30_000), run(30_000)))
+
+
+def test_one_run_a_side_tells_where_the_time_went_although_no_kernel_is_judged() -> None:
+    slow = {**PROGRAM, "sgemm_big(float*)": (10, 640_000)}
+    made = compare(stepped(6), stepped(6, slow))
+    page = compare_markdown.render(made)
+    assert "**slower**, step time +33.9 %" in page  # 2.4 of 7.073 ms
+    assert "**Where it went:** `sgemm_big` 400 → 640 µs × 10 launches = +2.40 ms" in page
+    assert "| 🟡 unclear | `sgemm_big` |" in page
+    assert "of times only the step time is judged, from 20 % on; 5 runs a side decide" in page
+    back = compare_markdown.render(compare(stepped(6, slow), stepped(6)))
+    assert "**Where it came from:** `sgemm_big` 640 → 400 µs" in back
+
+
+def test_why_says_what_was_recorded() -> None:
+    (told,) = words.stories(compare(repeated(FIVE), repeated(FIVE, SLOW)))
+    assert told.why == (
+        "what bounds it is not known; launches as before; bytes, operations and registers not "
+        "recorded"
+    )
+    counters = {
+        "registers_per_thread": dict.fromkeys(PROGRAM, 64.0),
+        "dram_bytes": dict.fromkeys(PROGRAM, 1e6),
+        "sm_throughput_pct": dict.fromkeys(PROGRAM, 20.0),
+        "memory_throughput_pct": dict.fromkeys(PROGRAM, 90.0),
+    }
+    made = compare(repeated(FIVE, columns=counters), repeated(FIVE, SLOW, columns=counters))
+    (told,) = words.stories(made)
+    assert told.why.startswith("memory-leaning (compute 20 %, memory 90 %); launches, bytes")
+    assert told.why.endswith("registers as before; operations not recorded")
 
 
 def html_of(page: str) -> str:

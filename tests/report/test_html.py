@@ -3,8 +3,10 @@
 import base64
 import dataclasses
 import hashlib
+import math
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -283,12 +285,42 @@ def test_roofline_places_kernels_under_their_roof() -> None:
 def test_logarithmic_axes_name_powers_of_ten() -> None:
     chart = figures.roofline(diagnose(extremes()))
     assert chart
-    # 1e3 FLOP/s to the peak of 3e15; 1e-6 to 1e6 FLOP/byte: every second power has a tick.
-    assert chart.figure["layout"]["yaxis"]["ticktext"] == (
-        ["1k", "10k", "100k", "1M", "10M", "100M", "1G", "10G", "100G", "1T", "10T", "100T", "1P"]
-    )
+    # 1e3 FLOP/s to the peak of 3e15 and a tenth of that at either end for the marks; 1e-6 to 1e6
+    # FLOP/byte: every second power has a tick.
+    assert chart.figure["layout"]["yaxis"]["ticktext"] == [
+        "100", "1k", "10k", "100k", "1M", "10M", "100M", "1G", "10G", "100G", "1T", "10T", "100T",
+        "1P", "10P",
+    ]  # fmt: skip
     assert "1e-6" in chart.figure["layout"]["xaxis"]["ticktext"]
     assert "0.01" in chart.figure["layout"]["xaxis"]["ticktext"]
+
+
+def test_marks_at_the_ends_of_the_roofline_are_whole() -> None:
+    chart = figures.roofline(diagnose(extremes()))
+    assert chart
+    marks = [one for one in chart.figure["data"] if one["mode"] == "markers+text"]
+    # The largest mark has a radius of 21 pixels; with labels the axes are at least 300 long.
+    for name, axis in (("x", "xaxis"), ("y", "yaxis")):
+        low, high = chart.figure["layout"][axis]["range"]
+        places = [math.log10(value) for one in marks for value in one[name]]
+        least = 21 / 300 * (high - low)
+        assert min(places) - low > least
+        assert high - max(places) > least
+    assert all(one["cliponaxis"] is False for one in marks)
+
+
+def test_a_ceiling_is_named_after_types_that_a_data_sheet_has_a_rate_for() -> None:
+    peak = {"peak_flops_per_s": 19.5e12, "peak_bytes_per_s": 2e12, "ceiling_basis": "device-table"}
+    roof = {"intensity": 1.0, "achieved_flops_per_s": 1e9, "utilisation": 0.1} | peak
+    one = diagnose(two_kernels()).kernels[0]
+
+    def of(*dtypes: str) -> list[str | None]:
+        made = [dataclasses.replace(one, roofline=roof | {"dtype": name}) for name in dtypes]
+        return [ceiling.dtype for ceiling in figures._ceilings(made)]
+
+    assert of("int64", "bool", "fp32") == [None, "fp32"]
+    assert of("bf16", "fp16") == [None, "bf16, fp16"]
+    assert of("int64") == [None, "int64"], "better than no name"
 
 
 def test_no_roofline_says_why_and_what_to_collect(text: str) -> None:
@@ -415,6 +447,18 @@ def test_pictures_are_one_file_a_chart_and_format(
     assert sorted(path.name for path in (tmp_path / "charts").iterdir()) == [
         "categories.png", "categories.svg", "use.png", "use.svg",
     ]  # fmt: skip
+
+
+def test_pictures_are_drawn_where_kaleido_and_a_browser_are(tmp_path: Path) -> None:
+    pytest.importorskip("kaleido")
+    if not (shutil.which("chromium") or shutil.which("google-chrome")):
+        pytest.skip("no Chromium here")
+    pictures.write_pictures(diagnose(two_kernels()), tmp_path)
+    for name in ("categories", "use"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        drawn = (tmp_path / f"{name}.svg").read_text("utf-8")
+        assert drawn.startswith("<svg")
+        assert "GPU time" in drawn or "memory use" in drawn
 
 
 @pytest.mark.corpus

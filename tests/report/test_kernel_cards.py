@@ -183,3 +183,16 @@ def test_json_of_some_kernels_follows_the_schema(root: Path) -> None:
     for _, factor in excess["confidence_factors"]:
         product_of_factors *= factor
     assert excess["confidence"] == pytest.approx(product_of_factors, abs=0.006)
+
+
+def test_no_peaks_no_word_on_where_they_are_from() -> None:
+    """GIVEN bytes counted on a GPU that the file does not name: no peak is known."""
+    columns: dict[str, Any] = {
+        "kernel_name": ["copy_k"], "duration_ns": [100_000], "dram_read_bytes": [1e8],
+        "dram_write_bytes": [1e8],
+    }  # fmt: skip
+    for device, words in ((None, None), ("A100-SXM4-40GB", "the device table")):
+        run = of_kernels(diagnose(recording(columns), device=device), (0,))
+        roof = lines_of(sections(run.kernels[0], run.findings), "roof")
+        assert roof["DRAM traffic"] == "200 MB (counted)"
+        assert roof.get("peaks from") == words

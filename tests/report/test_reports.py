@@ -6,7 +6,9 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -15,17 +17,110 @@ from tests.runs import recording, two_kernels
 from traceroof import report
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
+from traceroof.findings import Finding
 from traceroof.recording import Note, Run
 from traceroof.report import csv as csv_report
 from traceroof.report import json as json_report
-from traceroof.report import markdown, terminal
+from traceroof.report import markdown, page, summary, terminal
 from traceroof.report.export import export_kernels
 from traceroof.table import kernel_table
+from traceroof.units import percent, quantity
 
 
 @pytest.fixture(scope="module")
 def diagnosis() -> Diagnosis:
     return diagnose(two_kernels())
+
+
+def _finding(rule: str, bound: int | None, likely: int | None, **more: Any) -> Finding:
+    return Finding(
+        rule=rule, title=f"title of {rule}", state="fired", scope="kernel",
+        **{
+            "subject": "copy<float>(float *)", "subject_index": 0, "severity": "low",
+            "confidence": 0.9, "kind": "hard", "role": "cause", "time_saved_bound_ns": bound,
+            "time_saved_likely_ns": likely, "because": "it `waits`.",
+            "fix": "Run `this --now`, then look.", "refute": "", **more,
+        },
+    )  # fmt: skip
+
+
+def _with(diagnosis: Diagnosis, *findings: Finding) -> Diagnosis:
+    return replace(diagnosis, findings=findings)
+
+
+def test_an_entry_shows_what_its_subject_can_save(diagnosis: Diagnosis) -> None:
+    """GIVEN a cause of 8 µs beside a class of 12 µs (likely 5 and 3) and an option of 50 µs, of
+    100 µs in all: the entry has the largest that the totals count, and the part of its fix."""
+    made = _with(
+        diagnosis,
+        _finding("cause", 8_000, 5_000),
+        _finding("wall", 12_000, 3_000, role="class", severity="high"),
+        _finding("choice", 50_000, 50_000, kind="option"),
+    )
+    (one,) = summary.advice(made)
+    assert (one.lead.rule, one.bound_ns, one.likely_ns, one.severity) == (
+        "cause", 12_000, 5_000, "high",
+    )  # fmt: skip
+    gain = "saves at most 12 µs (12.0 %), likely 5 µs, by this fix at most 8 µs"
+    assert summary.gain(made, one) == gain
+    assert "S" + gain[1:] in " ".join(terminal.render(made).split())
+    assert gain in markdown.render(made)
+    (fix,) = page.fixes(made)
+    assert (fix.bound, fix.share, fix.likely, fix.severity) == ("12 µs", "12.0 %", "5 µs", "high")
+    assert fix.first == "by this fix at most 8 µs"
+
+
+def test_a_saving_of_nothing_is_not_said(diagnosis: Diagnosis) -> None:
+    made = _with(diagnosis, _finding("nothing", 0, 0))
+    worth = terminal.render(made).partition("Worth trying")[2]
+    assert "nothing: it" in worth
+    assert "aves at most" not in worth
+    (fix,) = page.fixes(made)
+    assert (fix.bound, fix.unsaved) == ("", "no time to save of its own")
+
+
+def test_cut_texts_say_how_to_read_on(diagnosis: Diagnosis) -> None:
+    says = "`--explain N` prints entry N whole"
+    assert says not in terminal.render(_with(diagnosis, _finding("short", 8_000, 5_000)))
+    for field in ("because", "fix"):
+        long = _finding("long", 8_000, 5_000, **{field: "One sentence of some words. " * 20})
+        assert says in terminal.render(_with(diagnosis, long))
+
+
+def test_the_headline_speaks_of_kernels_and_shares_are_labelled(diagnosis: Diagnosis) -> None:
+    """What kernels save is no bound on what is found beside them."""
+    text = terminal.render(diagnosis)
+    bound = diagnosis.totals.time_saved_bound_ns
+    assert bound
+    share = percent(bound / 100_000)
+    headline = f"The findings on kernels save at most {quantity(bound, 'ns')} ({share} of kernel"
+    assert headline in " ".join(text.split())
+    assert "Time by category (shares of GPU time)" in text
+    assert "Kernels by time (shares of kernel time)" in text
+    page = markdown.render(diagnosis)
+    assert headline in page
+    assert "| Category | Time | Share of GPU time | Launches |" in page
+    assert "| Share of kernel time |" in page
+
+
+def test_markdown_shows_commands_as_code(diagnosis: Diagnosis) -> None:
+    comment = markdown.render(_with(diagnosis, _finding("cause", 8_000, 5_000)))
+    assert "try: Run `this --now`, then look." in comment
+    assert "assumed; `traceroof calibrate` measures" in comment
+    assert "\\`" not in comment.partition("### Worth trying")[2]
+    assert markdown.prose("a_b `c_d` e") == "a\\_b `c_d` e"
+
+
+def test_numbers_of_one_are_singular() -> None:
+    """GIVEN one kernel, six categories of one launch each beside it."""
+    alone = diagnose(recording({"kernel_name": ["k"], "duration_ns": [10]}))
+    text = terminal.render(alone)
+    assert "in 1 launch of 1 kernel." in text
+    assert re.search(r"rules? for the kernel \(", text)
+    names = ["sgemm", "softmax_k", "layer_norm_k", "ncclKernel", "fmha_fwd", "k"]
+    several = diagnose(recording({"kernel_name": names, "duration_ns": [10] * 6}))
+    assert len(several.categories) == 6
+    assert re.search(r"1 other  .* 1 launch$", terminal.render(several), re.MULTILINE)
 
 
 def test_json_follows_its_schema(diagnosis: Diagnosis, root: Path) -> None:

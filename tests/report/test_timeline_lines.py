@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from tests.runs import recording
 from tests.test_findings import SLOT, diagnosed, gpu
 from tests.test_ranks import BEHIND, EARLY, Row
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.recording import Recording, Source, merge
-from traceroof.report import markdown, summary, terminal
+from traceroof.report import markdown, page, summary, terminal
 from traceroof.report.timeline_lines import timeline_lines
+from traceroof.report.verdict import verdict
 from traceroof.table import kernel_table
+from traceroof.units import quantity
 
 
 def ranks(*per_rank: list[Row], shift: int = 0) -> Diagnosis:
@@ -91,10 +94,10 @@ def test_a_rule_is_told_once_for_all_timelines() -> None:
     text = terminal.render(found, top=None)
     assert text.count("The GPU is idle for part of the time (GPU 1 and 2 more)") == 1
     assert "Saves at most 80 µs (80.0 %)" in " ".join(text.split())
-    page = markdown.render(found, top=None)
-    assert page.count("The GPU is idle for part of the time") == 1
-    assert "in GPU 1 and 2 more: saves at most 80 µs (80.0 %)" in page
-    assert "- **Idle**: 60.0 %" in page
+    comment = markdown.render(found, top=None)
+    assert comment.count("The GPU is idle for part of the time") == 1
+    assert "in GPU 1 and 2 more: saves at most 80 µs (80.0 %)" in comment
+    assert "- **Idle**: 60.0 %" in comment
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
@@ -107,11 +110,37 @@ def test_lines_wrap_at_the_width(width: int) -> None:
 
 
 def test_savings_are_shares_of_what_they_are_part_of() -> None:
-    """A timeline's of its span, the run's of all spans, a kernel's of all kernel time."""
+    """A timeline's of its own span, all others of the spans of all timelines: what severities are
+    decided by."""
     found = diagnose(merge([gpu(0, 2), gpu(1, 6)]))
     (idle,) = [
         one for one in found.fired() if (one.rule, one.subject) == ("gpu-idle-share", "GPU 1")
     ]
     assert summary.whole_of(found, idle) == 10 * SLOT
     assert summary.whole_of(found, replace(idle, scope="run")) == 20 * SLOT
-    assert summary.whole_of(found, replace(idle, scope="kernel")) == 8 * SLOT
+    assert summary.whole_of(found, replace(idle, scope="kernel")) == 20 * SLOT
+    # GPU 0 runs 2 of its 10 slots: the page says what the terminal says of its 8 idle ones.
+    (_, saved, _) = verdict(found).figures
+    assert saved.value == quantity(8 * SLOT, "ns")
+    assert "80.0 % of the time that went by" in saved.meaning
+    fix = next(one for one in page.fixes(found) if one.bound == saved.value)
+    assert fix.share == "80.0 %"
+
+
+def test_severity_and_share_have_one_base() -> None:
+    """GIVEN a kernel that could be rid of 70 % of its 20 µs, in 1 s mostly idle: 1.4e-5 of it."""
+    found = diagnose(
+        recording(
+            {
+                "kernel_name": ["wait()", "wait()"], "start_ns": [0, 999_990_000],
+                "duration_ns": [10_000, 10_000], "sm_throughput_pct": [10.0, 10.0],
+                "memory_throughput_pct": [30.0, 30.0], "dram_throughput_pct": [30.0, 30.0],
+            },
+            time_basis="timeline",
+        )
+    )  # fmt: skip
+    assert summary.whole(found) == 1_000_000_000
+    kernel = replace(found.fired()[0], scope="kernel", time_saved_bound_ns=14_000)
+    assert summary.savings(kernel, summary.whole_of(found, kernel)).startswith(
+        "saves at most 14 µs (<0.1 %)"
+    )

@@ -11,9 +11,11 @@ import pytest
 
 import traceroof
 from tests.runs import recording
-from tests.test_diagnosis import made, share
+from tests.test_diagnosis import made, share, to_the_wall
+from traceroof.ceilings import MeasuredRate
 from traceroof.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
+from traceroof.explain import explain
 from traceroof.facts import Facts
 from traceroof.findings import Finding, Lowered
 from traceroof.plugins import rules
@@ -35,9 +37,9 @@ def only(found: Diagnosis, rule: str) -> Finding:
 
 
 def test_they_save_nothing_themselves_and_only_inform() -> None:
-    assert len(HYGIENE) == 11
+    assert len(HYGIENE) == 12
     for rule in HYGIENE:
-        assert rule.id.startswith("run-")
+        assert rule.id.startswith("run-") or rule.id == "amd-short-kernel"
         assert rule.severity == "info"
         # The profiler's own work on the host can be left out.
         assert rule.saves is None or rule.id == "run-profiler-overhead"
@@ -66,7 +68,15 @@ def test_doubts_read_columns_of_their_scope_and_concern_some_rule(rule: Rule) ->
         ("run-warmup", "kernel", {"first_ratio": 2.0, "first_excess_ns": 25, "time_ns": 100}, {}, 1.0),
         # 10 of warm-up steps, and 30 of loading, of which 5 in steady work: 20 more than later.
         ("run-warmup", "timeline",
-         {"warm_up_ns": 10, "load_time_ns": 30, "late_load_time_ns": 5, "span_ns": 100}, {}, 0.7),
+         {"warm_up_ns": 10, "load_time_ns": 30, "late_load_time_ns": 5, "span_ns": 100,
+          "warm_up_set_up_ns": 0}, {}, 0.7),
+        # 50 of loading, of which 40 lie within 60 of warm-up steps: 70 together.
+        ("run-warmup", "timeline",
+         {"warm_up_ns": 60, "load_time_ns": 50, "late_load_time_ns": 0, "span_ns": 100,
+          "warm_up_set_up_ns": 40}, {}, 0.3),
+        # Where nobody knows where it lies, it may all lie there.
+        ("run-warmup", "timeline",
+         {"warm_up_ns": 60, "load_time_ns": 50, "late_load_time_ns": 0, "span_ns": 100}, {}, 0.4),
         ("run-variance", "kernel", {"scatter_pct": 5.0}, {}, 1.0),
         ("run-variance", "kernel", {"scatter_pct": 40.0}, {}, 0.6),
         ("run-variance", "kernel", {"scatter_pct": 400.0}, {}, 0.5),
@@ -80,12 +90,47 @@ def test_doubts_read_columns_of_their_scope_and_concern_some_rule(rule: Rule) ->
          {"sm_clock_hz": 1.2e9, "primary_class": "dram-bound"}, {"fast_clock_hz": 1.5e9}, 1.0),
         ("run-clock-throttled", "kernel", {},
          {"fast_clock_hz": 1.0e9, "boost_share_pct": 70.0}, 0.7),
+        # Half of the boost clock is half, and not half of half; 0.9 of the boost needs no 0.8.
+        ("run-clock-throttled", "kernel", {"sm_clock_hz": 1.0e9},
+         {"fast_clock_hz": 2.0e9, "boost_share_pct": 50.0, "boost_clock_hz": 2.0e9}, 0.5),
+        ("run-clock-throttled", "kernel", {"sm_clock_hz": 1.8e9},
+         {"fast_clock_hz": 1.8e9, "boost_share_pct": 80.0, "boost_clock_hz": 2.0e9}, 0.9),
+        # Who is bound by DRAM follows the memory clock: its own, the run's fall, or its rating.
+        ("run-clock-throttled", "kernel",
+         {"primary_class": "dram-bound", "dram_clock_hz": 1.2e9}, {"fast_dram_clock_hz": 1.5e9}, 0.8),
+        ("run-clock-throttled", "kernel", {"primary_class": "dram-bound"},
+         {"dram_clock_fall_pct": 40.0}, 0.6),
+        ("run-clock-throttled", "kernel", {"primary_class": "compute-bound"},
+         {"dram_clock_fall_pct": 40.0}, 1.0),
+        ("run-clock-throttled", "kernel", {"primary_class": "dram-bound"},
+         {"dram_rated_pct": 85.0}, 0.85),
+        # A part of the memory is no clock.
+        ("run-clock-throttled", "kernel", {"primary_class": "dram-bound"},
+         {"dram_rated_pct": 50.0}, 1.0),
+        # The clocks of another kind of GPU say nothing; those of another card of the same kind do.
+        ("run-clock-throttled", "kernel", {"sm_clock_hz": 1.2e9, "device": 1},
+         {"fast_clock_hz": 1.5e9, "clock_gpu": 0, "gpu_kinds": 2}, 1.0),
+        ("run-clock-throttled", "kernel", {"sm_clock_hz": 1.2e9, "device": 0},
+         {"fast_clock_hz": 1.5e9, "clock_gpu": 0, "gpu_kinds": 2}, 0.8),
+        ("run-clock-throttled", "kernel", {"sm_clock_hz": 1.2e9, "device": 1},
+         {"fast_clock_hz": 1.5e9, "clock_gpu": 0, "gpu_kinds": 1}, 0.8),
         ("run-l2-resident", "kernel", {"traffic_ratio": 0.4}, {"working_set_pct": 300.0}, 0.5),
         ("run-l2-resident", "kernel", {"traffic_ratio": 1.0}, {"working_set_pct": 300.0}, 1.0),
         ("run-l2-resident", "kernel", {}, {"working_set_pct": 79.0}, 0.5),
         ("run-peak-suspect", "kernel", {"compute_pct": 101.0}, {"over_peak_pct": 101.0}, 0.5),
         ("run-peak-suspect", "kernel", {"compute_pct": 50.0}, {"over_peak_pct": 110.0}, 1.0),
         ("run-peak-suspect", "kernel", {"compute_pct": 50.0}, {"over_peak_pct": 110.1}, 0.7),
+        # Counted over all cycles with work, launch and flush included: most of them under 50 µs.
+        ("amd-short-kernel", "kernel",
+         {"vendor": "amd", "median_ns": 49e3, "compute_basis": "pipe"}, {}, 0.6),
+        ("amd-short-kernel", "kernel",
+         {"vendor": "amd", "median_ns": 0.9e6, "achieved_occupancy_pct": 30.0}, {}, 0.9),
+        ("amd-short-kernel", "kernel",
+         {"vendor": "amd", "median_ns": 1e6, "compute_basis": "pipe"}, {}, 1.0),
+        ("amd-short-kernel", "kernel",
+         {"vendor": "amd", "median_ns": 49e3, "compute_basis": "peak FLOP rate"}, {}, 1.0),
+        ("amd-short-kernel", "kernel",
+         {"vendor": "nvidia", "median_ns": 49e3, "compute_basis": "pipe"}, {}, 1.0),
         ("run-short-window", "timeline", {}, {"window_ns": 99e6, "steady_steps": 2.0}, 0.7),
         ("run-short-window", "timeline", {}, {"window_ns": 99e6}, 0.7),
         ("run-short-window", "timeline", {}, {"window_ns": 99e6, "steady_steps": 3.0}, 0.9),
@@ -109,9 +154,62 @@ def test_what_remains(
     rule: str, scope: str, subject: dict[str, Any], own: dict[str, Any], remains: float
 ) -> None:
     (card,) = [one for one in HYGIENE if one.id == rule]
-    (doubt,) = [one for one in card.doubts if one.scope == scope]
-    factor = doubt.factor(Facts.of((subject,), doubt.reads), Facts.of((own,), card.columns))
-    np.testing.assert_allclose(np.broadcast_to(factor, (1,)), [remains])
+    doubts = [one for one in card.doubts if one.scope == scope and not one.silences]
+    factors = [
+        np.broadcast_to(
+            one.factor(Facts.of((subject,), one.reads), Facts.of((own,), card.columns)), 1
+        )
+        for one in doubts
+    ]
+    np.testing.assert_allclose(np.prod(factors, axis=0), [remains])
+
+
+def test_a_mixed_basis_of_dram_leaves_alone_who_reads_compute_only() -> None:
+    """GIVEN kernels whose DRAM use alone has another basis THEN rules of compute keep their
+    confidence; those of DRAM, and of the busier side, lose a fifth of it."""
+    (card,) = [one for one in HYGIENE if one.id == "run-mixed-denominators"]
+    subject = {"compute_basis": "elapsed", "dram_basis": "nominal peak"}
+    own = Facts.of(
+        ({"mixed_use": "DRAM", "main_basis": "elapsed", "gpu_kinds": 1.0},), card.columns
+    )
+
+    def left(name: str) -> float:
+        (rule,) = [one for one in rules() if one.id == name]
+        factors = [
+            float(np.broadcast_to(one.factor(Facts.of((subject,), one.reads), own), 1)[0])
+            for one in card.doubts
+            if one.concerns(rule)
+        ]
+        return float(np.prod(factors))
+
+    assert left("compute-fma-bound") == left("thread-divergence") == 1.0
+    assert left("dram-at-wall") == left("latency-bound") == 0.8
+
+
+def test_doubts_multiply_to_a_fifth_at_least() -> None:
+    """GIVEN two doubts of 0.3 on the same finding THEN 0.2 of its 0.9 remains, not 0.09, and what
+    the confidence is the product of says so."""
+    doubtful = tuple(
+        made(
+            f"run-{name}", scope="run", needs=("launches",), when=lambda k: k.launches > 0,
+            because=name, severity="info", saves=None,
+            doubts=(
+                Doubt(
+                    scope="kernel", what=name, columns=("category",),
+                    factor=lambda k, run: np.full(len(k), 0.3),
+                ),
+            ),
+        )
+        for name in ("one", "two")
+    )  # fmt: skip
+    plain = made(needs=("category",), when=lambda k: np.ones(len(k), dtype=bool), because="x")
+    alone = [one for one in diagnose(two(), rules=[plain]).fired() if one.rule == "made"]
+    found = [one for one in diagnose(two(), rules=[*doubtful, plain]).fired() if one.rule == "made"]
+    assert [one.confidence for one in found] == [round(0.2 * one.confidence, 2) for one in alone]
+    for one in found:
+        product = np.prod([factor for _, factor in one.confidence_factors])
+        assert one.confidence == pytest.approx(product, abs=0.006)
+        assert [doubt.factor for doubt in one.doubted_by] == [0.3, 0.3]
 
 
 # --- the mechanism -----------------------------------------------------------------------------
@@ -153,7 +251,7 @@ def two() -> Recording:
 
 def test_confidence_falls_where_the_figure_is_in_doubt() -> None:
     """0.9 observed x 0.8 for assumed ceilings is 0.72; half of it for the first kernel."""
-    found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    found = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
     one, other = (finding for finding in found.fired() if finding.rule == "made")
     assert (one.subject, one.confidence, other.confidence) == ("a", 0.36, 0.72)
     assert [(d.rule, d.factor, d.what) for d in one.doubted_by] == [
@@ -184,7 +282,7 @@ def test_a_rule_that_is_clear_doubts_nothing() -> None:
     from dataclasses import replace
 
     clear = replace(DOUBTFUL, when=lambda k: k.launches > 99)
-    found = diagnose(two(), rules=[clear, made(saves=share(0.5))])
+    found = diagnose(two(), rules=[clear, made(saves=to_the_wall)])
     assert {f.confidence for f in found.fired()} == {0.72}
 
 
@@ -194,12 +292,91 @@ def test_rules_without_savings_are_doubted_by_what_they_read_only() -> None:
     assert {f.doubted_by for f in found.fired() if f.rule == "informs"} == {()}
 
 
+def on_dram(**more: Any) -> Rule:
+    return made("on-dram", when=lambda k: np.ones(len(k), dtype=bool), because="x", **more)
+
+
+def test_a_doubt_that_leaves_nothing_silences_what_needs_the_figure() -> None:
+    """GIVEN a doubt of factor 0 on DRAM figures of the first kernel THEN a rule that needs one is
+    suppressed there and silences nobody; one that only uses it, and the other kernel, stay."""
+    nothing = made(
+        "run-nothing", scope="run", needs=("launches",), when=lambda k: k.launches > 0,
+        because="nothing", severity="info", saves=None,
+        doubts=(
+            Doubt(
+                scope="kernel", what="no DRAM", reads=("rank_by_time",), columns=("dram_*",),
+                factor=lambda k, run: np.where(k.rank_by_time == 1, 0.0, 1.0), silences=True,
+            ),
+        ),
+    )  # fmt: skip
+    needs = on_dram(needs=("dram_pct",), saves=share(0.5), suppresses=("uses",))
+    uses = made(
+        "uses", needs=("rank_by_time",), uses=("dram_pct",), saves=share(0.5), because="y",
+        when=lambda k: np.ones(len(k), dtype=bool),
+    )  # fmt: skip
+    found = diagnose(two(), rules=[nothing, needs, uses])
+    states = {
+        (one.rule, one.subject): (one.state, one.suppressed_by)
+        for one in found.findings
+        if one.scope == "kernel"
+    }
+    assert states == {
+        ("on-dram", "a"): ("suppressed", "run-nothing"),
+        ("on-dram", "b"): ("fired", None),
+        ("uses", "a"): ("fired", None),
+        ("uses", "b"): ("suppressed", "on-dram"),
+    }
+    # 225 of the 225 + 25 + 225 ns that spoke or would have.
+    lowers = only(found, "run-nothing").lowers
+    assert lowers is not None
+    assert lowers.findings == 1
+    assert lowers.share == pytest.approx(225 / 475)
+    by = {one.subject: one for one in found.findings if one.rule == "on-dram"}
+    assert by["a"].confidence == by["b"].confidence
+    (said,) = (one.says for one in explain(found, "on-dram:1").answers)
+    assert said == "fired, but is suppressed by run-nothing: no DRAM"
+
+
+def test_what_no_roofline_holds_is_silenced() -> None:
+    """GIVEN the cards WHEN a group exceeds a peak by more than a tenth, or has its bytes from a
+    cache THEN rules of the roofline, and of DRAM, are silenced on it, and no others."""
+    silent = {
+        rule.id: {other.id for other in rules() if doubt.concerns(other)}
+        for rule in HYGIENE
+        for doubt in rule.doubts
+        if doubt.silences
+    }
+    assert set(silent) == {"run-peak-suspect", "run-l2-resident"}
+    roofline = {"roofline-headroom", "roofline-at-wall", "attn-decode-kv", "depthwise-conv"}
+    assert roofline <= silent["run-peak-suspect"] & silent["run-l2-resident"]
+    assert {"dram-at-wall", "excess-traffic", "l2-reuse-low"} <= silent["run-l2-resident"]
+    others = {"latency-bound", "compute-tensor-bound", "stall-long-scoreboard", "small-grid"}
+    assert not others & (silent["run-peak-suspect"] | silent["run-l2-resident"])
+
+
+@pytest.mark.parametrize(
+    ("rule", "subject", "factor"),
+    [
+        ("run-peak-suspect", {"compute_pct": 110.1}, 0.0),
+        ("run-peak-suspect", {"compute_pct": 110.0}, 1.0),
+        ("run-l2-resident", {"traffic_ratio": 0.49}, 0.0),
+        ("run-l2-resident", {"traffic_ratio": 0.5}, 1.0),
+    ],
+)
+def test_where_nothing_is_left(rule: str, subject: dict[str, Any], factor: float) -> None:
+    (card,) = [one for one in HYGIENE if one.id == rule]
+    (doubt,) = [one for one in card.doubts if one.silences]
+    # Small data alone silences nobody.
+    own = Facts.of(({"working_set_pct": 10.0, "over_peak_pct": 150.0},), card.columns)
+    assert doubt.factor(Facts.of((subject,), doubt.reads), own) == [factor]
+
+
 # --- where it is told --------------------------------------------------------------------------
 
 
 def test_what_matters_comes_first_and_the_rest_last() -> None:
     """The first makes all findings weigh 45 % less, the second nothing: it concerns no finding."""
-    matters = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    matters = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
     assert [one.finding.rule for one in summary.care(matters)] == ["doubtful"]
     assert {one.lead.rule for one in summary.advice(matters)} == {"made"}
     alone = diagnose(two(), rules=[DOUBTFUL])
@@ -211,7 +388,7 @@ def test_what_matters_comes_first_and_the_rest_last() -> None:
     "render", [terminal.render, markdown.render, html.render], ids=["terminal", "markdown", "html"]
 )
 def test_every_report_for_people_says_it_before_the_fixes(render: Any) -> None:
-    found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    found = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
     text = " ".join(render(found).split())
     assert text.index("Read with care") < text.index("1 finding") < text.index("0.36")
     assert "findings weigh 45.0 % less" in text.replace("\u00a0", " ")
@@ -222,7 +399,7 @@ def test_every_report_for_people_says_it_before_the_fixes(render: Any) -> None:
 
 
 def test_json_and_csv_have_it() -> None:
-    found = diagnose(two(), rules=[DOUBTFUL, made(saves=share(0.5))])
+    found = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
     by_rule = {one["rule"]: one for one in json.loads(as_json.render(found))["findings"][::-1]}
     assert by_rule["made"]["doubted_by"] == [
         {"rule": "doubtful", "factor": 0.5, "what": "the first kernel is odd"}
@@ -287,6 +464,78 @@ def test_falling_clock_lowers_the_slower_kernels() -> None:
     assert (doubt.rule, doubt.factor) == ("run-clock-throttled", round(1.1 / 1.41, 3))
 
 
+H100 = DeviceInfo(index=1, name="NVIDIA H100 80GB HBM3", sm_count=132)
+
+
+def test_two_kinds_of_gpu_each_steady() -> None:
+    """GIVEN an A100 at 1.41 GHz and an H100 at 1.98, whose kernels take 1 and 0.6 ms each time:
+    THEN no clock fell and no time scatters; the peaks differ, and that is said."""
+    columns = launches(
+        40, device=[0, 1] * 20, duration_ns=[1_000_000, 600_000] * 20,
+        sm_clock_hz=[1.41e9, 1.98e9] * 20, dram_clock_hz=[1.6e9, 2.6e9] * 20,
+    )  # fmt: skip
+    assert set(fired(columns, devices=(A100, H100))) == {"run-mixed-denominators"}
+
+
+def test_the_gpu_whose_clock_fell_is_found_among_others() -> None:
+    """GIVEN the same with an H100 whose second half runs at 1.5 of 2 GHz: a fall of 25 %."""
+    columns = launches(
+        40, kernel_name=["a", "b"] * 20, device=[0, 1] * 20,
+        sm_clock_hz=[1.41e9, 2.0e9] * 10 + [1.41e9, 1.5e9] * 10,
+    )  # fmt: skip
+    throttled = fired(columns, devices=(A100, H100))["run-clock-throttled"]
+    assert "from 1.50 GHz to 2 GHz, a fall of 25 %" in throttled.because
+    assert {one.metric: one.value for one in throttled.evidence}["clock_gpu"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rated", "rule"), [(0.85, "run-clock-throttled"), (0.5, "run-partitioned-device")]
+)
+def test_a_dram_peak_below_its_rating_needs_no_core_clock(rated: float, rule: str) -> None:
+    """No clock of the core and no count of multiprocessors is known."""
+    unknown = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB")
+    columns = launches(6, peak_dram_bytes_per_s=rated * 2039e9)
+    found = fired(columns, devices=(unknown,))
+    assert rule in found
+    assert f"peak is {rated:.0%}".replace("%", " %") in found[rule].because
+
+
+def test_a_stored_calibration_is_no_exceeded_peak() -> None:
+    """A copy that reached 101.5 % of nominal on some day says nothing about this run."""
+    stored = MeasuredRate(
+        device="A100-SXM4-80GB", time_basis="counter-tool", rate="copy",
+        per_s=1.015 * 2039e9, nominal_per_s=2039e9, probe="memcpy",
+    )  # fmt: skip
+    found = diagnose(recording(launches(6), devices=(A100,)), calibration=(stored,))
+    assert found.calibration == (stored,)
+    assert "run-peak-suspect" not in {one.rule for one in found.fired()}
+
+
+def test_what_the_profiler_measured_above_nominal_is_one() -> None:
+    columns = launches(6, calibrated_dram_bytes_per_s=1.1 * 2039e9)
+    (finding,) = fired(columns).values()
+    assert finding.rule == "run-peak-suspect"
+    assert "DRAM by the profiler's own measurement is at 110 % of its peak" in finding.because
+
+
+def test_the_infinity_cache_explains_what_fits_into_it() -> None:
+    """GIVEN a MI300X (256 MiB of it, 32 MiB of L2) WHEN 100 MB in and 100 MB out take half of the
+    time that 5.3 TB/s allow THEN they came from a cache; 2 GB each way did not."""
+    mi300x = DeviceInfo(index=0, name="AMD Instinct MI300X", gfx_target="gfx942", sm_count=304)
+
+    def rules_on(elements: int) -> set[str]:
+        columns = {
+            "kernel_name": ["void elementwise_kernel<4>(int)"] * 6, "device": [0] * 6,
+            "operator": ["aten::mul"] * 6, "input_shapes": [json.dumps([[elements], []])] * 6,
+            "input_dtypes": ['["float","Scalar"]'] * 6,
+            "duration_ns": [round(8 * elements / (2 * 5.3e12) * 1e9)] * 6,
+        }  # fmt: skip
+        return set(fired(columns, devices=(mi300x,)))
+
+    assert rules_on(25_000_000) == {"run-l2-resident"}
+    assert "run-peak-suspect" in rules_on(500_000_000)
+
+
 def test_exceeded_peak() -> None:
     found = fired(launches(5, sm_throughput_pct=104.0))
     assert set(found) == {"run-peak-suspect"}
@@ -321,7 +570,7 @@ def test_short_window_and_overlap() -> None:
     )
     assert set(found) == {"run-short-window", "run-time-unreconciled"}
     # Two streams side by side: half of the time added up is busy time.
-    assert "50 % shows as busy time" in found["run-time-unreconciled"].because
+    assert "the GPU was busy for 50 % of that sum" in found["run-time-unreconciled"].because
 
 
 # --- real files --------------------------------------------------------------------------------
@@ -344,6 +593,8 @@ COUNTS = {
     "run-warmup": 1,
     "run-l2-resident": 1,
     "run-mixed-denominators": 1,
+    # Counters of AMD with kernels under 1 ms.
+    "amd-short-kernel": 6,
 }
 
 
@@ -361,6 +612,7 @@ def test_what_fires_on_real_files(corpus: Path) -> None:
             files.setdefault(rule, set()).add(path.name)
     assert found == COUNTS
     # A model of two layers: everything that a step touches is 4 % of the cache.
+    assert {"bmm1_MI300X_A1", "vcopy_MI200"} <= files["amd-short-kernel"]
     assert files["run-l2-resident"] == {"hta_amd_mi250_minitoy_rocm6.2.json.gz"}
     # Grouped products of one persistent grid for every number of tokens.
     assert "deepseek_profile-data_train_h800.json" in files["run-name-collapsed"]

@@ -46,7 +46,7 @@ def test_the_saving_is_the_least_of_three(
     result = judged(
         LONG,
         stall_long_scoreboard=share,
-        issue_active_estimate=issue,
+        issue_active_ceiling=issue,
         compute_pct=compute,
         memory_pct=memory,
     )
@@ -61,16 +61,16 @@ def test_the_saving_is_the_least_of_three(
 )
 def test_confidence_follows_the_source_of_the_shares(source: str | None, trust: float) -> None:
     # Observed is 0.9; samples count 0.9 of it, sentences 0.8 (rules.md 2.13).
-    result = judged(LONG, stall_long_scoreboard=0.5, issue_active_estimate=0.2, stalls_from=source)
+    result = judged(LONG, stall_long_scoreboard=0.5, issue_active_ceiling=0.2, stalls_from=source)
     np.testing.assert_allclose(result.trust, trust)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_a_reason_that_the_profilers_rule_did_not_mention_is_clear(rule: Rule) -> None:
-    spoken = judged(rule, stalls_from="rule text (partial)", issue_active_estimate=0.2)
+    spoken = judged(rule, stalls_from="rule text (partial)", issue_active_ceiling=0.2)
     assert not spoken.unjudged.any()
     assert not spoken.fired.any()
-    counted = judged(rule, stalls_from="ratios", issue_active_estimate=0.2)
+    counted = judged(rule, stalls_from="ratios", issue_active_ceiling=0.2)
     assert counted.unjudged.all()
 
 
@@ -89,7 +89,7 @@ def test_a_reason_that_the_profilers_rule_did_not_mention_is_clear(rule: Rule) -
 def test_a_reason_that_the_architecture_lacks_is_not_missing(
     id: str, capability: float | None, unjudged: bool
 ) -> None:
-    result = judged(BY_ID[id], compute_capability=capability, issue_active_estimate=0.2)
+    result = judged(BY_ID[id], compute_capability=capability, issue_active_ceiling=0.2)
     assert result.unjudged.tolist() == [unjudged]
 
 
@@ -98,7 +98,7 @@ def test_a_reason_that_the_architecture_lacks_is_not_missing(
     ["dram-bound", "l2-bound", "l1-bound", "compute-bound", "communication", "launch-bound"],
 )
 def test_a_stall_never_speaks_at_a_wall(primary: str) -> None:
-    values = {"issue_active_estimate": 0.2, "compute_pct": 10.0, "primary_class": primary}
+    values = {"issue_active_ceiling": 0.2, "compute_pct": 10.0, "primary_class": primary}
     for rule in RULES:
         assert not judged(rule, **{**values, rule.needs[0]: 0.9}).fired.any()
         assert judged(

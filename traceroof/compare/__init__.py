@@ -79,6 +79,11 @@ class Comparison:
         return self.forced or not self.blocked
 
     @property
+    def lone(self) -> bool:
+        """Whether a side has one run, whose times decide nothing but a total far off."""
+        return self.sampled != "runs" or min(self.samples) < 2
+
+    @property
     def steps_known(self) -> bool:
         """Whether the total is the time of a step."""
         return self.per == "step"
@@ -163,27 +168,37 @@ def compare(
     kernel_time = _summed(judged.kernel_time(), kernels)
     total = judged.step_time() if per == "step" else kernel_time
     categories = [_summed(one, kernels) for one in judged.categories()]
-    findings, hidden = find_all(
-        [rule for rule in rules if rule.scope == "compare"],
-        {
-            "compare": facts_of(
-                [total, *categories, *kernels],
-                sampled,
-                _of_total(found, kernels, counted if judged.compared else None, per),
-                total.base.median_ns or 0.0,
-            )
-        },
-        Context(
-            # Half of it: a change of 5 % weighs as much as a saving of 10 %.
-            total_ns=total.slower_ns / 2,
-            attainable=UNCALIBRATED,
-            calibrated=True,
-            few_matter=False,
-            vendor=sides[1].diagnosis.vendor,
-        ),
-    )
+
+    def of_rules(whole: Change) -> tuple[tuple[Finding, ...], int]:
+        return find_all(
+            [rule for rule in rules if rule.scope == "compare"],
+            {
+                "compare": facts_of(
+                    [whole, *categories, *kernels],
+                    sampled,
+                    _of_total(found, kernels, counted if judged.compared else None, per),
+                    whole.base.median_ns or 0.0,
+                )
+            },
+            Context(
+                # Half of it: a change of 5 % weighs as much as a saving of 10 %.
+                total_ns=whole.slower_ns / 2,
+                attainable=UNCALIBRATED,
+                calibrated=True,
+                few_matter=False,
+                vendor=sides[1].diagnosis.vendor,
+            ),
+        )
+
+    findings, hidden = of_rules(total)
     lone = sampled != "runs" or min(judged.samples) < limits.runs
-    kernels = _settled(kernels, findings, 1 + len(categories), lone)
+    settled = _settled(kernels, findings, 1 + len(categories), lone)
+    if lone and per == "run" and judged.compared:
+        founded = _founded(total, settled, _is_counted(sides))
+        if founded != total:
+            kernel_time = total = founded
+            findings, hidden = of_rules(total)
+    kernels = settled
     appeared, resolved = _one_sided(sides, paired)
     return Comparison(
         base=sides[0].diagnosis,
@@ -437,6 +452,28 @@ def _settle(change: Change, fired: Mapping[str, Finding], lone: bool) -> Change:
         if worse:
             return replace(change, verdict="regressed", basis="counters", reason="")
     return change
+
+
+def _is_counted(sides: tuple[Side, Side]) -> bool:
+    return all(one.diagnosis.time_basis == "counter-tool" for one in sides)
+
+
+def _founded(total: Change, kernels: Sequence[Change], is_counted: bool) -> Change:
+    """The whole of a run without steps, no better founded than its kernels: where none is paired,
+    two programs were measured; where a counter tool timed single kernels and none is decided, their
+    sum is not either."""
+    if total.verdict not in ("regressed", "improved"):
+        return total
+    if all(one.verdict in ("new", "gone") for one in kernels):
+        reason = "the runs have no kernel in common"
+    elif is_counted and not any(one.verdict in _DECIDED for one in kernels):
+        reason = "a counter tool timed single kernels, of which none is decided"
+    else:
+        return total
+    return replace(total, verdict="inconclusive", basis=None, reason=reason)
+
+
+_DECIDED = ("regressed", "improved", "unchanged")
 
 
 def _overall(total: Change, parts: Sequence[Change], compared: bool) -> Overall:

@@ -12,6 +12,8 @@ from traceroof.units import one_line
 
 _OF_TIMES = ("regression", "inconclusive")
 _FINDING = "finding:"
+# Times that nothing tests against noise: of one run a side they only explain.
+_UNTESTED = ("cmp-idle-up", "cmp-exposed-comm-up", "cmp-mix-shift")
 # An info only tells: a gate on it would fail on good news.
 _SEVERITIES = tuple(one for one in get_args(Severity) if one != "info")
 
@@ -92,6 +94,10 @@ def _finding(comparison: Comparison, rule: str) -> list[str]:
 
 def _severe(comparison: Comparison, gate: str) -> list[str]:
     least = SEVERITIES.index(gate)
-    fired = [*comparison.fired(), *comparison.appeared]
+    untested = _UNTESTED if comparison.lone else ()
+    fired = [
+        *(one for one in comparison.fired() if one.rule not in untested),
+        *comparison.appeared,
+    ]
     severe = [one for one in fired if SEVERITIES.index(one.severity) <= least]
     return [f"{one.rule} ({one.severity}): {one.because}" for one in severe][:_NAMED]

@@ -85,7 +85,8 @@ def pair(base: Sequence[Identity], head: Sequence[Identity]) -> list[Pair]:
                 del left[index]
             for index in theirs[one]:
                 del right[index]
-    for one, other in list(_in_order(left, right)):
+    paired = _pair_of_each(found)
+    for one, other in list(_in_order(base, head, left, right, paired)):
         found.append(Pair((one,), (other,), "order"))
         del left[one], right[other]
     found += [Pair((one,), (), None) for one in left]
@@ -102,20 +103,92 @@ def _by_key(groups: dict[int, Identity], key: _Key) -> dict[Hashable, list[int]]
     return found
 
 
-def _in_order(left: dict[int, Identity], right: dict[int, Identity]) -> Iterator[tuple[int, int]]:
+def _pair_of_each(found: Sequence[Pair]) -> tuple[dict[int, int], dict[int, int]]:
+    """The number of the pair of each group that has one, of the base and of the head."""
+    return (
+        {index: number for number, one in enumerate(found) for index in one.base},
+        {index: number for number, one in enumerate(found) for index in one.head},
+    )
+
+
+def _in_order(
+    base: Sequence[Identity],
+    head: Sequence[Identity],
+    left: dict[int, Identity],
+    right: dict[int, Identity],
+    paired: tuple[dict[int, int], dict[int, int]],
+) -> Iterator[tuple[int, int]]:
     """Groups of one category and as many launches, in the order in which they first ran.
 
-    Only where operators are not known: where they are and differ, so does the work.
+    A category alone says nothing: half of all kernels are products or element-wise. So either
+    their names share a word, or the same kernels ran before and after them. Only where operators
+    are not known: where they are and differ, so does the work.
     """
+    places = _places(base, left, paired[0]), _places(head, right, paired[1])
     waiting: dict[Hashable, list[int]] = {}
-    for index, key in _places(right):
+    for index, key in places[1]:
         waiting.setdefault(key, []).append(index)
-    for index, key in _places(left):
-        if waiting.get(key):
+    rest: list[int] = []
+    for index, key in places[0]:
+        if key is not None and waiting.get(key):
             yield index, waiting[key].pop(0)
+        else:
+            rest.append(index)
+    free = {at for several in waiting.values() for at in several}
+    saying: dict[Hashable, list[int]] = {}
+    for at in sorted(free, key=lambda at: head[at].first):
+        for key in _said(head[at]):
+            saying.setdefault(key, []).append(at)
+    for index in rest:
+        alike = [at for key in _said(base[index]) for at in saying.get(key, ()) if at in free]
+        if alike:
+            first = min(alike, key=lambda at: head[at].first)
+            free.discard(first)
+            yield index, first
 
 
-def _places(groups: dict[int, Identity]) -> Iterator[tuple[int, Hashable]]:
-    for index, one in sorted(groups.items(), key=lambda item: item[1].first):
-        if one.operator is None and one.category != "other":
-            yield index, (one.category, one.launches)
+def _said(one: Identity) -> list[Hashable]:
+    return [(one.category, one.launches, word) for word in _words(one.name)]
+
+
+def _places(
+    groups: Sequence[Identity], unpaired: dict[int, Identity], pair_of: dict[int, int]
+) -> list[tuple[int, Hashable]]:
+    """The groups that may be paired by order, in order, each with what surrounds it: category,
+    launches and the pairs before and after; None in their place where neither has a pair."""
+    order = sorted(range(len(groups)), key=lambda index: groups[index].first)
+    after: dict[int, int | None] = {}
+    following: int | None = None
+    for index in reversed(order):
+        after[index] = following
+        following = pair_of.get(index, following)
+    found: list[tuple[int, Hashable]] = []
+    before: int | None = None
+    for index in order:
+        one = groups[index]
+        if index in unpaired and one.operator is None and one.category != "other":
+            between = (before, after[index])
+            key = None if between == (None, None) else (one.category, one.launches, between)
+            found.append((index, key))
+        before = pair_of.get(index, before)
+    return found
+
+
+# Parts of names that many kernels have, whatever they compute; as `_words` writes them.
+_EVERYWHERE = re.compile(
+    r"kernels?|void|const|float|double|half|n?v?bfloat|complex|long|unsigned|char|bool|true|false"
+    r"|native|cuda|detail|internal|impl|device|host|global|template|struct|namespace|anonymous"
+    r"|function|lambda|operator|tensor|array|index|data|naive|tiled|simple|basic|fast|slow|base"
+    r"|optimi[sz]ed|default|version|test|main|cutlass|cublas|cudnn|triton|volta|turing|ampere|hopper"
+)
+_WORD = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+")
+_SHORTEST = 4
+
+
+def _words(name: str) -> frozenset[str]:
+    """What a kernel's name says about its work: its words of four letters and more."""
+    return frozenset(
+        word
+        for part in _WORD.findall(name)
+        if len(word := part.lower()) >= _SHORTEST and not _EVERYWHERE.fullmatch(word)
+    )

@@ -35,10 +35,10 @@ class Thresholds:
     percent: least change of a kernel, of its own time. share_pct: and least change in percent of
     the kernel time of the base (category_share_pct: of a category); least_ns replaces both where it
     is given. total_percent: least change of the total, and of a category, of its own time.
-    single_percent: least change that one run a side can show. runs: runs a side from which on times
-    are judged. p: of the rank test. q: share of false calls among all calls of one comparison.
-    level: of the interval that "unchanged" rests on (two one-sided tests at 5 %, as for
-    equivalence).
+    single_percent: least change of the total that one run a side can show; it shows none of a
+    kernel or category. runs: runs a side from which on times are judged. p: of the rank test. q:
+    share of false calls among all calls of one comparison. level: of the interval that "unchanged"
+    rests on (two one-sided tests at 5 %, as for equivalence).
 
     Sources: 5 % and 5 runs as in published gates of GPU benchmarks; 0.25 % is 5 % of a kernel that
     takes 5 % of the time; unchanged code on a shared T4 moved single tests by up to 9.6 % between
@@ -111,8 +111,9 @@ def judge(
 ) -> Verdicts:
     """Judge g things from samples (g, n) and (g, m) in ns; a thing that took no time has zeros.
 
-    by: what the samples are. A change matters from ``percent`` of the thing's own time in the base
-    and from ``least_ns`` on. NaN samples (unknown times) are inconclusive.
+    by: what the samples are. Nothing is called slower or faster unless they are runs: steps of one
+    run share whatever differs from run to run. A change matters from ``percent`` of the thing's own
+    time in the base and from ``least_ns`` on. NaN samples (unknown times) are inconclusive.
     """
     n, m = base.shape[1], head.shape[1]
     b, h = np.median(base, axis=1), np.median(head, axis=1)
@@ -121,7 +122,7 @@ def judge(
     noise = _noise(b, h, b_mad, h_mad, n, m)
     floor = np.maximum(percent / 100 * b, least_ns)
     matters = np.abs(delta) >= np.maximum(floor, np.finfo(float).tiny)
-    replicated = min(n, m) >= limits.runs and by != "none"
+    replicated = min(n, m) >= limits.runs and by == "runs"
 
     known = ~np.isnan(delta)
     low, high = np.full(len(b), -np.inf), np.full(len(b), np.inf)
@@ -138,10 +139,7 @@ def judge(
     tested = budget > 0
     z = _z(np.where(tested, np.minimum(limits.p, limits.q * budget), limits.p))
     sure = (p < limits.p) & (q <= limits.q)
-    if by == "steps" or not replicated:
-        # What differs between runs was not sampled: only what is far beyond it counts.
-        far = np.abs(delta) >= limits.single_percent / 100 * b
-        sure &= far
+    if not replicated:
         # Samples that differ by more than a change that matters do not show that there is none.
         still = ~matters & ~(noise * b > floor)
     else:

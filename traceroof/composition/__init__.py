@@ -116,14 +116,16 @@ def composition(
     total = float(time.sum())
     if not total:
         return Composition()
-    sampling = role.is_("sampling")
+    served = serving.serving(kernels, grouped, lines)
+    # Where tokens are made, what chooses among so many entries chooses the next one.
+    sampling = role.is_("sampling") | (role.is_("choice among many") & bool(served))
     of_run: dict[str, float | str] = {
         "gpu_time_ns": total,
         "sampling_pct": float(time[sampling].sum()) / total * 100,
         "sampling_launches": float(launches[sampling].sum()),
         **_optimizer(kernels, role, time, launches, grouped),
         **sequences.sequences(kernels, grouped),
-        **serving.serving(kernels, grouped, lines),
+        **served,
     }
     return Composition(_by_category(kernels, category, role, time, launches, grouped), of_run)
 

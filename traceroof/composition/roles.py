@@ -33,12 +33,23 @@ class Role:
     kernel: re.Pattern[str] | None
     within: re.Pattern[str] | None
     types: str
+    least_columns: int
     samples: tuple[tuple[str, ...], ...]
 
-    def fits(self, category: str, operator: str, kernel: str, within: str, types: str) -> bool:
-        """Whether one launch has this role. types: "differ", "same" or "" where not recorded."""
+    def fits(
+        self,
+        category: str,
+        operator: str,
+        kernel: str,
+        within: str,
+        types: str,
+        shapes: str = "",
+    ) -> bool:
+        """Whether one launch has this role. types: "differ", "same" or "" where not recorded.
+        shapes: as recorded."""
         return (
             (not self.categories or category in self.categories)
+            and (not self.least_columns or _columns(shapes) >= self.least_columns)
             and (not self.types or types == self.types)
             and all(
                 pattern is None or pattern.search(text) is not None
@@ -67,6 +78,7 @@ def roles() -> tuple[Role, ...]:
             kernel=pattern(row, "kernel"),
             within=pattern(row, "within"),
             types=row.get("types", ""),
+            least_columns=row.get("least_columns", 0),
             samples=tuple(tuple(sample) for sample in row["samples"]),
         )
         for row in tomllib.loads(text)["role"]
@@ -89,11 +101,15 @@ def roles_of(kernels: pa.Table, categories: Sequence[str]) -> Coded:
     operator, operators = _texts(kernels, "operator")
     paths = [_texts(kernels, name) for name in ("module_path", "operator_path")]
     types_of, types = _types(kernels)
+    columns_of, shapes = _texts(kernels, "input_shapes")
+    columns = np.array([_columns(text) for text in shapes])
     result = np.full(kernels.num_rows, -1, dtype=np.int32)
     for role in roles():
         fits = result < 0
         if role.categories:
             fits &= _flags(one in role.categories for one in known_categories)[category]
+        if role.least_columns:
+            fits &= columns[columns_of] >= role.least_columns
         if role.types:
             fits &= _flags(one == role.types for one in types)[types_of]
         for pattern, codes, texts in (
@@ -137,6 +153,19 @@ def _types(kernels: pa.Table) -> tuple[npt.NDArray[np.int32], list[str]]:
     """For copies: whether source and target have the same element type."""
     codes, texts = _texts(kernels, "input_dtypes")
     return codes, [_compared(text) for text in texts]
+
+
+@lru_cache(maxsize=4096)
+def _columns(recorded: str) -> int:
+    """Columns of the first input; 0 where it is no matrix or was not recorded."""
+    try:
+        listed = json.loads(recorded) if recorded else []
+    except ValueError:
+        return 0
+    first = listed[0] if isinstance(listed, list) and listed else None
+    # Scores of attention have more dimensions than [sequence, word].
+    last = first[-1] if isinstance(first, list) and len(first) == 2 else None
+    return last if isinstance(last, int) else 0
 
 
 @lru_cache(maxsize=4096)

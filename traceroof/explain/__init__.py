@@ -237,12 +237,20 @@ class _View:
                 return "clear", f"is no question here: {_failing(concerns)}"
             return "clear", f"did not fire: {_failing(condition)}"
         if finding.suppressed_by:
-            return "suppressed", f"fired, but {finding.suppressed_by} says it better"
+            return "suppressed", self._silenced(finding.suppressed_by)
         if self._small(row, finding):
             return "fired", (
                 f"fired, but is not listed: less than {percent(HIDDEN_SHARE)} of the run"
             )
         return "fired", f"fired: {finding.because}"
+
+    def _silenced(self, by: str) -> str:
+        """Why a rule that fired is silent: another says it better, or its figure says nothing."""
+        doubts = [doubt for rule in self.grounds.rules if rule.id == by for doubt in rule.doubts]
+        what = next((one.what for one in doubts if one.silences and one.concerns(self.rule)), None)
+        if what:
+            return f"fired, but is suppressed by {by}: {what}"
+        return f"fired, but {by} says it better"
 
     def _small(self, row: int, finding: Finding) -> bool:
         weight = finding.time_saved_bound_ns

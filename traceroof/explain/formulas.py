@@ -65,6 +65,8 @@ def number(value: Any) -> str:
         return "yes" if value else "no"
     if not isinstance(value, int | float):
         return str(value) or '""'
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     if value == int(value) and abs(value) < 1e15 or 1000 <= abs(value) < 1e9:
         return f"{value:,.0f}"
     return f"{value:.4g}".replace("e+", "e").replace("e0", "e").replace("e-0", "e-")

@@ -33,6 +33,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("category", _TEXT, "", "operator category", ""),
         ("primary_class", _TEXT, "", "the wall that the kernel hit", ""),
         ("launches", _REAL, "launch", "launches of the group", ""),
+        ("timed_launches", _REAL, "launch", "launches of the group with a known duration", ""),
         ("time_ns", _REAL, "ns", "GPU time of all launches with a known duration", ""),
         ("share_pct", _REAL, "%", "share of all kernel time", "kernel time"),
         ("rank_by_time", _REAL, "", "1 for the group with the most time", ""),
@@ -91,7 +92,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("pipe_fp32_use_pct", _REAL, "%", "pipe that runs FP32 arithmetic: FMA pipe, on AMD the VALU", "peak of the pipe"),
         ("pipe_fp64_use_pct", _REAL, "%", "FP64 pipe, on AMD FP64 operations over time and peak", "peak of the pipe"),
         ("fp64_rate_pct", _REAL, "%", "FP64 operations over time and peak", "peak FLOP rate"),
-        ("issue_active_estimate", _REAL, "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot exceed, else of samples", ""),
+        ("issue_active_ceiling", _REAL, "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot exceed, else by samples", ""),
         ("global_sectors_excess_pct", _REAL, "%", "sectors that global accesses move beyond what they need", "sectors needed"),
         ("global_sectors_wasted_pct", _REAL, "%", "moved bytes that no thread asked for: by sectors, else of loads", "bytes moved"),
         ("local_requests", _REAL, "request", "spill_requests, else local loads and stores", ""),
@@ -102,6 +103,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("tile_m", _REAL, "row", "rows of the product's output tile that the kernel name states", ""),
         ("tile_n", _REAL, "column", "columns of the product's output tile that the kernel name states", ""),
         ("l2_cache_bytes", _REAL, "byte", "size of the device's second-level cache", ""),
+        ("last_cache_bytes", _REAL, "byte", "size at most of the device's last cache before DRAM", ""),
         ("int8_speedup", _REAL, "", "device peak of INT8 over 16 bit", ""),
         ("fp8_over_int8", _REAL, "", "device peak of FP8 over INT8", ""),
         ("name_tensor_core", _REAL, "", "1 where the kernel name marks tensor cores, 0 vector units", ""),
@@ -152,14 +154,14 @@ class Groups:
 def group(
     kernels: pa.Table,
     categories: Sequence[str],
-    devices: Mapping[int, Device] | None = None,
+    devices: Mapping[int, Device | None] | None = None,
     model: Mapping[str, npt.NDArray[Any] | Coded] | None = None,
     vendor: str | None = None,
 ) -> Groups:
     """Group the kernel rows of a kernel table.
 
-    categories: the category of every row. devices: device ordinal -> device-table row, for the
-    peaks that the report does not give; the key -1 stands for rows without an ordinal. model: the
+    categories: the category of every row. devices: device ordinal -> device-table row (None where
+    it has none), for the peaks that the report does not give; the key -1 stands for rows without an ordinal. model: the
     modelled work of every row (``workload.model_columns``). vendor: whose GPUs they are where
     the device is not known.
     """
@@ -185,6 +187,7 @@ def group(
     columns.update(_modelled(model or {}, rows, codes, count, launches))
     columns["category"] = category[first]
     columns["launches"] = np.bincount(codes, weights=launches, minlength=count)
+    columns["timed_launches"] = np.bincount(codes, weights=launches * timed, minlength=count)
     has_time = np.bincount(codes, weights=timed, minlength=count) > 0
     columns["time_ns"] = np.where(has_time, time[order], np.nan)
     total = float(np.nansum(columns["time_ns"])) if count else 0.0
@@ -201,7 +204,17 @@ def group(
     _derive(columns, count, device_of_group(ordinal, devices or {}), vendor)
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     of_row[rows] = codes
-    columns.update(scatter.columns(kernels, of_row, columns["median_ns"], columns["mad_ns"]))
+    of_times = scatter.columns(kernels, of_row, columns["median_ns"], columns["mad_ns"])
+    if len(set((devices or {}).values())) > 1:
+        # On GPUs of several kinds a kernel takes several times, each as steady as it may be.
+        placed = np.bincount(codes, weights=~np.isnan(part.reals("device")), minlength=count) > 0
+        apart = np.isnan(ordinal) & placed
+        of_times = {name: np.where(apart, np.nan, one) for name, one in of_times.items()}
+    columns.update(of_times)
+    # What a counter of zero divides is no figure.
+    for name, values in columns.items():
+        if values.dtype.kind == "f":
+            columns[name] = np.where(np.isinf(values), np.nan, values)
     return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
 
 
@@ -355,12 +368,20 @@ def _median(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count:
     return result
 
 
-def device_of_group(ordinal: Reals, devices: Mapping[int, Device]) -> list[Device | None]:
+def device_of_group(ordinal: Reals, devices: Mapping[int, Device | None]) -> list[Device | None]:
     """The device of each group, from the ordinal that its launches share (NaN where they differ
-    or have none); the only one where there is only one."""
+    or have none). An ordinal that is not listed means the only device where only one is listed.
+
+    devices: by ordinal, every one that the recording lists; None for one of unknown peaks.
+    """
     known = [-1 if np.isnan(value) else int(value) for value in ordinal]
-    only = next(iter(devices.values())) if len(set(devices.values())) == 1 else None
+    only = only_one(devices)
     return [devices.get(number, only) for number in known]
+
+
+def only_one(devices: Mapping[int, Device | None]) -> Device | None:
+    """The device where all that are listed are the same one; else None."""
+    return next(iter(devices.values())) if len(set(devices.values())) == 1 else None
 
 
 @lru_cache(maxsize=1024)
@@ -375,6 +396,7 @@ def _device_facts(device: Device) -> Mapping[str, float]:
         "fp64_ratio": peak["fp64"] / fp32 if fp32 and "fp64" in peak else np.nan,
         "sm_count": float(device.sm_count or "nan"),
         "l2_cache_bytes": float(device.l2_bytes or "nan"),
+        "last_cache_bytes": float(device.last_cache_bytes or "nan"),
         "int8_speedup": _over(peak, ("int8",), ("bf16", "fp16")),
         "fp8_over_int8": _over(peak, ("fp8",), ("int8",)),
         **{f"peak_{dtype}": value for dtype, value in peak.items()},
@@ -417,7 +439,8 @@ def _derive(
         columns["sm_count"] = _first_finite(get("sm_count"), of_device("sm_count"))
         columns["waves"] = _waves(columns["blocks"], columns["sm_count"], get)
 
-        seconds = get("duration_ns") / 1e9
+        # A launch of no time has no rates.
+        seconds = np.where(get("duration_ns") > 0, get("duration_ns"), np.nan) / 1e9
         read_and_written = get("dram_read_bytes") + get("dram_write_bytes")
         columns["dram_bytes"] = _first_finite(get("dram_bytes"), read_and_written)
         columns["dram_bytes_per_s"] = columns["dram_bytes"] / seconds
@@ -437,7 +460,7 @@ def _derive(
 
 
 _OF_DEVICE = ("compute_capability", "tf32_speedup", "fp64_ratio", "l2_cache_bytes",
-              "int8_speedup", "fp8_over_int8")  # fmt: skip
+              "last_cache_bytes", "int8_speedup", "fp8_over_int8")  # fmt: skip
 
 
 def _waves(blocks: Reals, sm_count: Reals, get: Any) -> Reals:

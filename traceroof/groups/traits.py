@@ -45,7 +45,7 @@ def derive(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> N
 
 def _derive_accesses(columns: Columns, get: Callable[[str], Reals]) -> None:
     # SM throughput is the busiest of several units, issue slots among them: a ceiling.
-    columns["issue_active_estimate"] = _first_known(
+    columns["issue_active_ceiling"] = _first_known(
         get("issue_active"),
         get("issue_slots_busy_pct") / 100,
         get("sm_throughput_pct") / 100,

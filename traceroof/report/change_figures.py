@@ -67,7 +67,7 @@ def _categories(changes: Changes, chart: Chart | None) -> Chart | None:
         ),
         figure=_bars(changes, found),
         header=(("Category", False), ("Base", True), ("Now", True), ("Change", True),
-                ("Verdict", False), ("Share", True), ("Launches", True), ("Walls hit", False)),
+                ("Verdict", False), ("Share of GPU time", True), ("Launches", True), ("Walls hit", False)),
         rows=[
             (
                 one.name,

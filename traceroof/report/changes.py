@@ -196,11 +196,10 @@ class Changes:
     def figures(self) -> list[Line]:
         """The three numbers of the verdict on both sides."""
         saved, third = self._on_both(savable), self._thirds()
+        whole = summary.whole_words(self.comparison.base)
         return [
             self._timed("", self.comparison.kernel_time, prefix=f"{self.unit}: "),
-            Line(
-                "", "", f"base: {_share(saved[0])} of kernel time", self.points(saved[0], saved[1])
-            ),
+            Line("", "", f"base: {_share(saved[0])} of {whole}", self.points(saved[0], saved[1])),
             Line("", "", f"base: {_share(third[0])}", self.points(third[0], third[1])),
         ]
 
@@ -335,7 +334,7 @@ class Changes:
     def _saved_change(self, base: summary.Advice, head: summary.Advice) -> str:
         """'at most 4.1 → 3.2 ms a step, -900 µs': of kernels and categories; else of the time."""
         before, now = base.largest, head.largest
-        bounds = before.time_saved_bound_ns, now.time_saved_bound_ns
+        bounds = base.bound_ns, head.bound_ns
         if before.scope in ("kernel", "category"):
             scales = self._scale("base"), self._scale("head")
             one, other = (
@@ -387,7 +386,7 @@ class Changes:
                     rule=lead.rule,
                     where=names[lead.subject] if is_kernel else _cut(one.where),
                     kernel=0 if is_kernel else None,
-                    because=summary.savings(one.largest, summary.whole_of(base, one.largest)),
+                    because=summary.gain(base, one),
                 )
             )
         return Some(told, len(gone) - len(shown))
@@ -618,6 +617,7 @@ def _busy(run: Diagnosis) -> float | None:
 def _notes(change: Change) -> list[str]:
     together = len(_groups(change, "head"))
     found = [f"{together} kernels together"] if together > 1 else []
+    found += [calls] if (calls := words.calls(change)) else []
     return [*found, "by counters"] if change.basis == "counters" else found
 
 

@@ -162,6 +162,11 @@ def _kernels(comparison: Comparison, top: int) -> list[str]:
 
 
 def _difference(change: Change) -> str:
+    calls = f", {words.calls(change)}" if words.calls(change) else ""
+    return _time_difference(change) + calls
+
+
+def _time_difference(change: Change) -> str:
     if change.basis == "counters":
         return "by counters"
     shown = text(words.difference(change))
@@ -238,6 +243,7 @@ def _rule(comparison: Comparison) -> list[str]:
         f"- Rule: {text(words.thresholds(comparison))}.",
         f"- Base: {_run(base, comparison.base.run_id)}",
         f"- Head: {_run(head, comparison.head.run_id)}",
+        f"- Reproduce: {', '.join(code(one) for one in words.commands(comparison))}",
         f"- traceroof {traceroof.__version__}",
     ]
     return _details("Rule and provenance", lines)

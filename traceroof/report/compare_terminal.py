@@ -87,16 +87,44 @@ def _kernels(console: Console, comparison: Comparison, top: int, width: int) -> 
     table.add_column("share", justify="right", no_wrap=True)
     table.add_column("per call", justify="right", no_wrap=True)
     table.add_column("change" if compared else "launches", justify="right", no_wrap=True)
-    room = max(width - (57 if compared else 54), 14)
-    for one, label in zip(rows, words.labels(rows, room), strict=True):
-        table.add_row(
-            _WORDS.get(one.verdict, one.verdict),
-            label,
-            percent(one.share),
-            _call(one),
-            _change(one) if compared else words.from_to(one.base.launches, one.head.launches, ""),
-        )
+    cells = [_cells(one, compared=compared, stacked=False) for one in rows]
+    room = width - _taken(cells)
+    if room < _LEAST_NAME:  # a name can be cut, a number cannot
+        cells = [_cells(one, compared=compared, stacked=True) for one in rows]
+        room = max(width - _taken(cells), _LEAST_NAME)
+    for (verdict, *figures), label in zip(cells, words.labels(rows, room), strict=True):
+        table.add_row(verdict, label, *figures)
     console.print(table)
+
+
+_LEAST_NAME = 14
+
+
+def _taken(cells: Sequence[Sequence[str]]) -> int:
+    """Columns that all but the name take: the longest line of each, and the padding."""
+    headers = ("", "share", "per call", "launches")
+    widths = (
+        max(len(line) for cell in column for line in cell.split("\n"))
+        for column in zip(headers, *cells, strict=True)
+    )
+    return sum(widths) + 2 * (len(headers) + 1)
+
+
+def _cells(one: Change, *, compared: bool, stacked: bool) -> tuple[str, str, str, str]:
+    """Verdict, share, times of a call and change of a kernel; stacked: no line has two figures."""
+    call, calls = _call(one), words.calls(one) if compared else ""
+    last = words.from_to(one.base.launches, one.head.launches, "")
+    if compared:
+        change, pct = _change(one)
+        last = "\n".join(filter(None, (change, pct))) if stacked else f"{change}{pct:>9}".rstrip()
+    if stacked:
+        call = call.replace(" → ", " →\n")
+    return (
+        _WORDS.get(one.verdict, one.verdict),
+        percent(one.share),
+        f"{call}\n{calls}" if calls else call,
+        last,
+    )
 
 
 _WORDS = {
@@ -115,11 +143,11 @@ def _call(one: Change) -> str:
     return words.from_to(base, head)
 
 
-def _change(one: Change) -> str:
+def _change(one: Change) -> tuple[str, str]:
+    """The difference, and what part of the time it is."""
     if one.basis == "counters":
-        return "counters"
-    pct = words.change_pct(one)
-    return f"{words.signed(one.delta_ns)}{f' {pct:>8}' if pct else ''}"
+        return "counters", ""
+    return words.signed(one.delta_ns), words.change_pct(one)
 
 
 def _categories(console: Console, comparison: Comparison) -> None:

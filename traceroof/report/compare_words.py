@@ -1,12 +1,13 @@
 """What every report of a comparison says in words: the headline, where, why, what to try, trust."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
-from traceroof.compare.verdicts import Word
+from traceroof.compare.verdicts import Thresholds, Word
 from traceroof.diagnosis import Diagnosis
 from traceroof.findings import Finding
 from traceroof.names import short_names
@@ -107,16 +108,23 @@ def stories(comparison: Comparison) -> list[Story]:
     lost = _lost(comparison)
     if comparison.verdict != "improved":
         return [lost] if lost else []
-    most = min(comparison.of("improved"), key=lambda one: one.delta_ns or 0.0, default=None)
+    kernels = comparison.of("improved", *_undecided(comparison))
+    most = min(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
     told = [_of_kernel(comparison, "Where it came from", most)] if most else []
     return [*told, replace(lost, title="Slower all the same")] if lost else told
+
+
+def _undecided(comparison: Comparison) -> tuple[Word, ...]:
+    """One run a side may decide the whole, never a kernel; where the time went is told all the
+    same."""
+    return ("inconclusive",) if comparison.lone else ()
 
 
 def _lost(comparison: Comparison) -> Story | None:
     """Where most time was lost: in a kernel, or in a step between the kernels."""
     kernels = comparison.of("regressed")
     if comparison.total.verdict == "regressed":
-        kernels = (*kernels, *comparison.of("new"))
+        kernels = (*kernels, *comparison.of("new", *_undecided(comparison)))
     top = max(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
     waits = [one for one in comparison.fired() if one.rule in _WAITS]
     wait = max(waits, key=lambda one: one.time_saved_bound_ns or 0, default=None)
@@ -174,11 +182,39 @@ def reasons(comparison: Comparison, change: Change) -> list[Finding]:
 
 def _why(comparison: Comparison, change: Change) -> str:
     found = [one.because for one in reasons(comparison, change)]
+    if not found and change.pair and change.pair.same_name:
+        found.append(_as_before(change))
     if change.pair and change.pair.head:
-        found.insert(0, _limits(change))
-    if len([part for part in found if part]) < 2 and change.pair and change.pair.same_name:
-        found.append("launches, bytes and resources as before, as far as recorded")
-    return "; ".join(part for part in found if part)
+        found.insert(0, _limits(change) or "what bounds it is not known")
+    return "; ".join(found)
+
+
+def _as_before(change: Change) -> str:
+    """'launches and registers as before; bytes and operations not recorded': no rule fired."""
+    assert change.pair is not None
+    pair = change.pair
+    same: list[str] = ["launches"]
+    unknown: list[str] = []
+    for label, names in _EXPLAINING.items():
+        recorded = len(pair.base) == len(pair.head) == 1 and all(
+            any(name in group.metrics for name in names) for group in (*pair.base, *pair.head)
+        )
+        (same if recorded else unknown).append(label)
+    text = f"{_listing(same)} as before"
+    return f"{text}; {_listing(unknown)} not recorded" if unknown else text
+
+
+# What explains a time, and the metrics that hold it.
+_EXPLAINING = {
+    "bytes": ("dram_bytes",),
+    "operations": ("flops", "model_flops"),
+    "registers": ("registers_per_thread",),
+}
+
+
+def _listing(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _limits(change: Change) -> str:
@@ -267,6 +303,14 @@ def call(change: Change, side: str) -> str:
     return f"{text} ± {percent(timed.mad_ns / timed.median_ns)}"
 
 
+def calls(change: Change) -> str:
+    """'4 → 3 calls' where they differ: then the time changed for more than the speed of a call."""
+    base, head = change.base.launches, change.head.launches
+    if not base or not head or base == head:
+        return ""
+    return f"{from_to(base, head, '')} calls"
+
+
 def difference(change: Change) -> str:
     """'+211 ms (+17.2 %, p < 0.001)'."""
     if change.delta_ns is None:
@@ -304,7 +348,8 @@ def remark(comparison: Comparison, change: Change) -> str:
 
 
 def timeline_line(comparison: Comparison) -> str:
-    """Idle time and exposed communication of a step on both sides; empty without steps."""
+    """Idle time and exposed communication of a step, and copies that changed, on both sides; may be
+    empty."""
     parts = [
         f"{label} {from_to(*pair)}"
         for label, pair in (
@@ -316,7 +361,18 @@ def timeline_line(comparison: Comparison) -> str:
     kernels = comparison.kernel_time
     if parts and kernels is not comparison.total:
         parts.insert(0, f"kernels {from_to(kernels.base.median_ns, kernels.head.median_ns)}")
-    return f"a step: {' · '.join(parts)}" if parts else ""
+    parts += _copies(comparison)
+    return f"a {comparison.per}: {' · '.join(parts)}" if parts else ""
+
+
+def _copies(comparison: Comparison) -> list[str]:
+    """Time in copies on both sides, where it is another."""
+    return [
+        f"copies {from_to(one.base.median_ns, one.head.median_ns)}"
+        for one in comparison.categories
+        if one.category == "memcpy"
+        and quantity(one.base.median_ns, "ns") != quantity(one.head.median_ns, "ns")
+    ]
 
 
 def trust(comparison: Comparison) -> list[str]:
@@ -345,8 +401,9 @@ def samples(comparison: Comparison) -> str:
         few = min(base, head) < comparison.limits.runs
         return f"{text}: {comparison.limits.runs} a side decide" if few else text
     single = (
-        f"times are judged only from {comparison.limits.single_percent:.0f} % on, "
-        f"{comparison.limits.runs} runs a side decide the rest"
+        f"of times only the {comparison.total.name} is judged, from "
+        f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs a side decide "
+        "the rest"
     )
     if comparison.sampled == "steps":
         return f"one run a side ({base} against {head} steps): {single}"
@@ -398,6 +455,35 @@ def thresholds(comparison: Comparison) -> str:
         f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
         f"time); {limits.runs} runs a side"
     )
+
+
+def commands(comparison: Comparison) -> list[str]:
+    """What makes this comparison and the page with every change, once more.
+
+    Runs go by their names: whoever repeats it stands in their folder, or has them in the store.
+    Names that do not tell them apart give way to BASE and HEAD.
+    """
+    names = [one_line(one.run_name) for one in (comparison.base, comparison.head)]
+    # In a comment, "|" would need a backslash.
+    plain = names[0] != names[1] and all(
+        0 < len(name) <= _LONGEST_NAME and "|" not in name for name in names
+    )
+    base, head = map(shlex.quote, names if plain else ("BASE", "HEAD"))
+    limits, usual = comparison.limits, Thresholds()
+    options = ["--force"] if comparison.forced else []
+    if limits.percent != usual.percent:
+        options.append(f"--min-percent {limits.percent:g}")
+    if limits.least_ns is not None:
+        options.append(f"--min-ms {limits.least_ns / 1e6:g}")
+    more = "".join(f" {option}" for option in options)
+    return [
+        f"traceroof compare {base} {head}{more}",
+        f"traceroof report {head} --base {base}{more}",
+    ]
+
+
+# A name longer than a path's parts may be (255 bytes) is no file's.
+_LONGEST_NAME = 255
 
 
 def sides(comparison: Comparison) -> tuple[str, str]:

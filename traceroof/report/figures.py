@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from traceroof.devices import DTYPES
 from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.names import short_names
 from traceroof.report import timeline_figures
@@ -116,7 +117,7 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
         f"{quantity(first.time_ns, 'ns')} ({percent(first.share)}).",
         caption="Divided by the wall that the kernels of the category hit.",
         figure=plain_json(figure),
-        header=(("Category", False), ("Time", True), ("Share", True), ("Launches", True),
+        header=(("Category", False), ("Time", True), ("Share of GPU time", True), ("Launches", True),
                 ("Walls hit", False)),
         rows=[
             (
@@ -181,12 +182,14 @@ def roofline(diagnosis: Diagnosis) -> Chart | None:
         *_mark_traces(shown, names, xs, ys, logarithmic=True),
     ]
     tops = [one.flops_per_s for one in ceilings if one.flops_per_s]
+    bottom, top = _with_room(min(ys) / 4, max([*ys, *tops]) * 3, marks=(min(ys), max(ys)))
+    left, right = _with_room(left, right, marks=(min(xs), max(xs)))
     figure = go.Figure(
         traces,
         layout(
             height=460,
             xaxis=log_axis("operations per DRAM byte, FLOP/byte", left, right),
-            yaxis=log_axis("rate reached, FLOP/s", min(ys) / 4, max([*ys, *tops]) * 3),
+            yaxis=log_axis("rate reached, FLOP/s", bottom, top),
         ),
     )
     return Chart(
@@ -204,6 +207,18 @@ def roofline(diagnosis: Diagnosis) -> Chart | None:
         kernels=[index for index, _ in shown],
         legend=[*_ceiling_legend(ceilings), *_class_legend(shown)],
     )  # fmt: skip
+
+
+def _with_room(low: float, high: float, marks: tuple[float, float]) -> tuple[float, float]:
+    """A logarithmic axis so long that the marks at its ends are whole: over many decades a factor
+    is less than the radius of a large mark."""
+    room = (high / low) ** _ROOM
+    return min(low, marks[0] / room), max(high, marks[1] * room)
+
+
+# The radius of the largest mark, as a share of the shortest axis (the upright one, 460 px high less
+# its labels), and a little more.
+_ROOM = 0.09
 
 
 def _class_legend(shown: Sequence[tuple[int, KernelGroup]]) -> list[tuple[str, str, str]]:
@@ -308,11 +323,16 @@ def _ceilings(kernels: Sequence[KernelGroup]) -> list[Ceiling]:
     for dtype, roof_of in sorted(found.items()):
         types_of.setdefault(roof_of, []).append(dtype)
     made = [
-        Ceiling(", ".join(dtypes), memory, peak, basis)
+        Ceiling(_arithmetic(dtypes), memory, peak, basis)
         for (peak, basis), dtypes in sorted(types_of.items(), reverse=True)
     ]
     made = [Ceiling(None, memory, None, memory_basis), *made] if memory else made
     return made + _measured(kernels)
+
+
+def _arithmetic(dtypes: Sequence[str]) -> str:
+    """The types that a data sheet has a rate for; indices and masks are counted at their rate."""
+    return ", ".join([dtype for dtype in dtypes if dtype in DTYPES] or dtypes)
 
 
 def _measured(kernels: Iterable[KernelGroup]) -> list[Ceiling]:
@@ -474,6 +494,7 @@ def _mark_traces(
                 text=[f"#{shown[n][0] + 1}" if n in numbered else "" for n in at],
                 textposition="middle right",
                 textfont={"color": COLORS["soft"], "size": 11},
+                cliponaxis=False,
                 name=primary,
                 marker={
                     "color": COLORS[appearance.family],

@@ -157,6 +157,7 @@ def _context(
         "run": diagnosis.run_name,
         "about": summary.about(diagnosis),
         "verdict": verdict(diagnosis),
+        "whole_words": summary.whole_words(diagnosis),
         "changes": changes,
         "care": summary.care(diagnosis),
         "fixes": fixes,

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from traceroof.diagnosis import Diagnosis
-from traceroof.findings import Finding
 from traceroof.names import short_names
 from traceroof.report import summary
 from traceroof.report.timeline_lines import timeline_lines
@@ -40,11 +39,10 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     found again by; the name of the run by default.
     """
     kernels = diagnosis.kernels[:top]
-    cared = {one.finding.rule for one in summary.care(diagnosis)}
-    rest = [one for one in diagnosis.fired() if one.rule not in cared]
-    findings = summary.once(rest)[:top]
+    advised = summary.advice(diagnosis)
+    worth = advised[:top]
     shown = [one.kernel for one in kernels]
-    shown += [one.subject for one, _ in findings if one.scope == "kernel"]
+    shown += [one.lead.subject for one in worth if one.lead.scope == "kernel"]
     names = short_names(shown, _NAME_WIDTH)
     lines = [
         marker("diagnosis", key or diagnosis.run_name),
@@ -58,7 +56,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
     lines += [""] if timelines else []
     lines += _table(
-        ("Category", "Time", "Share", "Launches"),
+        ("Category", "Time", "Share of GPU time", "Launches"),
         "lrrr",
         (
             (
@@ -70,7 +68,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
             for one in diagnosis.categories
         ),
     )
-    lines += ["", "| # | Kernel | Category | Class | Time | Share | Calls |",
+    lines += ["", "| # | Kernel | Category | Class | Time | Share of kernel time | Calls |",
               "|--:|:--|:--|:--|--:|--:|--:|"]  # fmt: skip
     rows = fitting(
         [
@@ -83,12 +81,12 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     lines += rows
     if len(diagnosis.kernels) > len(rows):
         lines.append(f"\n{len(diagnosis.kernels) - len(rows):,} more kernels not shown.")
-    lines += ["", "### Worth trying, most time saved first", ""]
-    if not findings:
+    lines += ["", f"### {_heading(diagnosis, len(worth), len(advised))}", ""]
+    if not worth:
         lines.append("Nothing: no rule fired on what this file shows.")
     entries = [
-        "\n".join(_finding(number, one, others, names, summary.whole_of(diagnosis, one)))
-        for number, (one, others) in enumerate(findings, 1)
+        "\n".join(_entry(number, one, names, summary.gain(diagnosis, one)))
+        for number, one in enumerate(worth, 1)
     ]
     listed = fitting(entries, _FINDING_BUDGET)
     lines += listed
@@ -96,7 +94,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
         left = len(entries) - len(listed)
         lines += ["", f"{left:,} more do not fit here: `--format json` has all."]
     if ceilings := summary.ceilings(diagnosis):
-        lines += ["", text(ceilings)]
+        lines += ["", prose(ceilings)]
     for section in (_not_judged(diagnosis), _notes(diagnosis)):
         fits = sum(map(len, [*lines, *section])) + len(lines) + len(section) < _BUDGET
         lines += section if fits else []
@@ -135,26 +133,31 @@ def _care(diagnosis: Diagnosis) -> list[str]:
     for one in found:
         finding = one.finding
         lines += [
-            f"- **{text(finding.title)}**: {text(finding.because)}; it {text(one.means)}.",
-            f"  - try: {text(finding.fix)}",
+            f"- **{text(finding.title)}**: {prose(finding.because)}; it {prose(one.means)}.",
+            f"  - try: {prose(finding.fix)}",
         ]
     return [*lines, ""]
 
 
-def _finding(
-    number: int, finding: Finding, others: int, names: Mapping[str, str], whole_ns: int
-) -> list[str]:
-    where = code(names[finding.subject]) if finding.scope == "kernel" else short(finding.subject)
-    where += f" and {others} more" if others else ""
-    gain = summary.savings(finding, whole_ns)
+def _heading(diagnosis: Diagnosis, listed: int, all: int) -> str:
+    some = f"{listed} of {all}; " if all > listed else ""
+    return f"Worth trying, best first ({some}shares of {summary.whole_words(diagnosis)})"
+
+
+def _entry(number: int, one: summary.Advice, names: Mapping[str, str], gain: str) -> list[str]:
+    """What is worth trying on a subject; what else was found there follows in a line each."""
+    lead = one.lead
+    where = code(names[lead.subject]) if lead.scope == "kernel" else short(lead.subject)
+    where += f" and {one.others} more" if one.others else ""
     return [
-        f"{number}. **{text(finding.title)}** ({finding.severity}) in {where}"
+        f"{number}. **{text(lead.title)}** ({one.severity}) in {where}"
         + (f": {gain}" if gain else ""),
-        f"   - because {text(finding.because)}",
-        *([f"   - {text(summary.confidence(finding))}"] if finding.doubted_by else []),
-        *([f"   - {text(finding.near_threshold.says)}"] if finding.near_threshold else []),
-        f"   - try: {text(finding.fix)}",
-        f"   - wrong if: {text(finding.refute)}",
+        f"   - because {prose(lead.because)}",
+        *([f"   - {text(summary.confidence(lead))}"] if lead.doubted_by else []),
+        *([f"   - {text(lead.near_threshold.says)}"] if lead.near_threshold else []),
+        f"   - try: {prose(lead.fix)}",
+        f"   - wrong if: {prose(lead.refute)}",
+        *(f"   - also {code(other.rule)}: {prose(other.because)}" for other in one.findings[1:]),
     ]
 
 
@@ -183,9 +186,21 @@ def _table(header: Sequence[str], alignment: str, rows: Iterable[Sequence[str]])
 
 def text(value: str) -> str:
     """Plain text inside Markdown: nothing in it is markup, a mention or the end of a cell."""
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", one_line(" ".join(value.split())))
+    return _escaped(" ".join(value.split()))
+
+
+def _escaped(value: str) -> str:
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", one_line(value))
     # A zero-width space keeps GitHub from mentioning whoever is called like the word after "@".
     return escaped.replace("@", "@\u200b")
+
+
+def prose(value: str) -> str:
+    """A text of ours inside Markdown: what it has between backticks is code."""
+    parts = re.split(r"`([^`]+)`", " ".join(value.split()))
+    return "".join(
+        code(part) if at % 2 else _escaped(part) for at, part in enumerate(parts) if part
+    )
 
 
 def code(value: str) -> str:

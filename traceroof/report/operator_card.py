@@ -38,7 +38,7 @@ _OCCUPANCY = (
     ("registers", "registers_per_thread", "", " a thread"),
     ("shared memory", "shared_memory_bytes", "byte", " a block"),
     ("waves of blocks", "waves", "", ""),
-    ("a scheduler issues", "issue_active_estimate", "", " instructions a cycle"),
+    ("a scheduler issues", "issue_active", "", " instructions a cycle"),
     ("eligible warps", "warps_eligible", "", " a scheduler"),
 )
 _LIMIT = "occupancy_limit_"
@@ -223,8 +223,9 @@ def _roof(kernel: KernelGroup) -> Iterable[Line]:
     yield from _places(roof, model)
     yield from _reached(roof)
     yield from _least(kernel, roof, model)
-    basis = _CEILINGS_FROM.get(roof["ceiling_basis"], roof["ceiling_basis"])
-    yield Line("peaks from", basis)
+    if roof["peak_flops_per_s"] or roof["peak_bytes_per_s"]:
+        basis = _CEILINGS_FROM.get(roof["ceiling_basis"], roof["ceiling_basis"])
+        yield Line("peaks from", basis)
 
 
 def _work(
@@ -407,10 +408,14 @@ def vendor(kernel: KernelGroup) -> list[tuple[str, str, str]]:
         if verdict.classes:
             agrees = kernel.primary_class in verdict.classes
             stands = "agrees" if agrees else f"says otherwise: we say {kernel.primary_class}"
-        elif verdict.speedup_pct is not None:
-            stands = f"estimates {quantity(verdict.speedup_pct, '%')}"
+        elif verdict.estimate_pct is not None:
+            stands = f"estimates {quantity(verdict.estimate_pct, '%')}"
             if verdict.speedup_scope:
-                stands += f" ({verdict.speedup_scope})"
+                # Local ones are no share of the kernel's time.
+                unit = verdict.speedup_scope == "local"
+                limits = "of one unit's time" if unit else "of the kernel's time"
+                limits += ", capped at our bound" if verdict.capped_pct is not None else ""
+                stands += f" ({limits})"
         text = _cut(verdict.text, _VENDOR_LENGTH)
         told.append((verdict.rule or verdict.section, stands, text))
     return told

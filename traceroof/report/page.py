@@ -42,7 +42,8 @@ class Reason:
 
 @dataclass(frozen=True)
 class Fix:
-    """What is worth trying on one subject. Bars are in percent of the largest bound listed."""
+    """What is worth trying on one subject. Bars are in percent of the largest bound listed;
+    ``unsaved`` is said where there is no bound."""
 
     number: int
     kernel: int | None
@@ -53,24 +54,26 @@ class Fix:
     severity: str
     kind: str
     confidence: str
+    unsaved: str
     bound: str
     share: str
     likely: str
+    first: str
     bound_bar: float
     likely_bar: float
     reasons: tuple[Reason, ...]
 
 
 def fixes(diagnosis: Diagnosis) -> list[Fix]:
-    """One fix a subject, most time saved first."""
+    """One fix a subject, best first: what saves most, and most surely."""
     found = summary.advice(diagnosis)
     names = short_names((one.lead.subject for one in found[:_MOST_ROWS]), _NAME_WIDTH)
-    most = max((one.largest.time_saved_bound_ns or 0 for one in found), default=0)
-    time = diagnosis.totals.kernel_time_ns
+    most = max((one.bound_ns or 0 for one in found), default=0)
     fixes = []
     for number, one in enumerate(found[:_MOST_ROWS], 1):
         lead, largest = one.lead, one.largest
-        bound, likely = largest.time_saved_bound_ns, largest.time_saved_likely_ns
+        bound, likely = one.bound_ns, one.likely_ns
+        whole = summary.whole_of(diagnosis, largest)
         kernel = lead.subject_index if lead.scope == "kernel" else None
         group = diagnosis.kernels[kernel] if kernel is not None else None
         fixes.append(
@@ -81,12 +84,14 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 detail=group.primary_class if group else lead.scope,
                 title=lead.title,
                 advice=lead.fix,
-                severity=largest.severity,
+                severity=one.severity,
                 kind=largest.kind,
-                confidence=summary.confidence(largest),
-                bound=quantity(bound, "ns") if bound is not None else "",
-                share=percent(bound / time) if bound is not None and time else "",
+                confidence=summary.confidence(lead),
+                unsaved="no time to save of its own" if bound == 0 else "saving not estimable",
+                bound=quantity(bound, "ns") if bound else "",
+                share=summary.saved_share(bound, whole) if bound else "",
                 likely=quantity(likely, "ns") if likely is not None else "",
+                first=summary.by_first(one),
                 bound_bar=_bar(bound, most),
                 likely_bar=_bar(likely, most),
                 reasons=tuple(_reason(finding) for finding in one.findings),

@@ -9,6 +9,7 @@ from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.errors import TraceroofError
 from traceroof.findings import HIDDEN_SHARE, Finding, Lowered
 from traceroof.names import short_names
+from traceroof.rule import SEVERITIES, Severity
 from traceroof.units import count, one_line, percent, quantity
 
 #: What kind of times a run has.
@@ -36,48 +37,64 @@ def _devices(diagnosis: Diagnosis) -> Iterable[str]:
 def total(diagnosis: Diagnosis) -> str:
     """Time, launches, and what the findings could save together."""
     totals = diagnosis.totals
-    launches = f"{totals.launches:,} launch{'es' if totals.launches != 1 else ''}"
-    groups = len(diagnosis.kernels)
+    if not totals.launches:
+        others = sum(one.launches for one in diagnosis.categories)
+        time = quantity(sum(one.time_ns for one in diagnosis.categories), "ns")
+        return f"No kernels: {count(others, 'copy or fill', 'copies and fills')} of {time} in all."
+    launches = count(totals.launches, "launch", "launches")
+    groups = count(len(diagnosis.kernels), "kernel")
     # No known duration at all: the sum is not zero but unknown.
     known = totals.kernel_time_ns or not totals.unknown_durations
     time = quantity(totals.kernel_time_ns, "ns") if known else "An unknown time"
-    text = f"{time} in {launches} of {groups:,} kernel{'s' if groups != 1 else ''}."
+    text = f"{time} in {launches} of {groups}."
     if totals.time_saved_bound_ns:
-        share = percent(totals.time_saved_bound_ns / totals.kernel_time_ns)
+        share = saved_share(totals.time_saved_bound_ns, whole(diagnosis))
         text += (
-            f" The findings below save at most {quantity(totals.time_saved_bound_ns, 'ns')} "
-            f"({share}), likely {quantity(totals.time_saved_likely_ns, 'ns')}"
-            f"{_overlap(diagnosis)}."
+            f" The findings on kernels save at most {quantity(totals.time_saved_bound_ns, 'ns')} "
+            f"({share} of {whole_words(diagnosis)}), "
+            f"likely {quantity(totals.time_saved_likely_ns, 'ns')}"
+            f"{'' if diagnosis.timelines else '; overlap unknown'}."
         )
     return text
 
 
-def _overlap(diagnosis: Diagnosis) -> str:
-    return " of kernel time; overlap unknown" if not diagnosis.timelines else " of kernel time"
+def whole(diagnosis: Diagnosis) -> int:
+    """The time that savings are a part of and severities are decided by, in ns: the span of all
+    timelines, without any all kernel time."""
+    return diagnosis.totals.span_ns or diagnosis.totals.kernel_time_ns
+
+
+def whole_words(diagnosis: Diagnosis) -> str:
+    """What ``whole`` is, for a reader."""
+    return "the time that went by" if diagnosis.totals.span_ns else "kernel time"
 
 
 def whole_of(diagnosis: Diagnosis, finding: Finding) -> int:
-    """The time that a saving is a part of, in ns: of kernels all kernel time, of a timeline its
-    own span, of the run the span of all timelines."""
+    """The time that a saving is a part of, in ns: of a timeline its own span, else ``whole``."""
     if finding.scope == "timeline" and finding.subject_index is not None:
         return diagnosis.timelines[finding.subject_index].span_ns
-    totals = diagnosis.totals
-    return (
-        totals.span_ns or 0 if finding.scope == "run" and totals.span_ns else totals.kernel_time_ns
-    )
+    return whole(diagnosis)
+
+
+def saved_share(bound_ns: int, whole_ns: int) -> str:
+    """'12.0 %'; kernels side by side can promise more than all of the time: no more is saved."""
+    return percent(min(bound_ns / whole_ns, 1.0)) if whole_ns else ""
 
 
 def savings(finding: Finding, whole_ns: int) -> str:
-    """'at most 1.2 ms (12 %), likely 0.8 ms' or an empty text where nothing can be said."""
-    bound = finding.time_saved_bound_ns
-    if bound is None:
+    """'saves at most 1.2 ms (12 %), likely 0.8 ms'; empty where there is nothing to say."""
+    bound, likely = finding.time_saved_bound_ns, finding.time_saved_likely_ns
+    return _savings(bound, likely, whole_ns, option=finding.kind == "option")
+
+
+def _savings(bound: int | None, likely: int | None, whole_ns: int, *, option: bool) -> str:
+    if not bound:
         return ""
-    share = f" ({percent(bound / whole_ns)})" if whole_ns else ""
-    text = f"{'could save' if finding.kind == 'option' else 'saves'} at most "
-    text += f"{quantity(bound, 'ns')}{share}"
-    if finding.time_saved_likely_ns is not None:
-        text += f", likely {quantity(finding.time_saved_likely_ns, 'ns')}"
-    return text + (", as an option that changes results" if finding.kind == "option" else "")
+    share = f" ({saved_share(bound, whole_ns)})" if whole_ns else ""
+    text = f"{'could save' if option else 'saves'} at most {quantity(bound, 'ns')}{share}"
+    if likely is not None:
+        text += f", likely {quantity(likely, 'ns')}"
+    return text + (", as an option that changes results" if option else "")
 
 
 @dataclass(frozen=True)
@@ -99,8 +116,28 @@ class Advice:
     @property
     def largest(self) -> Finding:
         """The finding that saves most, options aside: bounds of one subject do not add up."""
-        real = [one for one in self.findings if one.kind != "option"] or [self.lead]
-        return max(real, key=lambda one: one.time_saved_bound_ns or -1)
+        return max(self._counted, key=lambda one: one.time_saved_bound_ns or -1)
+
+    @property
+    def _counted(self) -> Sequence[Finding]:
+        """The findings that the totals count: all but options, where there are others."""
+        return [one for one in self.findings if one.kind != "option"] or [self.lead]
+
+    @property
+    def bound_ns(self) -> int | None:
+        """What all findings on the subject save at most, as the totals count it."""
+        return self.largest.time_saved_bound_ns
+
+    @property
+    def likely_ns(self) -> int | None:
+        """What they save likely: the largest of their likely figures."""
+        likely = [one.time_saved_likely_ns for one in self._counted]
+        return max((one for one in likely if one is not None), default=None)
+
+    @property
+    def severity(self) -> Severity:
+        """That of the most severe finding; an option counts where there is nothing else."""
+        return min((one.severity for one in self._counted), key=SEVERITIES.index)
 
     @property
     def weight(self) -> float:
@@ -146,8 +183,29 @@ def once(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:
     ]
 
 
+def gain(diagnosis: Diagnosis, one: Advice) -> str:
+    """What an entry saves: the largest of its subject, and what part of it its first fix can
+    have."""
+    largest = one.largest
+    text = _savings(
+        one.bound_ns,
+        one.likely_ns,
+        whole_of(diagnosis, largest),
+        option=largest.kind == "option",
+    )
+    first = by_first(one)
+    return f"{text}, {first}" if text and first else text
+
+
+def by_first(one: Advice) -> str:
+    """'by this fix at most 1.2 ms' where another finding on the subject promises more."""
+    first = one.lead.time_saved_bound_ns
+    smaller = first and first < (one.bound_ns or 0)
+    return f"by this fix at most {quantity(first, 'ns')}" if smaller else ""
+
+
 def advice(diagnosis: Diagnosis) -> list[Advice]:
-    """The fired findings by subject, the subject with most to save (and most surely) first.
+    """The fired findings by subject, best first: by the largest bound times confidence.
 
     Timelines and runs are told by rule: what is wrong with them has one cause each, and the ranks
     of a run mostly have it in common.
@@ -281,8 +339,9 @@ def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
     named = ", ".join(rules[:_RULES_NAMED])
     if len(rules) > _RULES_NAMED:
         named += f" and {len(rules) - _RULES_NAMED} more"
+    of = "some kernels" if len(diagnosis.kernels) > 1 else "the kernel"
     return NotJudged(
-        f"{count(len(rules), 'rule')} for some kernels ({named})",
+        f"{count(len(rules), 'rule')} for {of} ({named})",
         missing,
         collect.command(missing, kernels, vendor=diagnosis.vendor),
     )

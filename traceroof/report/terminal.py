@@ -12,7 +12,7 @@ from traceroof.diagnosis import Diagnosis, KernelGroup
 from traceroof.report import summary
 from traceroof.report.console import to_text
 from traceroof.report.timeline_lines import timeline_lines
-from traceroof.units import percent, quantity
+from traceroof.units import count, percent, quantity
 
 _STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
 _CATEGORIES = 5
@@ -86,7 +86,7 @@ def _timelines(console: Console, diagnosis: Diagnosis) -> None:
 
 
 def _categories(console: Console, diagnosis: Diagnosis) -> None:
-    _heading(console, "Time by category")
+    _heading(console, "Time by category (shares of GPU time)")
     table = Table(box=None, padding=(0, 1), show_header=False)
     for justify in ("left", "right", "right", "left", "right"):
         table.add_column(justify=justify, no_wrap=True)
@@ -97,16 +97,16 @@ def _categories(console: Console, diagnosis: Diagnosis) -> None:
             quantity(one.time_ns if one.share is not None else None, "ns"),
             percent(one.share),
             "█" * round((one.share or 0) * 20),
-            f"{one.launches:,} launch{'es' if one.launches != 1 else ''}",
+            count(one.launches, "launch", "launches"),
         )
     rest = diagnosis.categories[_CATEGORIES:]
     if rest:
         table.add_row(
-            f"{len(rest)} others",
+            count(len(rest), "other"),
             quantity(sum(one.time_ns for one in rest), "ns"),
             percent(sum(one.share or 0 for one in rest)),
             "",
-            f"{sum(one.launches for one in rest):,} launches",
+            count(sum(one.launches for one in rest), "launch", "launches"),
         )
     console.print(table)
 
@@ -120,10 +120,8 @@ def _kernels(
 ) -> None:
     wide, calls = width >= _WIDE, width >= _NARROW
     more = len(diagnosis.kernels) - len(shown)
-    _heading(
-        console,
-        f"Kernels by time{f' ({len(shown)} of {len(diagnosis.kernels):,})' if more else ''}",
-    )
+    listed = f"{len(shown)} of {len(diagnosis.kernels):,}; " if more else ""
+    _heading(console, f"Kernels by time ({listed}shares of kernel time)")
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("kernel", no_wrap=True, overflow="ellipsis")
@@ -155,30 +153,39 @@ def _use(kernel: KernelGroup, name: str) -> str:
 def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int) -> None:
     found = summary.advice(diagnosis)
     listed = found[:top]
-    shown = f" ({len(listed)} of {len(found)})" if len(found) > len(listed) else ""
-    _heading(console, f"Worth trying, most time saved first{shown}")
+    shown = f"{len(listed)} of {len(found)}; " if len(found) > len(listed) else ""
+    _heading(
+        console, f"Worth trying, best first ({shown}shares of {summary.whole_words(diagnosis)})"
+    )
     if not found:
         console.print("  nothing: no rule fired on what this file shows")
     kernels = [one.lead.subject_index for one in listed if one.lead.scope == "kernel"]
     names = summary.labels(diagnosis, [one for one in kernels if one is not None], width - 30)
+    cut = False
     for number, one in enumerate(listed, start=1):
         lead = one.lead
         head = Text(f"{number:2} ")
-        head.append(f"{lead.severity} ", style=_STYLES[lead.severity])
+        head.append(f"{one.severity} ", style=_STYLES[one.severity])
         head.append(_where(diagnosis, one, names), style="bold")
         console.print(head)
-        gain = summary.savings(lead, summary.whole_of(diagnosis, lead))
+        gain = summary.gain(diagnosis, one)
         if gain:
             near = f"; {lead.near_threshold.says}" if lead.near_threshold else ""
             _indented(console, f"{gain[0].upper()}{gain[1:]}; {summary.confidence(lead)}{near}")
         elif lead.near_threshold:
             says = lead.near_threshold.says
             _indented(console, f"{says[0].upper()}{says[1:]}")
-        _indented(console, _cut(f"{lead.rule}: {lead.because}", _LINES * (console.width - 4)))
-        _indented(console, _advice_text(f"Try: {lead.fix}", _LINES * (console.width - 4)))
+        room = _LINES * (console.width - 4)
         others = [*(finding.rule for finding in one.findings[1:]), *_vendor_says(diagnosis, one)]
-        if others:
-            _indented(console, _cut(f"Also: {', '.join(others)}", console.width - 4), style="dim")
+        also = f"Also: {', '.join(others)}" if others else ""
+        whole = [f"{lead.rule}: {lead.because}", f"Try: {lead.fix}", also]
+        said = [_cut(whole[0], room), _advice_text(whole[1], room), _cut(also, room)]
+        for text, style in zip(said, ("", "", "dim"), strict=True):
+            if text:
+                _indented(console, text, style=style)
+        cut |= said[:2] != [" ".join(text.split()) for text in whole[:2]]
+    if cut:
+        console.print(Text("Texts are cut; `--explain N` prints entry N whole.", style="dim"))
     if ceilings := summary.ceilings(diagnosis):
         console.print(Text(ceilings, style="dim"))
 
@@ -214,10 +221,13 @@ def _vendor_says(diagnosis: Diagnosis, one: summary.Advice) -> list[str]:
     advised = [verdict for verdict in vendor if verdict.level in ("OPT", "WRN")]
     if not advised:
         return []
-    most = max(advised, key=lambda verdict: verdict.speedup_pct or 0.0)
-    unit = " of one unit" if most.speedup_scope == "local" else ""
-    estimate = f" saves {most.speedup_pct:.0f} %{unit}" if most.speedup_pct else ""
-    return [f"the vendor's {most.rule or most.section}{estimate}"]
+    most = max(advised, key=lambda verdict: verdict.estimate_pct or 0.0)
+    whose = "that unit's" if most.speedup_scope == "local" else "its"
+    capped = " (capped)" if most.capped_pct is not None else ""
+    estimate = (
+        f": up to {most.estimate_pct:.0f} % of {whose} time{capped}" if most.estimate_pct else ""
+    )
+    return [f"the vendor's rule {most.rule or most.section}{estimate}"]
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:

@@ -137,4 +137,9 @@ def _ranks(across: Ranks | None) -> str:
         text += f", {percent(facts['waiting_share'])} of their communication"
     if "slowest_rank" in facts:
         text += f"; {percent(facts['slowest_share'])} for rank {facts['slowest_rank']:.0f}"
+    if facts.get("clock_sets", 1) > 1:
+        text += (
+            f"; {facts['clock_sets']:.0f} sets of them share no collective and are not compared "
+            "with each other"
+        )
     return text

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from traceroof.classes import CLASSES
 from traceroof.diagnosis import Diagnosis
 from traceroof.findings import Finding
-from traceroof.units import percent, quantity
+from traceroof.report import summary
+from traceroof.units import count, percent, quantity
 
 # From this share on a class, a category or the idle time is the news.
 _MOST = 0.5
@@ -110,16 +111,20 @@ def _time(diagnosis: Diagnosis) -> Figure:
     kernels = len(diagnosis.kernels)
     return Figure(
         quantity(totals.kernel_time_ns, "ns") if totals.kernel_time_ns else "unknown",
-        f"kernel time: {totals.launches:,} launch{'es' * (totals.launches != 1)} "
-        f"of {kernels:,} kernel{'s' * (kernels != 1)}",
+        f"kernel time: {count(totals.launches, 'launch', 'launches')} "
+        f"of {count(kernels, 'kernel')}",
     )
 
 
 def savable(diagnosis: Diagnosis) -> float | None:
-    """What the second number is of the kernel time, 0-1; None where no saving is known."""
-    totals, largest = diagnosis.totals, _of_the_run(diagnosis)
-    bound = largest.time_saved_bound_ns if largest else totals.time_saved_bound_ns
-    return bound / totals.kernel_time_ns if bound is not None and totals.kernel_time_ns else None
+    """What share the second number is of the time that it is a part of (``summary.whole_of``),
+    0-1; None where no saving is known."""
+    largest = _of_the_run(diagnosis)
+    if largest:
+        bound, whole = largest.time_saved_bound_ns, summary.whole_of(diagnosis, largest)
+    else:
+        bound, whole = diagnosis.totals.time_saved_bound_ns, summary.whole(diagnosis)
+    return min(bound / whole, 1.0) if bound is not None and whole else None
 
 
 def _of_the_run(diagnosis: Diagnosis) -> Finding | None:
@@ -134,15 +139,16 @@ def _savings(diagnosis: Diagnosis) -> Figure:
     """What the fixes of kernels save together, or what one of the run saves where that is more."""
     totals = diagnosis.totals
     bound, likely = totals.time_saved_bound_ns, totals.time_saved_likely_ns
-    by = "the fixes below"
+    by = "the fixes of kernels"
     overlap = "" if diagnosis.timelines else "; overlap unknown"
     largest = _of_the_run(diagnosis)
     if largest:
         bound, likely = largest.time_saved_bound_ns, largest.time_saved_likely_ns
         by, overlap = f"one fix below ({largest.title[:1].lower()}{largest.title[1:]})", ""
-    if bound is None or not totals.kernel_time_ns:
+    share = savable(diagnosis)
+    if bound is None or share is None:
         return Figure("none", "no fix whose saving could be estimated")
-    text = f"at most saved by {by}, {percent(bound / totals.kernel_time_ns)} of kernel time"
+    text = f"at most saved by {by}, {percent(share)} of {summary.whole_words(diagnosis)}"
     if likely is not None:
         text += f"; likely {quantity(likely, 'ns')}"
     return Figure(quantity(bound, "ns"), text + overlap)

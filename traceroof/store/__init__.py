@@ -216,6 +216,13 @@ class Store:
                 name: self._info(runs[run]) for name, run in sorted(chosen, key=str) if run in runs
             }
 
+    def standing_for(self, run: str) -> tuple[str, ...]:
+        """Names of the baselines that stand for a run (named as for ``get``), which go with it."""
+        with self._catalogue.reading() as connection:
+            row = self._resolve(connection, run)
+            names = sa.select(BASELINES.c.name).filter_by(store=self._identity, run=row.id)
+            return tuple(sorted(connection.execute(names).scalars()))
+
     def calibrate(
         self, rates: Sequence[MeasuredRate]
     ) -> list[tuple[MeasuredRate, MeasuredRate | None]]:

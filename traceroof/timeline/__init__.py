@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from traceroof.coding import coded
 from traceroof.facts import Facts
 from traceroof.timeline import intervals
+from traceroof.timeline.communication import Exchange, exchanges
 from traceroof.timeline.figures import (
     TIMELINE_COLUMNS,
     communication_facts,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CAUSES",
     "TIMELINE_COLUMNS",
+    "Exchange",
     "Gap",
     "Step",
     "Timeline",
@@ -47,7 +50,8 @@ class Timeline:
     """What one GPU did, seen from one process of one rank. Times in ns.
 
     sources: the run's files that it comes from. idle_by_cause: cause -> ns, adding up to idle_ns.
-    gaps: the longest, longest first. facts: TIMELINE_COLUMNS -> value; what is unknown is absent.
+    gaps: the longest, longest first. exchanges: the communication by collective and process group,
+    most time first. facts: TIMELINE_COLUMNS -> value; what is unknown is absent.
     """
 
     rank: int | None
@@ -66,6 +70,7 @@ class Timeline:
     idle_by_cause: Mapping[str, int]
     gaps: tuple[Gap, ...] = ()
     steps: tuple[Step, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
     facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -88,9 +93,12 @@ def timelines(recording: "Recording", categories: Sequence[str]) -> list[Timelin
 
     categories: the category of every row of the kernel table. Only activities with a known start
     and duration count; a counter tool's recording (serialised replays) has no timeline, and
-    summaries have none either.
+    summaries have none either. Nor has one of copies alone: its kernels were not recorded, so when
+    the GPU was busy is unknown.
     """
     if recording.time_basis != "timeline":
+        return []
+    if not coded(recording.kernels["kind"]).is_("kernel").any():
         return []
     rows = Rows(recording.kernels, categories)
     host = Host(recording)
@@ -150,6 +158,7 @@ def _timeline(
         idle_by_cause=idle.by_cause,
         gaps=idle.longest,
         steps=found,
+        exchanges=exchanges(lane, unions),
         facts={name: float(value) for name, value in facts.items()},
         **numbers,
     )

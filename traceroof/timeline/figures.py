@@ -103,6 +103,7 @@ def _columns() -> tuple[Column, ...]:
         ("late_allocate_time_ns", "ns", "sum of their times"),
         ("load_time_ns", "ns", "host time loading, compiling or tuning code"),
         ("late_load_time_ns", "ns", "of this after warm-up, or in the second half"),
+        ("warm_up_set_up_ns", "ns", "of this and of allocate_time_ns within warm-up steps"),
         ("collect_time_ns", "ns", "host time collecting garbage"),
         ("data_loader_time_ns", "ns", "host time waiting for or preparing batches"),
         ("profiler_time_ns", "ns", "host time of the profiler itself"),
@@ -115,6 +116,9 @@ def _columns() -> tuple[Column, ...]:
         ("copies", "copy", "copies"),
         ("copy_bytes", "byte", "payload of the copies that say so"),
         ("small_copies", "copy", "copies under 64 KiB"),
+        ("small_copy_time_ns", "ns", "sum of their times"),
+        ("small_copy_exposed_ns", "ns", "their time while nothing computes or communicates"),
+        ("small_copy_gap_ns", "ns", "idle time directly before or after one of them"),
         *(
             entry
             for short, words in (
@@ -335,6 +339,13 @@ def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> d
     facts["load_time_ns"] = intervals.length(load)
     after = Intervals(np.array([steady], dtype=np.int64), np.array([end], dtype=np.int64))
     facts["late_load_time_ns"] = int(intervals.covered(load, after.starts, after.ends).sum())
+    warm = [step for step in found if step.warm_up]
+    first = np.array([step.start_ns for step in warm], dtype=np.int64)
+    last = first + np.array([step.span_ns for step in warm], dtype=np.int64)
+    asking = intervals.union(view.start[at], view.end[at])
+    facts["warm_up_set_up_ns"] = sum(
+        int(intervals.covered(some, first, last).sum()) for some in (load, asking)
+    )
     for name, kind in (
         ("collect", "collect"),
         ("data_loader", "data-loader"),
@@ -368,10 +379,23 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
     """Copies by direction, and what of them nothing hid."""
     copy = np.flatnonzero(lane.is_memcpy)
     size = lane.rows.reals("copy_bytes", lane.at[copy])
+    small = copy[size < SMALL_COPY_BYTES]
+    duration = lane.end - lane.start
+    others = intervals.joined(unions.compute, unions.communication)
+
+    def exposed(chosen: npt.NDArray[np.int64]) -> int:
+        mine = intervals.union(lane.start[chosen], lane.end[chosen])
+        return intervals.length(intervals.subtraction(mine, others))
+
+    begins, ends = unions.busy.ends[:-1], unions.busy.starts[1:]
+    beside = np.isin(begins, lane.end[small]) | np.isin(ends, lane.start[small])
     facts: dict[str, float] = {
         "copies": len(copy),
         "copy_bytes": float(np.nansum(size)),
-        "small_copies": int((size < SMALL_COPY_BYTES).sum()),
+        "small_copies": len(small),
+        "small_copy_time_ns": int(duration[small].sum()),
+        "small_copy_exposed_ns": exposed(small),
+        "small_copy_gap_ns": int((ends - begins)[beside].sum()),
     }
     if not len(copy):
         return facts
@@ -381,12 +405,6 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
     words = [str(text) for text in (*kinds, *lane.rows.names)]
     direction = np.array([direction_of(text) for text in words], dtype=object)[word]
     pageable = np.array([is_pageable(text) for text in words], dtype=object)[word]
-    others = intervals.joined(unions.compute, unions.communication)
-    duration = lane.end - lane.start
-
-    def exposed(chosen: npt.NDArray[np.int64]) -> int:
-        mine = intervals.union(lane.start[chosen], lane.end[chosen])
-        return intervals.length(intervals.subtraction(mine, others))
 
     for short, name in (
         ("h2d", "host-to-device"),

@@ -5,6 +5,7 @@ what has no kind, are only looked at where the host is asked about one stretch o
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -115,6 +116,15 @@ class HostView:
             np.concatenate(part) for part in zip(*parts, strict=True)
         )
 
+    @cached_property
+    def _own(self) -> list[slice | npt.NDArray[np.int64]]:
+        """Per table the rows of the process; a slice where it is all of them."""
+        found: list[slice | npt.NDArray[np.int64]] = []
+        for rows in self.host.tables:
+            at = rows.of(self._lane, np.arange(len(rows)))
+            found.append(slice(None) if len(at) == len(rows) else at)
+        return found
+
     def of_kind(self, *wanted: HostKind) -> npt.NDArray[np.int64]:
         """Positions of the calls and ranges of these kinds."""
         found: npt.NDArray[np.int64] = np.flatnonzero(
@@ -148,12 +158,14 @@ class HostView:
         if end <= start:
             return None
         best: tuple[bool, int, str | None] | None = None
-        for rows in self.host.tables:
-            near = rows.start < end
-            near &= rows.start + np.maximum(rows.duration, 0) > start
+        for rows, mine in zip(self.host.tables, self._own, strict=True):
+            begins, lasts = rows.start[mine], rows.duration[mine]
+            near = begins < end
+            near &= begins + np.maximum(lasts, 0) > start
             if rows.is_step is not None:
-                near &= ~rows.is_step
-            at = rows.of(self._lane, np.flatnonzero(near))
+                near &= ~rows.is_step[mine]
+            found = np.flatnonzero(near)
+            at = found if isinstance(mine, slice) else mine[found]
             at = at[_within(rows, at, self._begin, self._end)]
             if not len(at):
                 continue

@@ -166,6 +166,7 @@ class Idle:
         return np.asarray((held >= 0) & (ended <= self.launch) & soon)
 
     def by_cause(self) -> dict[str, int]:
+        """Idle time of each cause, ns; they add up to all of it."""
         totals = np.zeros(len(CAUSES), dtype=np.int64)
         np.add.at(totals, self.cause, self.duration)
         totals[list(CAUSES).index("back_to_back")] += self._back_to_back_ns
@@ -182,6 +183,7 @@ class Idle:
         return found
 
     def longest(self) -> tuple[Gap, ...]:
+        """The longest gaps, longest first."""
         order = np.argsort(-self.duration, kind="stable")[:LONGEST_GAPS]
         causes, lane = list(CAUSES), self._lane
         return tuple(

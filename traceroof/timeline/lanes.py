@@ -208,6 +208,7 @@ class Unions:
 
 
 def unions_of(lane: Lane) -> Unions:
+    """The unions of a lane's rows by what they are."""
     communication = lane.union(lane.is_communication)
     memcpy = lane.union(lane.is_memcpy)
     compute = lane.union(~lane.is_communication & ~lane.is_memcpy)

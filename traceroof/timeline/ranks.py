@@ -1,7 +1,7 @@
 """Several ranks side by side: who waits for whom, once their clocks agree.
 
-A collective ends on all of its ranks together, so matched collectives are the common clock: each
-rank's times are shifted by the median difference of their ends. What remains tells how far the
+A collective ends on all ranks of its group together, so matched collectives are the common clock:
+each rank's times are shifted by the median difference of their ends. What remains tells how far the
 ranks may be compared (``residual_ns``). A rank that enters a collective early only waits in it;
 the one that enters last keeps the others waiting. Definitions: ``docs/timeline.md``.
 """
@@ -18,14 +18,13 @@ import pyarrow as pa
 from traceroof.facts import Facts
 from traceroof.table import Column
 from traceroof.timeline import Timeline
+from traceroof.timeline.groups import Alignment, Waits, aligned, matched, of_lane
 from traceroof.timeline.lanes import Rows, lanes
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from traceroof.recording import Recording
-
-Reals = npt.NDArray[np.float64]
 
 # Clocks that still differ by more after alignment do not allow gaps across ranks.
 RESIDUAL_LIMIT_NS = 100_000
@@ -40,13 +39,14 @@ RANK_COLUMNS: tuple[Column, ...] = tuple(
     Column(name, pa.float64(), unit, meaning, "ranks")
     for name, unit, meaning in (
         ("ranks", "rank", "ranks with a timeline"),
-        ("matched_collectives", "launch", "collectives found on all ranks"),
+        ("matched_collectives", "launch", "collectives found on all ranks of their group"),
+        ("clock_sets", "", "sets of ranks that no matched collective connects with each other"),
         ("clock_residual_ns", "ns", "median disagreement of the ranks' clocks after alignment"),
         ("slowest_rank", "", "rank that keeps the others waiting most"),
         ("slowest_share", "", "its share of all waiting in collectives, 0-1"),
         ("slowest_last_share", "", "share of collectives that it enters last, 0-1"),
-        ("slowest_compute_ratio", "", "its compute time over the median rank's"),
-        ("slowest_own_ratio", "", "its time outside communication over the median rank's"),
+        ("slowest_compute_ratio", "", "its compute time over the median of its groups"),
+        ("slowest_own_ratio", "", "its time outside communication over the median of its groups"),
         ("compute_imbalance", "", "(largest - mean) / mean of the ranks' compute time"),
         ("step_imbalance", "", "(largest - mean) / mean of compute time, step by step"),
         ("compute_excess_ns", "ns", "largest minus median compute time, per step added up"),
@@ -62,10 +62,11 @@ RANK_COLUMNS: tuple[Column, ...] = tuple(
 class RankTimes:
     """One rank beside the others. Times in ns.
 
-    offset_ns: what is added to its clock to agree with the first rank's; None where no
-    collective was matched. waiting_ns: its time in matched collectives before the last rank came.
-    caused_ns: what the others waited where it came last. last_share: share of matched collectives
-    that it entered last, 0-1. own_ns: its span outside communication, idle time included.
+    offset_ns: what is added to its clock to agree with that of rank ``aligned_to``, the first one
+    that collectives connect it with; None where no collective was matched. waiting_ns: its time in
+    matched collectives before the last rank came. caused_ns: what the others waited where it came
+    last. last_share: share of its matched collectives that it entered last, 0-1. own_ns: its span
+    outside communication, idle time included.
     """
 
     rank: int
@@ -75,6 +76,7 @@ class RankTimes:
     idle_ns: int
     own_ns: int
     offset_ns: int | None
+    aligned_to: int | None
     waiting_ns: int | None
     caused_ns: int | None
     last_share: float | None
@@ -82,16 +84,37 @@ class RankTimes:
 
 
 @dataclass(frozen=True)
+class GroupTimes:
+    """The compared ranks of one process group. Times in ns.
+
+    name: as the profiler calls it, '' where it does not. ranks: the members that were compared.
+    size: ranks of the group, recorded or not. waiting_ns: time in its collectives before the last
+    member came, all members together; None where their clocks do not agree. slowest_rank: the one
+    that causes most of it; slowest_share: how much, 0-1.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    size: int | None
+    matched_collectives: int
+    clock_residual_ns: float
+    waiting_ns: int | None
+    slowest_rank: int | None
+    slowest_share: float | None
+
+
+@dataclass(frozen=True)
 class Ranks:
     """The ranks of a run. facts: RANK_COLUMNS -> value; what is unknown is absent.
 
     comparable: whether the clocks agree well enough for gaps across ranks; where not, nothing is
-    said of waiting.
+    said of waiting. groups: the process groups in which collectives were matched, most first.
     """
 
     ranks: tuple[RankTimes, ...]
     facts: Mapping[str, float]
     comparable: bool
+    groups: tuple[GroupTimes, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -117,17 +140,17 @@ def ranks(
     order = sorted(by_rank)
     sent = _collectives(recording, categories, by_rank)
     together = sent[[bool(_TOGETHER.search(text)) for text in sent["operation"]]]
-    matched = _matched(together, len(order))
-    if matched.empty:  # an all-to-all made of transfers goes by their name
-        matched = _matched(sent, len(order))
-    alignment = _aligned(matched, order)
+    # An all-to-all made of transfers goes by their name.
+    meetings = matched(together, order) or matched(sent, order)
+    alignment = aligned(meetings, len(order))
     comparable = alignment is not None and alignment.residual <= RESIDUAL_LIMIT_NS
-    waits = alignment if comparable else None
+    waits = _Waiting(alignment, len(order)) if alignment is not None and comparable else None
     computes = _step_computes([by_rank[rank] for rank in order])
     facts = _facts(order, by_rank, waits, computes)
     if alignment is not None:
-        facts["matched_collectives"] = float(len(alignment.last))
+        facts["matched_collectives"] = float(sum(len(one.last) for one in alignment.groups))
         facts["clock_residual_ns"] = alignment.residual
+        facts["clock_sets"] = float(alignment.sets)
     return Ranks(
         ranks=tuple(
             RankTimes(
@@ -137,16 +160,45 @@ def ranks(
                 exposed_communication_ns=by_rank[rank].exposed_communication_ns,
                 idle_ns=by_rank[rank].idle_ns,
                 own_ns=_own(by_rank[rank]),
-                offset_ns=int(alignment.offset[at]) if alignment else None,
-                waiting_ns=int(waits.waiting[:, at].sum()) if waits else None,
-                caused_ns=int(waits.caused(at)) if waits else None,
-                last_share=float((waits.last == at).mean()) if waits else None,
+                **_clock(alignment, order, at),
+                waiting_ns=int(waits.waiting[at]) if waits and waits.entered[at] else None,
+                caused_ns=int(waits.caused[at]) if waits and waits.entered[at] else None,
+                last_share=waits.last_share(at) if waits else None,
                 step_compute_ns=tuple(int(step) for step in computes[:, at]),
             )
             for at, rank in enumerate(order)
         ),
         facts=facts,
         comparable=comparable,
+        groups=tuple(
+            _group_times(one, order, comparable) for one in (alignment.groups if alignment else ())
+        ),
+    )
+
+
+def _clock(alignment: Alignment | None, order: Sequence[int], at: int) -> dict[str, Any]:
+    if alignment is None or alignment.anchor[at] < 0:
+        return {"offset_ns": None, "aligned_to": None}
+    return {
+        "offset_ns": int(alignment.offset[at]),
+        "aligned_to": order[int(alignment.anchor[at])],
+    }
+
+
+def _group_times(one: Waits, order: Sequence[int], comparable: bool) -> GroupTimes:
+    ranks, caused = [order[at] for at in one.meetings.members], one.caused()
+    total = float(caused.sum())
+    agree = comparable and one.residual <= RESIDUAL_LIMIT_NS
+    slow = agree and total > 0
+    return GroupTimes(
+        name=one.meetings.name,
+        ranks=tuple(ranks),
+        size=one.meetings.size if one.meetings.size >= 0 else None,
+        matched_collectives=len(one.last),
+        clock_residual_ns=one.residual,
+        waiting_ns=int(total) if agree else None,
+        slowest_rank=ranks[int(caused.argmax())] if slow else None,
+        slowest_share=float(caused.max() / total) if slow else None,
     )
 
 
@@ -157,21 +209,28 @@ def facts_of(found: Ranks | None) -> Facts:
     return Facts(columns, 1)
 
 
-# Matched collectives as matrices, one row a collective, one column a rank.
+class _Waiting:
+    """What ranks wait and cause in all of their groups, by position: waiting, caused in ns;
+    entered, last: collectives in all and those entered last. peers: which ranks meet which.
+    Groups whose clocks do not agree are left out."""
 
+    def __init__(self, alignment: Alignment, count: int) -> None:
+        self.waiting, self.caused = np.zeros(count), np.zeros(count)
+        self.entered, self.last = (np.zeros(count, dtype=np.int64) for _ in range(2))
+        self.peers = np.zeros((count, count), dtype=bool)
+        for one in alignment.groups:
+            if one.residual > RESIDUAL_LIMIT_NS:
+                continue
+            at = one.meetings.members
+            self.waiting[at] += one.waiting.sum(axis=0)
+            self.caused[at] += one.caused()
+            self.entered[at] += len(one.last)
+            self.last[at] += one.last_entries()
+            self.peers[np.ix_(at, at)] = True
 
-@dataclass(frozen=True)
-class _Alignment:
-    """offset: ns per rank. waiting, last: per collective and rank; which rank came last."""
-
-    offset: npt.NDArray[np.int64]
-    residual: float
-    waiting: Reals
-    last: npt.NDArray[np.int64]
-
-    def caused(self, rank: int) -> float:
-        """What the others waited in the collectives that the rank entered last. ns."""
-        return float(self.waiting[self.last == rank].sum())
+    def last_share(self, at: int) -> float | None:
+        """Share of a rank's collectives that it entered last."""
+        return float(self.last[at] / self.entered[at]) if self.entered[at] else None
 
 
 def _collectives(
@@ -180,71 +239,14 @@ def _collectives(
     """The collectives of each rank's timeline, in order, with what identifies them."""
     import pandas as pd
 
-    kernels = recording.kernels
     parts = []
-    for lane in lanes(Rows(kernels, categories)):
+    for lane in lanes(Rows(recording.kernels, categories)):
         chosen = by_rank.get(lane.rank) if lane.rank is not None else None
         if chosen is None or int(lane.start.min()) != chosen.start_ns:
             continue
-        if (lane.process, lane.device) != (chosen.process, chosen.device):
-            continue
-        at = lane.at[lane.is_communication]
-        rows = lane.rows
-        names = np.array([*rows.names, ""], dtype=object)[rows.name[at]]
-        number, texts = rows.text("collective", at)
-        collective = np.array([*texts, ""], dtype=object)[number]
-        operation = np.where(number >= 0, collective, names).astype(str)
-        step_names = np.array([*rows.step_names, ""], dtype=object)
-        parts.append(
-            pd.DataFrame(
-                {
-                    "rank": lane.rank,
-                    "operation": operation,
-                    "size": np.nan_to_num(rows.reals("message_bytes", at), nan=-1.0),
-                    "group": rows.wholes("group_size", at),
-                    "step": step_names[rows.step[at]].astype(str),
-                    "start": rows.start[at],
-                    "end": rows.end[at],
-                }
-            )
-        )
-    columns = ["rank", "operation", "size", "group", "step", "start", "end"]
-    return pd.concat(parts) if parts else pd.DataFrame(columns=columns)
-
-
-def _matched(frame: "pd.DataFrame", count: int) -> "pd.DataFrame":
-    """Collectives that all ranks have: the same operation, message and group at the same place
-    among its kind, within the step where steps are known. Kinds of which one rank saw more than
-    another (windows cut differently) are left out."""
-    key = ["step", "operation", "size", "group"]
-    if frame.empty:
-        return frame
-    numbers = frame.groupby([*key, "rank"]).size().unstack("rank")
-    whole = numbers.dropna() if numbers.shape[1] == count else numbers.iloc[:0]
-    whole = whole[whole.nunique(axis=1) == 1]
-    frame = frame.set_index(key)
-    frame = frame[frame.index.isin(whole.index)].reset_index()
-    frame["turn"] = frame.sort_values("start", kind="stable").groupby([*key, "rank"]).cumcount()
-    return frame
-
-
-def _aligned(frame: "pd.DataFrame", order: Sequence[int]) -> _Alignment | None:
-    if frame.empty:
-        return None
-    key = ["step", "operation", "size", "group", "turn"]
-    # int64 throughout: nanoseconds since an epoch do not fit a double.
-    start, end = (
-        frame.pivot(index=key, columns="rank", values=what)[list(order)].to_numpy(dtype=np.int64)
-        for what in ("start", "end")
-    )
-    apart = end - end[:, :1]
-    # Medians are doubles: take them of what is left beside the first difference.
-    offset = -(apart[0] + np.round(np.median(apart - apart[0], axis=0)).astype(np.int64))
-    residual = float(np.median(np.abs(apart + offset).max(axis=1)))
-    entered = start + offset
-    last = np.argmax(entered, axis=1)
-    waiting = np.clip(entered.max(axis=1, keepdims=True) - entered, 0, end - start)
-    return _Alignment(offset, residual, waiting.astype(np.float64), last)
+        if (lane.process, lane.device) == (chosen.process, chosen.device):
+            parts.append(of_lane(lane))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _step_computes(found: Sequence[Timeline]) -> npt.NDArray[np.int64]:
@@ -265,7 +267,7 @@ def _own(one: Timeline) -> int:
 def _facts(
     order: Sequence[int],
     by_rank: Mapping[int, Timeline],
-    alignment: _Alignment | None,
+    waits: _Waiting | None,
     computes: npt.NDArray[np.int64],
 ) -> dict[str, float]:
     total = computes.sum(axis=0).astype(np.float64)
@@ -281,20 +283,21 @@ def _facts(
         slowest = np.argmax(computes, axis=1)
         usual = np.bincount(slowest).argmax()
         facts["slowest_changes"] = float((slowest != usual).mean())
-    if alignment is None:
+    if waits is None:
         return facts
-    caused = np.array([alignment.caused(at) for at in range(len(order))])
-    at = int(caused.argmax())
+    at = int(waits.caused.argmax())
     own = np.array([_own(by_rank[rank]) for rank in order], dtype=np.float64)
-    if caused.sum() > 0:
+    if waits.caused.sum() > 0:
         facts["slowest_rank"] = float(order[at])
-        facts["slowest_share"] = float(caused[at] / caused.sum())
-        facts["slowest_last_share"] = float((alignment.last == at).mean())
-        if np.median(total) > 0:
-            facts["slowest_compute_ratio"] = float(total[at] / np.median(total))
-        if np.median(own) > 0:
-            facts["slowest_own_ratio"] = float(own[at] / np.median(own))
-    facts["waiting_ns"] = float(alignment.waiting.sum(axis=0).mean())
+        facts["slowest_share"] = float(waits.caused[at] / waits.caused.sum())
+        facts["slowest_last_share"] = float(waits.last[at] / waits.entered[at])
+        # Beside those that wait for it: another pipeline stage has other work.
+        peers = waits.peers[at]
+        if np.median(total[peers]) > 0:
+            facts["slowest_compute_ratio"] = float(total[at] / np.median(total[peers]))
+        if np.median(own[peers]) > 0:
+            facts["slowest_own_ratio"] = float(own[at] / np.median(own[peers]))
+    facts["waiting_ns"] = float(waits.waiting.mean())
     communication = np.mean([by_rank[rank].communication_ns for rank in order])
     if communication > 0:
         facts["waiting_share"] = facts["waiting_ns"] / float(communication)
