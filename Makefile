@@ -48,7 +48,7 @@ docs-check: $(READY)
 	@$(BIN)/python -m traceroof.docs --check
 
 unit: $(READY)  # tests/rules ran already, with coverage
-	@$(BIN)/python -m pytest -q --ignore=tests/rules $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/rules $(PYTEST)
 
 rule-coverage: $(READY)
 	@$(BIN)/python -m pytest -q tests/rules $(PYTEST) --cov=rules --cov-branch --cov-fail-under=100 \

@@ -14,8 +14,9 @@ def _fires(k: Facts) -> Mask:
 
 
 def _seen(k: Facts) -> Mask:
-    figures = (k.clock_fall_pct, k.boost_share_pct, k.dram_clock_fall_pct, k.dram_rated_pct)
-    return np.asanyarray(~np.isnan(np.fmax.reduce(figures)))
+    core = np.isnan(k.clock_fall_pct) & np.isnan(k.boost_share_pct)
+    memory = np.isnan(k.dram_clock_fall_pct) & np.isnan(k.dram_rated_pct)
+    return np.asanyarray(~(core & memory))
 
 
 def _factor(k: Facts, run: Facts) -> Column:
