@@ -64,6 +64,11 @@ class Fix:
     reasons: tuple[Reason, ...]
 
 
+# What a fix speaks of, where its subject's name alone does not say it.
+_WHOLE: Mapping[str, str] = {"run": "the whole run"}
+_SCOPES: Mapping[str, str] = {"category": "category", "timeline": "timeline"}
+
+
 def fixes(diagnosis: Diagnosis) -> list[Fix]:
     """One fix a subject, best first: what saves most, and most surely."""
     found = summary.advice(diagnosis)
@@ -80,8 +85,8 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
             Fix(
                 number=number,
                 kernel=kernel,
-                where=names[lead.subject] if group else lead.subject,
-                detail=group.primary_class if group else lead.scope,
+                where=names[lead.subject] if group else _WHOLE.get(lead.scope, lead.subject),
+                detail=group.primary_class if group else _SCOPES.get(lead.scope, ""),
                 title=lead.title,
                 advice=lead.fix,
                 severity=one.severity,
