@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.coding import PART, repeated
 from traceroof.parsers._torch_events import UNKNOWN, Whole
 
 Mask = npt.NDArray[np.bool_]
@@ -28,14 +29,9 @@ def nulled(values: npt.NDArray[Any], known: Mask) -> pa.Array:
 def wholes(values: Whole) -> pa.Array | pa.ChunkedArray:
     """Whole numbers, null where UNKNOWN. What is the same in all rows (a process, a device) is there
     once for all parts of the column."""
-    if len(values) > _PART and values[0] == values.min() == values.max() != UNKNOWN:
-        part = nulled(values[:_PART].copy(), np.ones(_PART, dtype=bool))
-        rest = part.slice(0, len(values) % _PART)
-        return pa.chunked_array([*[part] * (len(values) // _PART), rest])
+    if len(values) > PART and values[0] == values.min() == values.max() != UNKNOWN:
+        return repeated(nulled(values[:PART].copy(), np.ones(PART, dtype=bool)), len(values))
     return nulled(values, values != UNKNOWN)
-
-
-_PART = 1 << 16
 
 
 def reals(values: npt.NDArray[np.float64]) -> pa.Array:

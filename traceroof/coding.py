@@ -87,3 +87,13 @@ def together(columns: Iterable[npt.NDArray[Any]]) -> tuple[Codes, Codes]:
 
 
 _LARGE = 1 << 31
+
+
+#: Rows of a part that a column of one value (or of none) is made of.
+PART = 1 << 16
+
+
+def repeated(part: pa.Array, length: int) -> pa.ChunkedArray:
+    """A column of ``length`` rows that holds one part, of PART rows, over and over: memory for one."""
+    rest = part.slice(0, length % PART)
+    return pa.chunked_array([*[part] * (length // PART), rest])

@@ -18,7 +18,7 @@ from traceroof.devices import AMD
 from traceroof.facts import Facts
 from traceroof.groups import Groups
 from traceroof.rule import Scope
-from traceroof.table import Column
+from traceroof.table import Column, as_reals
 from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.ranks import Ranks
 
@@ -171,8 +171,8 @@ def of_categories(
     frame = pd.DataFrame(
         {
             "category": categories,
-            "launches": kernels["launch_count"].to_numpy(zero_copy_only=False),
-            "duration": kernels["duration_ns"].to_numpy(zero_copy_only=False).astype(float),
+            "launches": as_reals(kernels["launch_count"]),
+            "duration": as_reals(kernels["duration_ns"]),
         }
     )
     frame["time"] = frame["launches"] * frame["duration"].fillna(0.0)

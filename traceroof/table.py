@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceroof.coding import PART, repeated
 from traceroof.errors import TraceroofError
 
 # Why a warp did not issue, in Nsight Compute's metric spelling (`gmma` is
@@ -389,14 +390,9 @@ def kernel_table(columns: Mapping[str, Any]) -> pa.Table:
 
 
 def _nulls(length: int, type_: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    """A column of nulls, one part of it over and over."""
-    if length <= _PART:
-        return pa.nulls(length, type_)
-    part = pa.nulls(_PART, type_)
-    return pa.chunked_array([*[part] * (length // _PART), part.slice(0, length % _PART)])
-
-
-_PART = 1 << 16
+    """A column of nulls."""
+    part = pa.nulls(min(length, PART), type_)
+    return part if length <= PART else repeated(part, length)
 
 
 def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArray:

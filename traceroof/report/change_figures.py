@@ -16,6 +16,7 @@ from traceroof.report.changes import DASH, Changes, delta, mark_of, sides_of
 from traceroof.report.chart import (
     Chart,
     axis,
+    beside,
     layout,
     log_axis,
     number,
@@ -143,15 +144,11 @@ def _bars(changes: Changes, found: Sequence[Change]) -> Mapping[str, Any]:
         )
         traces.append(
             go.Scatter(
-                x=[number(one.slower_ns / factor) for one in found],
-                y=list(range(len(found))),
-                mode="text",
-                text=[f" {_label(one)}" for one in found],
-                textposition="middle right",
-                textfont={"color": COLORS["soft"]},
-                cliponaxis=False,
-                hoverinfo="skip",
-                showlegend=False,
+                **beside(
+                    [number(one.slower_ns / factor) for one in found],
+                    list(range(len(found))),
+                    [_label(one) for one in found],
+                )
             )
         )
     figure = go.Figure(

@@ -70,6 +70,21 @@ def layout(**more: Any) -> dict[str, Any]:
     return layout | more
 
 
+def beside(x: Sequence[float], y: Sequence[Any], texts: Sequence[str]) -> dict[str, Any]:
+    """What makes a ``go.Scatter`` the labels at the ends of bars."""
+    return {
+        "x": x,
+        "y": y,
+        "mode": "text",
+        "text": [f" {text}" for text in texts],
+        "textposition": "middle right",
+        "textfont": {"color": COLORS["soft"]},
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
 def pattern(shape: str) -> dict[str, Any]:
     """A pattern for bars, in the colour of the paper over the bar's own."""
     return {

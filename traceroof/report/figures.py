@@ -17,6 +17,7 @@ from traceroof.report import timeline_figures
 from traceroof.report.chart import (
     Chart,
     axis,
+    beside,
     layout,
     log_axis,
     number,
@@ -88,15 +89,11 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
         )
     traces.append(
         go.Scatter(
-            x=[number(one.time_ns / factor) for one in diagnosis.categories],
-            y=names,
-            mode="text",
-            text=[f" {percent(one.share)}" for one in diagnosis.categories],
-            textposition="middle right",
-            textfont={"color": COLORS["soft"]},
-            cliponaxis=False,
-            hoverinfo="skip",
-            showlegend=False,
+            **beside(
+                [number(one.time_ns / factor) for one in diagnosis.categories],
+                names,
+                [percent(one.share) for one in diagnosis.categories],
+            )
         )
     )
     figure = go.Figure(
