@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-ASSETS := traceroof/report/assets
+ASSETS := traceroof/report/html/assets
 
 .DEFAULT_GOAL := help
 
@@ -45,7 +45,7 @@ layers: $(READY)
 	@$(BIN)/lint-imports --no-cache
 
 docs-check: $(READY)
-	@$(BIN)/python -m traceroof.docs --check
+	@$(BIN)/python docs/generate.py --check
 
 unit: $(READY)  # tests/rules ran already, with coverage
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/rules $(PYTEST)
@@ -55,7 +55,7 @@ rule-coverage: $(READY)
 		--cov-report=term-missing:skip-covered
 
 docs: $(READY)  ## write the generated pages of docs/
-	@$(BIN)/python -m traceroof.docs
+	@$(BIN)/python docs/generate.py
 
 samples: $(READY)  ## write sample_traces/ anew (they are deterministic)
 	@for script in sample_traces/make_*.py; do $(BIN)/python $$script; done

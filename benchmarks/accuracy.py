@@ -25,13 +25,13 @@ from typing import Any
 import traceroof
 from benchmarks import thresholds
 from tests.oracles import COSTS, FLOORS, KV_CACHES, RIDGES, WAVES
-from traceroof.diagnosis import KernelGroup, diagnose
-from traceroof.names import short_names
+from traceroof.core.kernel_names import short_names
+from traceroof.core.recording import Recording
+from traceroof.core.units import digits, quantity
+from traceroof.diagnosis.diagnosis import KernelGroup, diagnose
+from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.operators import closed_forms, work
-from traceroof.recording import Recording
-from traceroof.report.markdown import code, text
-from traceroof.units import digits, quantity
-from traceroof.vendor import VendorVerdict
+from traceroof.report.run.markdown import code, text
 
 DATA = tomllib.loads(Path(__file__).with_name("accuracy.toml").read_text("utf-8"))
 

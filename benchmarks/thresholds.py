@@ -17,14 +17,15 @@ from typing import Any
 from unittest.mock import patch
 
 import traceroof
-from traceroof import classes, diagnosis
-from traceroof.diagnosis import Diagnosis
+from traceroof.core.facts import Facts
+from traceroof.diagnosis import diagnosis
+from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.findings import Context, Finding, find_all
 from traceroof.errors import TraceroofError
-from traceroof.facts import Facts
-from traceroof.findings import Context, Finding, find_all
+from traceroof.kernels import bound_class
 from traceroof.plugins import rules
 from traceroof.rule import Rule, Scope, judge
-from traceroof.subjects import Subjects
+from traceroof.scopes.subjects import Subjects
 
 STEPS = (1.1, 0.9)
 TOP = 5
@@ -144,7 +145,7 @@ def _all_moved(rule: Rule, factor: float) -> Rule:
 def moved_classes(facts: Facts, context: Context) -> Iterator[Facts]:
     """Kernel groups whose class was read with each threshold of the classes moved."""
     for factor in STEPS:
-        for classed in moved(classes.primary_class, factor):
+        for classed in moved(bound_class.primary_class, factor):
             primary = classed(facts, context.attainable)
             columns = {name: getattr(facts, name) for name in facts.names()}
             yield Facts({**columns, "primary_class": primary}, len(facts))

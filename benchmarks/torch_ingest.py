@@ -147,7 +147,7 @@ def decode(path: Path) -> int:
     """The yardstick: events of one typed decode of the whole file."""
     import msgspec
 
-    from traceroof.parsers._torch_events import Event
+    from traceroof.parsers.torch.events import Event
 
     class Trace(msgspec.Struct):
         traceEvents: list[Event]
@@ -169,7 +169,7 @@ def read(path: Path, jobs: int = 1) -> int:
 
 def diagnose(path: Path) -> int:
     """From the file to what a user reads, the whole command: lines."""
-    from traceroof import cli
+    from traceroof.cli import main as cli
 
     sys.argv = ["traceroof", "diagnose", str(path), "--top", "5"]
     with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):

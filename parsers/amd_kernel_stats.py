@@ -13,16 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import RAW_METRICS, Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_calls import copy_kind
-from traceroof.parsers._amd_dispatches import cleaned_names
-from traceroof.parsers._amd_folder import Family, survey
-from traceroof.parsers._amd_kinds import Kind, cells_of, layout
-from traceroof.parsers._amd_run import Part, recording
-from traceroof.parsers._amd_text import Integers, Mask, TextTable, read_table
-from traceroof.recording import RAW_METRICS, Note, Recording
+from traceroof.parsers.amd.calls import copy_kind
+from traceroof.parsers.amd.dispatches import cleaned_names
+from traceroof.parsers.amd.folder import Family, survey
+from traceroof.parsers.amd.kinds import Kind, cells_of, layout
+from traceroof.parsers.amd.run import Part, recording
+from traceroof.parsers.amd.text import (
+    Integers,
+    Mask,
+    TextTable,
+    read_table,
+)
 
 # Names that are no kernels: runtime calls, sums over whole domains, copies and fills.
 _CALL = r"(?:hip[A-Z]|__hip|hsa_|nccl[A-Z]|rccl[A-Z]|roctx|rocdec|rocjpeg)\w*|MEMORY_ALLOC\w*"
@@ -157,7 +162,7 @@ def _part(rows: TextTable, notes: list[Note]) -> Part:
             pa.string(),
         ),
     }
-    return Part(rows.path, table.kernel_table(columns), _spread(rows), notes)
+    return Part(rows.path, kernel_table.kernel_table(columns), _spread(rows), notes)
 
 
 def _means(rows: TextTable, calls: Integers) -> tuple[Integers, Mask, int]:

@@ -7,11 +7,11 @@ kernel of its own. Saying which it is helps more than "unknown format".
 from pathlib import Path
 from typing import Literal
 
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers import _amd_kinds
-from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.recording import Recording
+from traceroof.parsers.amd import kinds
+from traceroof.parsers.amd.kinds import Kind, layout
 
 _TRACE = "give the kernel trace (*_kernel_trace.csv) or the folder {folder}"
 _PROFILE = "give pmc_perf.csv or the profile folder {folder}"
@@ -50,7 +50,7 @@ class AmdNoKernels:
         return 2 if found.kind is Kind.HAND_MADE else 1
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
-        found = _amd_kinds.look(source)
+        found = kinds.look(source)
         if found is None or found.kind not in _HINTS:
             raise TraceroofError(f"{source} holds no kernel")
         hint = _HINTS[found.kind].format(folder=source.parent)

@@ -13,17 +13,18 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
-from traceroof.parsers._amd_folder import Family, survey
-from traceroof.parsers._amd_gpus import HYGON, Gpu
-from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.parsers._amd_passes import joined_runs
-from traceroof.parsers._amd_run import Part, part_of, recording
-from traceroof.parsers._amd_sqlite import (
+from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
+from traceroof.parsers.amd.folder import Family, survey
+from traceroof.parsers.amd.gpus import HYGON, Gpu
+from traceroof.parsers.amd.kinds import Kind, layout
+from traceroof.parsers.amd.passes import joined_runs
+from traceroof.parsers.amd.run import Part, part_of, recording
+from traceroof.parsers.amd.sqlite import (
     Database,
     Schema,
     open_database,
@@ -31,9 +32,8 @@ from traceroof.parsers._amd_sqlite import (
     texts,
     wholes,
 )
-from traceroof.parsers._amd_text import read_table
+from traceroof.parsers.amd.text import read_table
 from traceroof.parsers.rocprof_v1_db import activity_table
-from traceroof.recording import Note, Recording
 
 # The tables do not name the device. Its counters are those of AMD's gfx9 under the same names.
 _DEVICE = Gpu(arch=HYGON, told_by="hipprof")
@@ -105,7 +105,7 @@ def _counted(runs: list[Dispatches], options: Options) -> Recording:
 
 
 def _traced(source: Path, tables: list[pa.Table], notes: list[Note]) -> Recording:
-    kernels = table.stack(tables)
+    kernels = kernel_table.stack(tables)
     if not kernels.num_rows:
         raise TraceroofError(f"{source} holds no kernel and no copy of hipprof")
     return recording(PARSER.name, "timeline", [Part(source, kernels, notes=notes)], [_DEVICE])

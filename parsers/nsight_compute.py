@@ -14,14 +14,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers import nsight_compute_text
-from traceroof.parsers._nsight_launches import PERMISSION_HINT, Launch, Launches
-from traceroof.parsers._nsight_numbers import DecimalSign, number, whole
-from traceroof.parsers._nsight_source import kernel_line, read_source_table
-from traceroof.parsers._nsight_tables import (
+from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launch, Launches
+from traceroof.parsers.nsight.numbers import DecimalSign, number, whole
+from traceroof.parsers.nsight.source import kernel_line, read_source_table
+from traceroof.parsers.nsight.tables import (
     NO_KERNELS,
     PERMISSION,
     PROGRESS,
@@ -38,7 +39,6 @@ from traceroof.parsers._nsight_tables import (
     records,
     title_parts,
 )
-from traceroof.recording import Recording
 
 FORMAT = "nsight-compute-csv"
 _COLLECT = "ncu --set full --csv --page raw --log-file kernels.csv ./program"

@@ -13,13 +13,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._nsight_launches import Launch, Launches
-from traceroof.parsers._nsight_metrics import is_metric_name, is_section, known_labels
-from traceroof.parsers._nsight_numbers import unit
-from traceroof.parsers._nsight_tables import (
+from traceroof.parsers.nsight.launches import Launch, Launches
+from traceroof.parsers.nsight.metrics import is_metric_name, is_section, known_labels
+from traceroof.parsers.nsight.numbers import unit
+from traceroof.parsers.nsight.tables import (
     Lines,
     Skipped,
     encoding_of,
@@ -27,7 +28,6 @@ from traceroof.parsers._nsight_tables import (
     header_of,
     is_binary,
 )
-from traceroof.recording import Recording
 
 FORMAT = "nsight-compute-text"
 

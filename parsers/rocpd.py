@@ -15,12 +15,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_calls import Calls, copy_kind, launched_by, spent
-from traceroof.parsers._amd_counters import Reals
-from traceroof.parsers._amd_dispatches import (
+from traceroof.parsers.amd.calls import (
+    Calls,
+    copy_kind,
+    launched_by,
+    spent,
+)
+from traceroof.parsers.amd.counters import Reals
+from traceroof.parsers.amd.dispatches import (
     Dispatches,
     cleaned_names,
     exact,
@@ -28,11 +34,11 @@ from traceroof.parsers._amd_dispatches import (
     shape_columns,
     time_columns,
 )
-from traceroof.parsers._amd_gpus import Gpu, of_agent
-from traceroof.parsers._amd_kinds import squash
-from traceroof.parsers._amd_passes import pivot
-from traceroof.parsers._amd_run import Part, Process, of_processes
-from traceroof.parsers._amd_sqlite import (
+from traceroof.parsers.amd.gpus import Gpu, of_agent
+from traceroof.parsers.amd.kinds import squash
+from traceroof.parsers.amd.passes import pivot
+from traceroof.parsers.amd.run import Part, Process, of_processes
+from traceroof.parsers.amd.sqlite import (
     ROCPD_TABLE,
     Database,
     Schema,
@@ -42,7 +48,6 @@ from traceroof.parsers._amd_sqlite import (
     texts,
     wholes,
 )
-from traceroof.recording import Note, Recording
 
 # Ranges that the program named itself (ROCTx), as opposed to calls of the runtime.
 _MARKERS = "MARKER"
@@ -393,4 +398,4 @@ def _copies(run: _Run) -> tuple[pa.Table | None, list[Note]]:
         "correlation_id": wholes(run.correlations(rows), size),
     }
     launched_by(columns, run.calls)
-    return table.kernel_table(columns | timed), notes
+    return kernel_table.kernel_table(columns | timed), notes

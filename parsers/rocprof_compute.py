@@ -12,18 +12,23 @@ from typing import Literal
 
 import numpy as np
 
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers import _amd_kinds
-from traceroof.parsers._amd_counters import Pass
-from traceroof.parsers._amd_dispatches import Dispatches, of_wide, row_numbers, times_of
-from traceroof.parsers._amd_folder import looks_like_trace
-from traceroof.parsers._amd_gpus import Gpu, of_sysinfo, with_ceilings
-from traceroof.parsers._amd_kinds import Found, Kind, layout
-from traceroof.parsers._amd_passes import join_passes, middle_duration, pivot
-from traceroof.parsers._amd_run import Part, part_of, recording
-from traceroof.parsers._amd_text import TextTable, length_of, read_table
-from traceroof.recording import Note, Recording
+from traceroof.parsers.amd import kinds as amd_kinds
+from traceroof.parsers.amd.counters import Pass
+from traceroof.parsers.amd.dispatches import (
+    Dispatches,
+    of_wide,
+    row_numbers,
+    times_of,
+)
+from traceroof.parsers.amd.folder import looks_like_trace
+from traceroof.parsers.amd.gpus import Gpu, of_sysinfo, with_ceilings
+from traceroof.parsers.amd.kinds import Found, Kind, layout
+from traceroof.parsers.amd.passes import join_passes, middle_duration, pivot
+from traceroof.parsers.amd.run import Part, part_of, recording
+from traceroof.parsers.amd.text import TextTable, length_of, read_table
 
 # Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
 _WIDE = frozenset({Kind.COMPUTE_WIDE, Kind.V2, Kind.V1})
@@ -77,7 +82,7 @@ def _is_profile(path: Path) -> bool:
         return bool(homes)
     return all(
         any(home in file.parents for home in homes)
-        for file in _amd_kinds.files_below(path)
+        for file in amd_kinds.files_below(path)
         if looks_like_trace(file)
     )
 
@@ -87,7 +92,7 @@ def _folders(path: Path) -> list[_Folder]:
     by_folder: dict[Path, list[Found]] = {}
     candidates = [
         file
-        for file in _amd_kinds.files_below(path)
+        for file in amd_kinds.files_below(path)
         if file.name.lower().removesuffix(".gz").endswith(".csv")
     ]
     # The description is what makes a folder one: without it nothing else need be opened.
@@ -98,7 +103,7 @@ def _folders(path: Path) -> list[_Folder]:
     }
     for file in candidates:
         if file.parent in homes:
-            found = _amd_kinds.look(file)
+            found = amd_kinds.look(file)
             if found is not None:
                 by_folder.setdefault(file.parent, []).append(found)
     return [
@@ -172,7 +177,7 @@ def _without_repeats(notes: list[Note]) -> list[Note]:
 
 
 def _read_file(source: Path, progress: Progress, options: Options) -> Recording:
-    found = _amd_kinds.look(source)
+    found = amd_kinds.look(source)
     if found is None or found.kind not in (Kind.COMPUTE_WIDE, Kind.COMPUTE_LONG):
         raise TraceroofError(
             f"{source} holds no kernels of rocprof-compute", f"name its folder: {source.parent}"
@@ -181,7 +186,7 @@ def _read_file(source: Path, progress: Progress, options: Options) -> Recording:
         described
         for name in ("sysinfo.csv", "roofline.csv")
         if (path := source.parent / name).is_file()
-        and (described := _amd_kinds.look(path)) is not None
+        and (described := amd_kinds.look(path)) is not None
     ]
     system = next((one for one in near if one.kind is Kind.COMPUTE_SYSTEM), None)
     ceilings = next((one for one in near if one.kind is Kind.COMPUTE_ROOFLINE), None)

@@ -9,19 +9,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers import _amd_kinds, rocprof_v1_db, rocprof_v1_json
-from traceroof.parsers._amd_calls import Calls
-from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
-from traceroof.parsers._amd_folder import Family, Survey, survey
-from traceroof.parsers._amd_gpus import Gpu, of_sysinfo, only, rocminfo_text
-from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.parsers._amd_passes import joined_runs
-from traceroof.parsers._amd_run import Part, part_of, recording
-from traceroof.parsers._amd_text import read_table
+from traceroof.parsers import rocprof_v1_db, rocprof_v1_json
+from traceroof.parsers.amd import kinds
+from traceroof.parsers.amd.calls import Calls
+from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
+from traceroof.parsers.amd.folder import Family, Survey, survey
+from traceroof.parsers.amd.gpus import (
+    Gpu,
+    of_sysinfo,
+    only,
+    rocminfo_text,
+)
+from traceroof.parsers.amd.kinds import Kind, layout
+from traceroof.parsers.amd.passes import joined_runs
+from traceroof.parsers.amd.run import Part, part_of, recording
+from traceroof.parsers.amd.text import read_table
 from traceroof.parsers.amd_kernel_stats import read_statistics
-from traceroof.recording import Recording
 
 _MINE = frozenset({Kind.V1, Kind.V1_BARE})
 _MOST_DESCRIPTION = 4 << 20
@@ -71,7 +77,7 @@ def _described(source: Path, progress: Progress, options: Options) -> tuple[Gpu 
     stem = source.name.lower().removesuffix(".gz").removesuffix(".csv")
     for name in (f"{source.name[: len(stem)]}.sysinfo.txt", "sysinfo.csv"):
         path = source.parent / name
-        found = _amd_kinds.look(path) if path.is_file() else None
+        found = kinds.look(path) if path.is_file() else None
         if found is not None and found.kind is Kind.COMPUTE_SYSTEM:
             gpu, notes = of_sysinfo(read_table(path, options, progress))
             return gpu, [Part(path, notes=notes)]

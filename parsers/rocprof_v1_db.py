@@ -12,14 +12,21 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_calls import Calls, copy_kind, joined_calls, launched_by, spent
-from traceroof.parsers._amd_dispatches import cleaned_names, exact, time_columns
-from traceroof.parsers._amd_gpus import Gpu
-from traceroof.parsers._amd_run import Part, recording
-from traceroof.parsers._amd_sqlite import (
+from traceroof.parsers.amd.calls import (
+    Calls,
+    copy_kind,
+    joined_calls,
+    launched_by,
+    spent,
+)
+from traceroof.parsers.amd.dispatches import cleaned_names, exact, time_columns
+from traceroof.parsers.amd.gpus import Gpu
+from traceroof.parsers.amd.run import Part, recording
+from traceroof.parsers.amd.sqlite import (
     Database,
     Schema,
     open_database,
@@ -27,7 +34,6 @@ from traceroof.parsers._amd_sqlite import (
     texts,
     wholes,
 )
-from traceroof.recording import Note, Recording
 
 
 @dataclass
@@ -105,7 +111,7 @@ def read_tables(path: Path, options: Options, kernels: bool) -> Content:
             if name in database.tables and (kernels or kind != "kernel")
         ]
         notes = [*database.notes, *(note for one in activity for note in one[1])]
-    part = Part(path, table.stack([one for one, _ in activity]), notes=notes)
+    part = Part(path, kernel_table.stack([one for one, _ in activity]), notes=notes)
     return Content(part, joined.calls if joined else None)
 
 
@@ -146,7 +152,7 @@ def activity_table(
     if host is not None:
         launched_by(columns, host.calls)
         columns |= _said_by_host(columns, host, kind)
-    return table.kernel_table(columns), notes
+    return kernel_table.kernel_table(columns), notes
 
 
 def _said_by_host(columns: dict[str, Any], host: Host, kind: str) -> dict[str, Any]:

@@ -11,17 +11,17 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_calls import Calls, spent
-from traceroof.parsers._amd_folder import V1_JSON
-from traceroof.parsers._amd_gpus import rocminfo_mapping
-from traceroof.parsers._amd_run import Part
-from traceroof.parsers._amd_sqlite import texts, wholes
+from traceroof.parsers.amd.calls import Calls, spent
+from traceroof.parsers.amd.folder import V1_JSON
+from traceroof.parsers.amd.gpus import rocminfo_mapping
+from traceroof.parsers.amd.run import Part
+from traceroof.parsers.amd.sqlite import texts, wholes
 from traceroof.parsers.rocprof_v1_db import Content, Host, activity_table, of_content
-from traceroof.recording import Note, Recording
 
 
 class _Arguments(msgspec.Struct, rename={"begin": "BeginNs", "end": "EndNs", "label": "Name"}):
@@ -103,7 +103,7 @@ def read_tables(path: Path, options: Options, kernels: bool) -> Content:
     strange = sum(_role(roles, one) == "" for one in events)
     if strange:
         notes.append(Note("events of unknown processes were skipped", strange))
-    part = Part(path, table.stack(tables), notes=notes)
+    part = Part(path, kernel_table.stack(tables), notes=notes)
     return Content(part, host.calls if host else None, rocminfo_mapping(trace.otherData))
 
 

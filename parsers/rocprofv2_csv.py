@@ -8,17 +8,17 @@ rocprof-compute keeps.
 from pathlib import Path
 from typing import Literal
 
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers import _amd_kinds
-from traceroof.parsers._amd_dispatches import Dispatches, by_launch, of_wide
-from traceroof.parsers._amd_folder import Family, survey
-from traceroof.parsers._amd_gpus import Gpu, of_sysinfo
-from traceroof.parsers._amd_kinds import Kind, layout
-from traceroof.parsers._amd_passes import joined_runs
-from traceroof.parsers._amd_run import Part, part_of, recording
-from traceroof.parsers._amd_text import read_table
-from traceroof.recording import Recording
+from traceroof.parsers.amd import kinds
+from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
+from traceroof.parsers.amd.folder import Family, survey
+from traceroof.parsers.amd.gpus import Gpu, of_sysinfo
+from traceroof.parsers.amd.kinds import Kind, layout
+from traceroof.parsers.amd.passes import joined_runs
+from traceroof.parsers.amd.run import Part, part_of, recording
+from traceroof.parsers.amd.text import read_table
 
 _MINE = (Kind.V2, Kind.V2_OPERATIONS)
 
@@ -67,7 +67,7 @@ def _dispatches(source: Path, progress: Progress, options: Options) -> Dispatche
 def _described(source: Path, progress: Progress, options: Options) -> tuple[Gpu | None, list[Part]]:
     """The GPU, from the description beside a pass of a profile folder."""
     path = source.parent / "sysinfo.csv"
-    found = _amd_kinds.look(path) if path.is_file() else None
+    found = kinds.look(path) if path.is_file() else None
     if found is None or found.kind is not Kind.COMPUTE_SYSTEM:
         return None, []
     gpu, notes = of_sysinfo(read_table(path, options, progress))

@@ -16,12 +16,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
-from traceroof.parsers import _amd_kinds, rocpd, rocprofv3_json
-from traceroof.parsers._amd_calls import Calls, copy_kind, joined_calls, launched_by, spent
-from traceroof.parsers._amd_dispatches import (
+from traceroof.parsers import rocpd, rocprofv3_json
+from traceroof.parsers.amd import kinds as amd_kinds
+from traceroof.parsers.amd.calls import (
+    Calls,
+    copy_kind,
+    joined_calls,
+    launched_by,
+    spent,
+)
+from traceroof.parsers.amd.dispatches import (
     Dispatches,
     by_launch,
     cleaned_names,
@@ -31,15 +39,19 @@ from traceroof.parsers._amd_dispatches import (
     time_columns,
     times_of,
 )
-from traceroof.parsers._amd_folder import Family, survey
-from traceroof.parsers._amd_gpus import Gpu, of_agent_table, only
-from traceroof.parsers._amd_kinds import Found, Kind, layout
-from traceroof.parsers._amd_passes import middle_duration, pivot, stacked
-from traceroof.parsers._amd_run import Part, Process, of_processes
-from traceroof.parsers._amd_samples import Samples, stall_columns
-from traceroof.parsers._amd_text import Integers, TextTable, length_of, read_table
+from traceroof.parsers.amd.folder import Family, survey
+from traceroof.parsers.amd.gpus import Gpu, of_agent_table, only
+from traceroof.parsers.amd.kinds import Found, Kind, layout
+from traceroof.parsers.amd.passes import middle_duration, pivot, stacked
+from traceroof.parsers.amd.run import Part, Process, of_processes
+from traceroof.parsers.amd.samples import Samples, stall_columns
+from traceroof.parsers.amd.text import (
+    Integers,
+    TextTable,
+    length_of,
+    read_table,
+)
 from traceroof.parsers.amd_kernel_stats import read_statistics
-from traceroof.recording import Note, Recording
 
 _KINDS = frozenset(
     {
@@ -84,7 +96,7 @@ class Rocprofv3Csv:
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         if source.is_dir():
             return _read_folder(source, progress, options)
-        found = _amd_kinds.look(source)
+        found = amd_kinds.look(source)
         if found is None or found.kind not in _ROWS:
             raise TraceroofError(f"{source} holds no kernels of rocprofv3")
         agents = _agents_beside(source)
@@ -114,7 +126,7 @@ def _agents_beside(source: Path) -> Found | None:
     prefix = _prefix(source)
     for name in (f"{prefix}_agent_info.csv", "agent_info.csv"):
         path = source.parent / name
-        found = _amd_kinds.look(path) if path.is_file() else None
+        found = amd_kinds.look(path) if path.is_file() else None
         if found is not None and found.kind is Kind.V3_AGENTS:
             return found
     return None
@@ -420,7 +432,7 @@ def _copies(source: TextTable, agents: _Agents, process: int | None) -> Part:
         "process_id": _process_column(source, process, count),
     }
     columns = {name: values for name, values in columns.items() if values is not None}
-    kernels = table.kernel_table(columns | timed)
+    kernels = kernel_table.kernel_table(columns | timed)
     return Part(source.path, kernels, notes=[*source.notes, *notes])
 
 

@@ -8,12 +8,18 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_calls import Calls, copy_kind, launched_by, spent
-from traceroof.parsers._amd_dispatches import (
+from traceroof.parsers.amd.calls import (
+    Calls,
+    copy_kind,
+    launched_by,
+    spent,
+)
+from traceroof.parsers.amd.dispatches import (
     Dispatches,
     by_launch,
     cleaned_names,
@@ -21,13 +27,12 @@ from traceroof.parsers._amd_dispatches import (
     shape_columns,
     time_columns,
 )
-from traceroof.parsers._amd_folder import V3_JSON
-from traceroof.parsers._amd_gpus import Gpu, of_agent
-from traceroof.parsers._amd_kinds import squash
-from traceroof.parsers._amd_passes import middle_duration, pivot
-from traceroof.parsers._amd_run import Part, Process, of_processes
-from traceroof.parsers._amd_sqlite import texts, wholes
-from traceroof.recording import Note, Recording
+from traceroof.parsers.amd.folder import V3_JSON
+from traceroof.parsers.amd.gpus import Gpu, of_agent
+from traceroof.parsers.amd.kinds import squash
+from traceroof.parsers.amd.passes import middle_duration, pivot
+from traceroof.parsers.amd.run import Part, Process, of_processes
+from traceroof.parsers.amd.sqlite import texts, wholes
 
 
 class _Handle(msgspec.Struct):
@@ -419,4 +424,4 @@ def _copies(tool: _Tool, gpus: Mapping[int, Gpu]) -> tuple[pa.Table | None, list
         "correlation_id": wholes([_internal(one.correlation_id) for one in rows], size),
         "process_id": pa.repeat(pa.scalar(tool.metadata.pid, pa.int64()), size),
     }
-    return table.kernel_table(columns | timed), notes
+    return kernel_table.kernel_table(columns | timed), notes

@@ -13,14 +13,20 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._amd_calls import Calls, copy_kind, launched_by, spent
-from traceroof.parsers._amd_dispatches import cleaned_names, exact, time_columns
-from traceroof.parsers._amd_run import Part, recording
-from traceroof.parsers._amd_sqlite import (
+from traceroof.parsers.amd.calls import (
+    Calls,
+    copy_kind,
+    launched_by,
+    spent,
+)
+from traceroof.parsers.amd.dispatches import cleaned_names, exact, time_columns
+from traceroof.parsers.amd.run import Part, recording
+from traceroof.parsers.amd.sqlite import (
     Database,
     Schema,
     numbers,
@@ -29,7 +35,6 @@ from traceroof.parsers._amd_sqlite import (
     texts,
     wholes,
 )
-from traceroof.recording import Note, Recording
 
 # rpd2tracing writes one event a line after an empty one.
 _TRACE = re.compile(rb'\s*\[\s*\{\s*\}\s*,\s*\{\s*"name"')
@@ -155,7 +160,7 @@ def _operations(database: Database, host: Calls) -> tuple[pa.Table, list[Note]]:
     columns |= timed
     columns["process_id"] = _process_of(columns, host)
     launched_by(columns, host)
-    return table.kernel_table(columns), notes
+    return kernel_table.kernel_table(columns), notes
 
 
 def _process_of(columns: dict[str, Any], host: Calls) -> pa.Array:
@@ -229,7 +234,7 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
         "start_ns": start,
         "duration_ns": pa.array([value or None for value in length.to_pylist()], pa.int64()),
     }
-    return table.kernel_table(columns), notes
+    return kernel_table.kernel_table(columns), notes
 
 
 def _description(event: _Event) -> str | None:
@@ -243,7 +248,7 @@ def _description(event: _Event) -> str | None:
 
 def _nanoseconds(values: list[Any]) -> pa.Array:
     """Microseconds as written to whole nanoseconds, exactly."""
-    from traceroof.parsers._amd_text import times
+    from traceroof.parsers.amd.text import times
 
     found = times(
         pa.chunked_array([[None if one is None else str(one) for one in values]], pa.string())

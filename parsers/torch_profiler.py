@@ -10,16 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
+from traceroof.core.recording import Note, Recording, Source
 from traceroof.errors import TraceroofError
-from traceroof.inflate import open_inflated
+from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers._torch_columns import TORCH_CATEGORIES
-from traceroof.parsers._torch_launches import Launches
-from traceroof.parsers._torch_link import Host, link
-from traceroof.parsers._torch_read import PARALLEL_BYTES, Folded, in_sections, whole
-from traceroof.parsers._torch_recording import build
-from traceroof.parsers._torch_stream import CUT, NotJson
-from traceroof.recording import Note, Recording, Source
+from traceroof.parsers.torch.columns import TORCH_CATEGORIES
+from traceroof.parsers.torch.launches import Launches
+from traceroof.parsers.torch.link import Host, link
+from traceroof.parsers.torch.read import (
+    PARALLEL_BYTES,
+    Folded,
+    in_sections,
+    whole,
+)
+from traceroof.parsers.torch.recording import build
+from traceroof.parsers.torch.stream import CUT, NotJson
 
 FORMAT: Final = "torch-profiler"
 

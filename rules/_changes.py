@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.tracing import one_of
 
 
 def of_level(k: Facts, *levels: str) -> Mask:

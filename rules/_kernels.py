@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.devices import AMD
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.tracing import one_of
+from traceroof.hardware.devices import AMD
 from traceroof.rule import Attainable
 
 #: Columns that ``has_headroom`` and ``spare`` read.

@@ -2,10 +2,15 @@
 
 import numpy as np
 
-from traceroof.arithmetic import each
-from traceroof.ceilings import UNCALIBRATED, Attainable
-from traceroof.composition.launch_order import sizes_of
-from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    unknown,
+)
+from traceroof.core.tracing import each
+from traceroof.hardware.ceilings import UNCALIBRATED, Attainable
+from traceroof.patterns.launch_order import sizes_of
 
 #: Columns that the functions below read.
 MODELLED = ("roof_pct", "model_flop_pct", "model_dram_pct")

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rules._models import size
 
 #: Columns that the functions below read.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 
 #: Columns that ``trust`` reads.
 QUALITY = ("linked_activities", "activities", "span_ns")

@@ -1,6 +1,6 @@
 """Instructions come from beyond the instruction cache (AMD)."""
 
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._kernels import STATE, has_headroom, on_amd
 

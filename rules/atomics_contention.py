@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._kernels import tunable
 

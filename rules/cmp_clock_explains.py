@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
+from traceroof.core.tracing import one_of
 from traceroof.rule import Rule
 from traceroof.rules._changes import on_both_sides
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._changes import lost, of_level
 

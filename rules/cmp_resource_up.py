@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._changes import on_both_sides, same_kernel
 

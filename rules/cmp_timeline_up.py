@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._changes import of_level
 

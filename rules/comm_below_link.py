@@ -1,6 +1,6 @@
 """Large collectives that are slow even where they wait least."""
 
-from traceroof.facts import Column, Facts
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule
 from traceroof.rules._timelines import part
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Kind, Rule, Severity
 from traceroof.rules._kernels import pipe_may_reach
 

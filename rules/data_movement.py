@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.arithmetic import each
-from traceroof.composition import slug
-from traceroof.facts import Column, Facts, Mask, is_unknown_value
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    is_unknown_value,
+)
+from traceroof.core.tracing import each
+from traceroof.patterns import slug
 from traceroof.rule import Attainable, Grade, Layer, Rule
 
 # Where both figures are at hand: the part of the role's time that goes.

@@ -1,6 +1,6 @@
 """Device memory is the busiest unit, but not at its wall."""
 
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._kernels import of_class, spare, tunable
 

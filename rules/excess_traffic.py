@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.arithmetic import each, one_of
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.tracing import each, one_of
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._models import size

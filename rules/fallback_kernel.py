@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.facts import Column, Facts
+from traceroof.core.facts import Column, Facts
+from traceroof.core.tracing import one_of
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import tunable
 

@@ -2,8 +2,13 @@
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    unknown,
+)
+from traceroof.core.tracing import one_of
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, products
 

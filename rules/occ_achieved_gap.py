@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import has_headroom, on_amd, spare
-from traceroof.subjects import BRIEF_NS
+from traceroof.scopes.subjects import BRIEF_NS
 
 
 def _applies(k: Facts) -> Mask:

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    unknown,
+)
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work, spare
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.arithmetic import each
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.tracing import each
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import computes

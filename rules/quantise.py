@@ -2,8 +2,13 @@
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    unknown,
+)
+from traceroof.core.tracing import one_of
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible

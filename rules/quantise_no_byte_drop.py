@@ -4,8 +4,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceroof.arithmetic import each, one_of
-from traceroof.facts import Column, Facts, Mask, is_unknown_value
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    is_unknown_value,
+)
+from traceroof.core.tracing import each, one_of
 from traceroof.operators.operands import BYTES
 from traceroof.rule import Rule
 from traceroof.rules._changes import on_both_sides

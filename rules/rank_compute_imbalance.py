@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceroof.arithmetic import one_of
-from traceroof.facts import Facts, Mask
+from traceroof.core.facts import Facts, Mask
+from traceroof.core.tracing import one_of
 from traceroof.rule import Rule
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, attained, credible, missed, traced

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
-from traceroof.hygiene import CACHED, cached
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Doubt, Rule
+from traceroof.scopes.measurement_quality import CACHED, cached
 
 
 def _seen(k: Facts) -> Mask:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts
-from traceroof.hygiene import OVER_PEAK, over_peak
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Doubt, Rule
+from traceroof.scopes.measurement_quality import OVER_PEAK, over_peak
 
 
 def _factor(k: Facts, run: Facts) -> Column:

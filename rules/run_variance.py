@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts
-from traceroof.hygiene import SCATTERED, scattered
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Doubt, Rule
+from traceroof.scopes.measurement_quality import SCATTERED, scattered
 
 
 def _factor(k: Facts, run: Facts) -> Column:

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from traceroof.facts import Column, Facts, Mask
-from traceroof.hygiene import FIRST_RATIO
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Doubt, Rule
+from traceroof.scopes.measurement_quality import FIRST_RATIO
 
 _EARLY = ("warm_up_pct", "set_up_pct")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.ceilings import UNCALIBRATED
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.rule import Attainable, Rule
 
 

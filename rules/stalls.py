@@ -6,8 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.arithmetic import each, one_of
-from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    unknown,
+)
+from traceroof.core.tracing import each, one_of
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import STATE, has_headroom, spare
 

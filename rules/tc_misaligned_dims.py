@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.arithmetic import each
-from traceroof.facts import Column, Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.tracing import each
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._matrix import PRODUCT, products
 from traceroof.rules._models import MODELLED, size

@@ -1,6 +1,6 @@
 """Steps of one kind that take different times."""
 
-from traceroof.facts import Column, Facts
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule
 from traceroof.rules._timelines import part
 

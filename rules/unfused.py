@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from traceroof.facts import Column, Facts
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Attainable, Rule
 
 # Order and names or grids alone suggest what sizes confirm.

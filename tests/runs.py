@@ -2,8 +2,13 @@
 
 from typing import Any
 
-from traceroof.recording import Note, Recording, TimeBasis, source_of
-from traceroof.table import kernel_table
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import (
+    Note,
+    Recording,
+    TimeBasis,
+    source_of,
+)
 
 
 def recording(

@@ -5,7 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from tests.runs import recording
-from traceroof.recording import DeviceInfo, Recording, Run, TimeBasis, merge
+from traceroof.core.recording import (
+    DeviceInfo,
+    Recording,
+    Run,
+    TimeBasis,
+    merge,
+)
 
 A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB")
 

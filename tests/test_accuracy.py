@@ -9,7 +9,7 @@ import pytest
 from benchmarks import accuracy
 from benchmarks.accuracy import Section
 from benchmarks.thresholds import moved, moved_rules, moved_together
-from traceroof.facts import Facts
+from traceroof.core.facts import Facts
 from traceroof.plugins import rules
 from traceroof.rule import judge
 

@@ -11,13 +11,13 @@ import pytest
 
 import traceroof
 from tests.runs import recording
-from traceroof import ceilings
 from traceroof.calibration import Measurement, measure
-from traceroof.ceilings import MeasuredRate, applicable
-from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.core.facts import Facts
+from traceroof.core.recording import DeviceInfo, Recording, TimeBasis
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
-from traceroof.facts import Facts
-from traceroof.recording import DeviceInfo, Recording, TimeBasis
+from traceroof.hardware import ceilings
+from traceroof.hardware.ceilings import MeasuredRate, applicable
 
 # NVIDIA H100 SXM5: 3.35 TB/s, 989.4 TFLOP/s in bfloat16, 66.9 in FP32, 50 MiB of L2.
 H100 = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3", sm_count=132)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import traceroof
-from traceroof.inflate import head
+from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES
 from traceroof.plugins import parsers
 

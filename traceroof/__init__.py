@@ -19,9 +19,9 @@ from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
     from traceroof.calibration import Measurement
-    from traceroof.ceilings import MeasuredRate
-    from traceroof.diagnosis import Diagnosis
-    from traceroof.recording import Run
+    from traceroof.core.recording import Run
+    from traceroof.diagnosis.diagnosis import Diagnosis
+    from traceroof.hardware.ceilings import MeasuredRate
 
 __version__ = "0.1.0"
 __all__ = ["TraceroofError", "__version__", "calibrate", "diagnose", "ingest", "read"]
@@ -29,12 +29,12 @@ __all__ = ["TraceroofError", "__version__", "calibrate", "diagnose", "ingest", "
 
 def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
     """Read profiler files or folders without storing them. Options as ``parser.Options``."""
-    from traceroof import reading
+    from traceroof.core.recording import Run
+    from traceroof.ingest import detect
     from traceroof.parser import Options
-    from traceroof.recording import Run
 
     listed = _listed(paths)
-    recording = reading.read(listed, options=Options(**options))
+    recording = detect.read(listed, options=Options(**options))
     return Run(recording=recording, name=run_name(listed))
 
 
@@ -50,12 +50,12 @@ def ingest(
     The same bytes ingested twice are the same run. store: folder of the store; by default
     ``$TRACEROOF_STORE`` or ``.traceroof`` in the current folder.
     """
-    from traceroof import reading
+    from traceroof.ingest import detect
     from traceroof.parser import Options
     from traceroof.store import Store, digest_of
 
     listed = _listed(paths)
-    recording = reading.read(listed, options=Options(**options))
+    recording = detect.read(listed, options=Options(**options))
     kept = Store.open(Path(store) if store else None)
     digest = digest_of([Path(path) for path in listed])
     return kept.add(recording, name=name or run_name(listed), digest=digest)
@@ -75,12 +75,13 @@ def calibrate(
     """
     from dataclasses import replace
 
-    from traceroof import calibration, reading
+    from traceroof import calibration
+    from traceroof.ingest import detect
     from traceroof.parser import Options
     from traceroof.store import Store
 
     # Times of different kinds do not add up, but each measures something.
-    recordings = reading.read_each(_listed(paths), options=Options(device=device, **options))
+    recordings = detect.read_each(_listed(paths), options=Options(device=device, **options))
     found = calibration.measure(recordings, device=device)
     kept = Store.open(Path(store) if store else None).calibrate(found.rates)
     return replace(found, replaced=tuple(before for _, before in kept))
@@ -98,8 +99,8 @@ def diagnose(
     store: whose measured ceilings count (``calibrate``), as for ``ingest``; none where there is no
     store. calibrated: False leaves them out. Other options as for ``diagnosis.diagnose``.
     """
-    from traceroof import diagnosis
-    from traceroof.recording import Run
+    from traceroof.core.recording import Run
+    from traceroof.diagnosis import diagnosis
 
     if calibrated and "calibration" not in options:
         options["calibration"] = stored_calibration(store)

@@ -1,5 +1,5 @@
 """``python -m traceroof`` is the command ``traceroof``."""
 
-from traceroof.cli import main
+from traceroof.cli.main import main
 
 main()

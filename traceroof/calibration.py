@@ -19,18 +19,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof import diagnosis, groups, operators
-from traceroof.ceilings import BANDWIDTHS, MeasuredRate
-from traceroof.coding import coded
-from traceroof.devices import Device
+from traceroof import operators
+from traceroof.core.dictionary import coded
+from traceroof.core.facts import Facts, is_unknown_value
+from traceroof.core.kernel_table import as_reals, total_time_ns
+from traceroof.core.recording import Recording, merge
+from traceroof.core.units import count, percent, quantity
+from traceroof.diagnosis import diagnosis
 from traceroof.errors import TraceroofError
-from traceroof.facts import Facts, is_unknown_value
-from traceroof.groups.workload import model_columns
-from traceroof.recording import Recording, merge
-from traceroof.roofline import T_FLOOR_NS
-from traceroof.table import as_reals, total_time_ns
+from traceroof.hardware.ceilings import BANDWIDTHS, MeasuredRate
+from traceroof.hardware.devices import Device
+from traceroof.hardware.roofline import T_FLOOR_NS
+from traceroof.kernels import groups
+from traceroof.kernels.modelled_work import model_columns
 from traceroof.timeline.hostcalls import direction_of
-from traceroof.units import count, percent, quantity
 
 #: The traffic of one launch, against the last cache before DRAM and in bytes. Every card of
 #: RRZE-HPC/gpu-benches, gpu-l2-cache, streams from DRAM from 1.9 times the size of its L2 on; the

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
-from traceroof.recording import Recording
+from traceroof.core.recording import Recording
 
 #: How much of a file ``recognises`` sees, in bytes.
 HEAD_BYTES = 1 << 16

@@ -20,7 +20,7 @@ from traceroof.rule import Rule
 def _built_in(package_name: str, attribute: str) -> Iterator[Any]:
     package = importlib.import_module(package_name)
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
-        if module.name.startswith("_"):
+        if module.ispkg or module.name.startswith("_"):
             continue  # what several parsers or rules share
         found = getattr(_imported(f"{package_name}.{module.name}"), attribute, None)
         if found is not None:

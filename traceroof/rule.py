@@ -13,8 +13,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.ceilings import NOMINAL, UNCALIBRATED, Attainable
-from traceroof.facts import Column, Facts, Mask, unknown
+from traceroof.core.facts import (
+    Column,
+    Facts,
+    Mask,
+    unknown,
+)
+from traceroof.hardware.ceilings import NOMINAL, UNCALIBRATED, Attainable
 
 __all__ = [
     "GRADES",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from traceroof.inflate import head
+from traceroof.core.recording import Recording
+from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options, Parser, silent
 from traceroof.parsers import (
     amd_kernel_stats,
@@ -27,7 +28,6 @@ from traceroof.parsers import (
     rocprofv3_json,
     rpd,
 )
-from traceroof.recording import Recording
 
 PARSERS: tuple[Parser, ...] = (
     amd_kernel_stats.PARSER,

@@ -25,10 +25,10 @@ from tests.parsers.amd_fixtures import (
     read,
     select,
 )
+from traceroof.core.kernel_table import launches, total_time_ns
 from traceroof.errors import TraceroofError
-from traceroof.inflate import head
+from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options
-from traceroof.table import launches, total_time_ns
 
 pytestmark = pytest.mark.corpus
 

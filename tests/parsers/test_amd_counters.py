@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof import table
-from traceroof.parsers._amd_counters import (
+from traceroof.core import kernel_table
+from traceroof.parsers.amd.counters import (
     Derived,
     Pass,
     architecture,
@@ -17,7 +17,7 @@ from traceroof.parsers._amd_counters import (
     parse,
     without_dead_counters,
 )
-from traceroof.parsers._amd_gpus import Gpu
+from traceroof.parsers.amd.gpus import Gpu
 
 # An MI300X: 304 compute units on 8 dies.
 MI300X = Gpu(name="MI300X", arch="gfx942", pci_device_id=29857, cu=304, xcd=8, se=32, sclk_mhz=2100)
@@ -91,7 +91,7 @@ def test_parsing_ends_in_a_tree_or_a_value_error(text: str) -> None:
 
 
 def test_every_formula_of_the_book_names_a_column_or_has_a_unit() -> None:
-    names = {column.name for column in table.COLUMNS}
+    names = {column.name for column in kernel_table.COLUMNS}
     targets = [formula.target for formula in book().formulas]
     assert len(targets) == len(set(targets)) > 40
     for formula in book().formulas:

@@ -22,12 +22,13 @@ from tests.parsers.amd_fixtures import (
     v3_launch,
     write,
 )
-from traceroof import plugins, reading
-from traceroof.diagnosis import diagnose
+from traceroof import plugins
+from traceroof.core.kernel_table import launches, total_time_ns
+from traceroof.diagnosis.diagnosis import diagnose
 from traceroof.errors import TraceroofError
+from traceroof.ingest import detect
 from traceroof.parser import Options, silent
 from traceroof.parsers import rocprof_v1_csv
-from traceroof.table import launches, total_time_ns
 
 # --------------------------------------------------------------------------------------------
 # rocprof v1
@@ -769,8 +770,8 @@ def test_the_named_device_reaches_every_reader_of_counters(tmp_path: Path) -> No
         v3_counter(1, "GRBM_GUI_ACTIVE", 8_000),
     ]
     path = write(tmp_path / "7_counter_collection.csv", table([V3_COUNTER_HEADER, *rows]))
-    assert reading.read([path]).kernels["pipe_valu_pct"].to_pylist() == [None]
-    named = reading.read([path], options=Options(device="MI300X"))
+    assert detect.read([path]).kernels["pipe_valu_pct"].to_pylist() == [None]
+    named = detect.read([path], options=Options(device="MI300X"))
     # 304,000 of 1,000 cycles of each die x 304 compute units.
     assert named.kernels["pipe_valu_pct"].to_pylist() == [pytest.approx(100)]
 
@@ -780,8 +781,8 @@ def test_amd_files_say_whose_gpu_it_was(tmp_path: Path) -> None:
         tmp_path / "results.stats.csv",
         'Name,Calls,TotalDurationNs,AverageNs,Percentage\n"k(int)",2,200,100,100\n',
     )
-    assert [one.vendor for one in reading.read([path]).devices] == ["amd"]
-    command = diagnose(reading.read([path])).not_evaluable()[0].command
+    assert [one.vendor for one in detect.read([path]).devices] == ["amd"]
+    command = diagnose(detect.read([path])).not_evaluable()[0].command
     assert (command or "").startswith("rocprof-compute")
 
 
@@ -792,12 +793,12 @@ def test_what_is_only_refused_is_no_format(tmp_path: Path) -> None:
     )
     path = write(tmp_path / "mine.csv", hand_made)
     with pytest.raises(TraceroofError, match="hand-made table of AMD counters"):
-        reading.read([path])
+        detect.read([path])
     # Among profiler files it is skipped like any other file.
     write(tmp_path / "a" / "mine.csv", hand_made)
     write(
         tmp_path / "a" / "results.stats.csv",
         'Name,Calls,TotalDurationNs,AverageNs,Percentage\n"k(int)",2,200,100,100\n',
     )
-    found = reading.read([tmp_path / "a"])
+    found = detect.read([tmp_path / "a"])
     assert launches(found.kernels) == 2

@@ -10,12 +10,12 @@ from tests.mutate import fuzz_count, mutate, time_limit
 from tests.parsers.amd_fixtures import PARSERS
 from tests.parsers.test_amd_formats import hipprof_rows, v3_json, v3_record
 from tests.parsers.test_amd_rocpd import OWN_SCHEMA, SECRET, write_counted
-from traceroof.diagnosis import diagnose
+from traceroof.core.kernel_table import KERNELS
+from traceroof.core.recording import Recording
+from traceroof.diagnosis.diagnosis import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
-from traceroof.recording import Recording
-from traceroof.report import terminal
-from traceroof.table import KERNELS
+from traceroof.report.run import terminal
 
 _LARGEST = 120_000
 _DIAGNOSED = 0.2

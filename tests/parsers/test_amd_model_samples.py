@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from tests.parsers.amd_fixtures import claims, kernels, notes, raw, read
-from traceroof.table import launches, total_time_ns
+from traceroof.core.kernel_table import launches, total_time_ns
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.parsers.amd_fixtures import claims, kernels, notes, raw, read
+from traceroof.core.kernel_table import launches, total_time_ns
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, silent
 from traceroof.parsers import rocpd
-from traceroof.recording import Recording
-from traceroof.table import launches, total_time_ns
 
 SECRET = "hf_PLANTED_do_not_leak_7Qz"
 

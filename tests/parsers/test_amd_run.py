@@ -9,15 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof.parsers import _amd_gpus, _amd_run
-from traceroof.parsers._amd_calls import copy_kind
-from traceroof.parsers._amd_columns import complete
-from traceroof.parsers._amd_counters import Pass
-from traceroof.parsers._amd_dispatches import Dispatches, cleaned_names, shape_columns, time_columns
-from traceroof.parsers._amd_gpus import Gpu
-from traceroof.parsers._amd_passes import join_passes, joined_runs, pivot, stacked
-from traceroof.parsers._amd_text import times
-from traceroof.recording import Note
+from traceroof.core.recording import Note
+from traceroof.parsers.amd import gpus
+from traceroof.parsers.amd import run as amd_run
+from traceroof.parsers.amd.calls import copy_kind
+from traceroof.parsers.amd.columns import complete
+from traceroof.parsers.amd.counters import Pass
+from traceroof.parsers.amd.dispatches import (
+    Dispatches,
+    cleaned_names,
+    shape_columns,
+    time_columns,
+)
+from traceroof.parsers.amd.gpus import Gpu
+from traceroof.parsers.amd.passes import (
+    join_passes,
+    joined_runs,
+    pivot,
+    stacked,
+)
+from traceroof.parsers.amd.text import times
 
 
 def run(
@@ -329,12 +340,12 @@ def test_half_an_answer_is_no_compute_figure() -> None:
     ],
 )
 def test_gfx_from_its_number(version: object, arch: str | None) -> None:
-    assert _amd_gpus.gfx_of_version(version) == arch
+    assert gpus.gfx_of_version(version) == arch
 
 
 def test_gfx_from_text() -> None:
-    assert _amd_gpus.gfx("gfx90a:sramecc+:xnack-") == "gfx90a"
-    assert _amd_gpus.gfx("AMD EPYC") is None
+    assert gpus.gfx("gfx90a:sramecc+:xnack-") == "gfx90a"
+    assert gpus.gfx("AMD EPYC") is None
 
 
 def test_rocminfo_in_both_forms() -> None:
@@ -351,7 +362,7 @@ def test_rocminfo_in_both_forms() -> None:
         "Agent3.MaxClockFreq.(MHz)": "1700", "Agent3.PoolInfo.Pool1.Size": "64",
     }  # fmt: skip
     expected = [("AMD Instinct MI210", "gfx90a", 29711, 104, 2, 1700.0)]
-    for found in (_amd_gpus.rocminfo_text(text), _amd_gpus.rocminfo_mapping(flat)):
+    for found in (gpus.rocminfo_text(text), gpus.rocminfo_mapping(flat)):
         assert [
             (one.name, one.arch, one.pci_device_id, one.cu, one.index, one.sclk_mhz)
             for one in found
@@ -359,9 +370,9 @@ def test_rocminfo_in_both_forms() -> None:
 
 
 def test_a_note_is_said_once() -> None:
-    gathered = _amd_run.recording(
+    gathered = amd_run.recording(
         "x", "timeline",
-        [_amd_run.Part(Path("a"), notes=[Note("n", 2), Note("n", 3), Note("n", 1, severe=False)])],
+        [amd_run.Part(Path("a"), notes=[Note("n", 2), Note("n", 3), Note("n", 1, severe=False)])],
         [],
     )  # fmt: skip
     assert gathered.sources[0].notes == (Note("n", 5), Note("n", 1, severe=False))
@@ -372,7 +383,7 @@ def test_a_note_is_said_once() -> None:
 
 
 def test_the_named_device_completes_what_the_file_does_not_say() -> None:
-    named = _amd_gpus.of_name("MI300X")
+    named = gpus.of_name("MI300X")
     assert named is not None
     assert (named.arch, named.cu, named.xcd) == ("gfx942", 304, 8)
     assert Gpu().completed(named).arch == "gfx942"
@@ -380,18 +391,18 @@ def test_the_named_device_completes_what_the_file_does_not_say() -> None:
     assert (partly.cu, partly.xcd) == (38, 8)
     # What the file says of another kind of GPU is not mixed with it.
     assert Gpu(arch="gfx90a", cu=104).completed(named) == Gpu(arch="gfx90a", cu=104)
-    assert _amd_gpus.of_name("H100 SXM5") is None
-    assert _amd_gpus.of_name("no such GPU") is None
-    assert _amd_gpus.of_name(None) is None
+    assert gpus.of_name("H100 SXM5") is None
+    assert gpus.of_name("no such GPU") is None
+    assert gpus.of_name(None) is None
 
 
 def test_hygons_architecture_is_completed_by_name() -> None:
-    unnamed = Gpu(arch=_amd_gpus.HYGON)
+    unnamed = Gpu(arch=gpus.HYGON)
     assert unnamed.info().vendor == "hygon"
     assert unnamed.info().gfx_target is None
-    named = unnamed.completed(_amd_gpus.of_name("BW1000"))
+    named = unnamed.completed(gpus.of_name("BW1000"))
     assert (named.arch, named.cu, named.info().vendor) == ("gfx936", 80, "hygon")
-    assert unnamed.completed(_amd_gpus.of_name("MI300X")) == unnamed
+    assert unnamed.completed(gpus.of_name("MI300X")) == unnamed
 
 
 def test_formulas_work_for_a_named_device() -> None:
@@ -399,7 +410,7 @@ def test_formulas_work_for_a_named_device() -> None:
     unknown, _, _ = complete(run(["k"], counters=counters))
     assert unknown["pipe_valu_pct"].to_pylist() == [None]
     # 800 cycles are 100 on each of 8 dies; 400 of 100 x 304.
-    known, _, _ = complete(run(["k"], counters=counters), _amd_gpus.of_name("MI300X"))
+    known, _, _ = complete(run(["k"], counters=counters), gpus.of_name("MI300X"))
     assert known["pipe_valu_pct"].to_pylist() == [pytest.approx(100 * 400 / (100 * 304))]
     assert known["warp_size"].to_pylist() == [64]
 

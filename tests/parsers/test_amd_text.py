@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from tests.parsers.amd_fixtures import V3_TRACE_HEADER, table, v3_launch, write
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, silent
-from traceroof.parsers import _amd_text
-from traceroof.parsers._amd_kinds import Kind, layout, squash
-from traceroof.parsers._amd_text import TextTable, integers, length_of, read_table, reals, times
+from traceroof.parsers.amd import text as amd_text
+from traceroof.parsers.amd.kinds import Kind, layout, squash
+from traceroof.parsers.amd.text import (
+    TextTable,
+    integers,
+    length_of,
+    read_table,
+    reals,
+    times,
+)
 
 V1 = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr"
 
@@ -171,7 +178,7 @@ def test_an_unclosed_quotation_mark_costs_one_row(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_amd_text, "_BLOCK_BYTES", 1_000)
+    monkeypatch.setattr(amd_text, "_BLOCK_BYTES", 1_000)
     names = [f"kernel_{number}(int, int)" for number in range(200)]
     path = write(tmp_path / "t.csv", trace(*names))
     assert read(path).text("kernelname").to_pylist() == names  # type: ignore[union-attr]

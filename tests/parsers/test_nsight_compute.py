@@ -30,15 +30,15 @@ from tests.parsers.ncu_fixtures import (
     raw,
     summary,
 )
+from traceroof.core.kernel_table import COLUMNS, launches, total_time_ns
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers import nsight_compute, nsight_compute_text
-from traceroof.parsers._nsight_formulas import book, parse_formula
-from traceroof.parsers._nsight_launches import NO_NAME
-from traceroof.parsers._nsight_metrics import metric_name
-from traceroof.parsers._nsight_numbers import unit
-from traceroof.recording import Recording
-from traceroof.table import COLUMNS, launches, total_time_ns
+from traceroof.parsers.nsight.formulas import book, parse_formula
+from traceroof.parsers.nsight.launches import NO_NAME
+from traceroof.parsers.nsight.metrics import metric_name
+from traceroof.parsers.nsight.numbers import unit
 
 PARSER = nsight_compute.PARSER
 SOL = "GPU Speed Of Light Throughput"

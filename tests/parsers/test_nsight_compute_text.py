@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.parsers.ncu_fixtures import PREAMBLE, Launch, Metric, Rule, details, text_page
+from traceroof.core.kernel_table import launches, total_time_ns
+from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers import nsight_compute, nsight_compute_text
-from traceroof.parsers._nsight_launches import NO_NAME
+from traceroof.parsers.nsight.launches import NO_NAME
 from traceroof.parsers.nsight_compute_text import split_row
-from traceroof.recording import Recording
-from traceroof.table import launches, total_time_ns
 
 PARSER = nsight_compute_text.PARSER
 SOL = "GPU Speed Of Light Throughput"

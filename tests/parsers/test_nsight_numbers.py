@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from traceroof.parsers._nsight_metrics import is_whole, metric_name
-from traceroof.parsers._nsight_numbers import (
+from traceroof.parsers.nsight.metrics import is_whole, metric_name
+from traceroof.parsers.nsight.numbers import (
     DecimalSign,
     decimals,
     number,

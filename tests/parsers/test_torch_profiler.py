@@ -14,18 +14,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.mutate import fuzz_count, mutate, time_limit
-from traceroof.diagnosis import diagnose
+from traceroof.core.recording import Recording
+from traceroof.diagnosis.diagnosis import diagnose
 from traceroof.errors import TraceroofError
-from traceroof.inflate import head
+from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options, silent
-from traceroof.parsers import _torch_read
-from traceroof.parsers._torch_events import UNKNOWN, nanoseconds
-from traceroof.parsers._torch_stream import Reader
+from traceroof.parsers.torch import read as torch_read
+from traceroof.parsers.torch.events import UNKNOWN, nanoseconds
+from traceroof.parsers.torch.stream import Reader
 from traceroof.parsers.torch_profiler import PARSER
 from traceroof.plugins import parsers
-from traceroof.recording import Recording
-from traceroof.report import json as report_json
-from traceroof.report import terminal
+from traceroof.report.common import json as report_json
+from traceroof.report.run import terminal
 
 Event = dict[str, Any]
 Write = Callable[..., Path]
@@ -844,7 +844,7 @@ class _Stream:
 
 def pieces(data: bytes, size: int, portion: int = 1 << 20) -> tuple[list[Any], Reader]:
     """Names and times of all events of a trace read with a buffer of ``size`` bytes."""
-    from traceroof.parsers._torch_events import Decoder
+    from traceroof.parsers.torch.events import Decoder
 
     reader = Reader(_Stream(data, portion), Decoder(), frozenset({"meta"}), size)
     found = [(one.name, one.ts) for part in reader.whole() for one in part]
@@ -931,9 +931,9 @@ def test_sections_read_by_several_processes_give_the_same(
     path = write(events, distributedInfo={"rank": 1}, deviceProperties=[{"id": 0, "name": "X"}])
     one = read(path)
     monkeypatch.setattr("traceroof.parsers.torch_profiler.PARALLEL_BYTES", 1)
-    monkeypatch.setattr(_torch_read, "_SECTION_BYTES", 100_000)
+    monkeypatch.setattr(torch_read, "_SECTION_BYTES", 100_000)
     size = path.stat().st_size
-    sections = _torch_read.in_sections(path, size, 2, silent, 100_000)
+    sections = torch_read.in_sections(path, size, 2, silent, 100_000)
     assert sections is not None
     assert size > 1_000_000
     assert sections.fold.gpu.rows == 4000
@@ -943,7 +943,7 @@ def test_sections_read_by_several_processes_give_the_same(
     text = path.read_bytes()
     at = text.index(b'"k45"')
     path.write_bytes(text[:at] + b"nonsense" + text[at:])
-    assert _torch_read.in_sections(path, size, 2, silent, 100_000) is None
+    assert torch_read.in_sections(path, size, 2, silent, 100_000) is None
 
 
 # ------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from tests.runs import recording
-from traceroof.recording import Recording
+from traceroof.core.recording import Recording
 
 #: Names that are code to a careless page, and what else files hold.
 HOSTILE = (

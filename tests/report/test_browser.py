@@ -17,9 +17,9 @@ from tests.report.pages import HOSTILE, extremes, kernels, many, timeline
 from tests.runs import two_kernels
 from tests.sides import repeated, stepped
 from traceroof.compare import Comparison, compare
-from traceroof.diagnosis import diagnose
-from traceroof.recording import Recording, Run
-from traceroof.report import html
+from traceroof.core.recording import Recording, Run
+from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.report.html import render
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -105,7 +105,7 @@ class Opener:
             run = read(self._samples / what) if isinstance(what, str) else what
             shown = run if isinstance(run, Comparison) else diagnose(run)
             path.parent.mkdir(exist_ok=True)
-            path.write_text(html.render(shown), "utf-8")
+            path.write_text(render.render(shown), "utf-8")
         return path
 
 

@@ -15,10 +15,16 @@ from tests.runs import recording
 from tests.sides import A100, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.compare.verdicts import tally
-from traceroof.diagnosis import diagnose
-from traceroof.recording import DeviceInfo, Recording, Run
-from traceroof.report import change_figures, compare_markdown, html, pictures
-from traceroof.report.changes import DASH, MARKS, Changes, compared_card
+from traceroof.core.recording import DeviceInfo, Recording, Run
+from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.report.compare import markdown as compare_markdown
+from traceroof.report.html import change_figures, pictures, render
+from traceroof.report.html.changes import (
+    DASH,
+    MARKS,
+    Changes,
+    compared_card,
+)
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
 #: "small" takes 10 % longer; "copy_medium" is gone, "newcomer" has come.
@@ -41,7 +47,7 @@ def changed() -> Comparison:
 
 @pytest.fixture(scope="module")
 def page(changed: Comparison) -> str:
-    return html.render(changed)
+    return render.render(changed)
 
 
 def rows_of(text: str) -> list[list[str]]:
@@ -100,7 +106,7 @@ def test_page_says_what_compare_says(changed: Comparison, page: str) -> None:
 
 
 def test_inconclusive_is_said_with_what_is_missing() -> None:
-    page = html.render(compare(side([one_run()]), side([one_run(factor=1.1)])))
+    page = render.render(compare(side([one_run()]), side([one_run(factor=1.1)])))
     assert "Inconclusive: kernel time +10.0\u00a0%" in page
     assert "<b>One run a side: 5 runs a side decide.</b>" in page
     assert [row[-1] for row in rows_of(page)] == ["? unclear"] * 3
@@ -112,7 +118,7 @@ OTHER = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3")
 
 def test_times_that_do_not_compare_have_no_difference() -> None:
     made = compare(repeated(FIVE), repeated(FIVE, HEAD, device=OTHER))
-    page = html.render(made)
+    page = render.render(made)
     body = page[page.index("<main>") :]
     assert body.index("Not comparable.</b> Base: ") < body.index("<h1")
     assert "A100-SXM4-80GB → H100-SXM5" in body[: body.index("<h1")]
@@ -131,7 +137,7 @@ def test_times_that_do_not_compare_have_no_difference() -> None:
 
 def test_forced_times_compare_under_a_warning() -> None:
     made = compare(repeated(FIVE), repeated(FIVE, HEAD, device=OTHER), force=True)
-    page = html.render(made)
+    page = render.render(made)
     assert "Forced.</b>" in page
     assert "The times say nothing about the code alone." in page
     assert "+30 µs (+10.0 %)" in page
@@ -165,12 +171,12 @@ def test_fixes_are_new_kept_or_gone() -> None:
     assert found["a"] == "also in the base"
     assert found["b"] == "new", "it waits now, which it did not before"
     assert found["c"] in ("new", "also in the base")
-    page = html.render(made.comparison)
+    page = render.render(made.comparison)
     assert "also in the base" in page
 
 
 def _kernel_fixes(made: Changes) -> list[tuple[int, int]]:
-    from traceroof.report.page import fixes
+    from traceroof.report.html.page import fixes
 
     return [
         (one.number, one.kernel) for one in fixes(made.comparison.head) if one.kernel is not None
@@ -195,7 +201,7 @@ def test_fixes_that_are_gone_are_listed_with_what_they_saved() -> None:
     gone = Changes(made).gone_fixes
     resolved = {one.rule for one in made.resolved}
     assert {one.rule for one in gone.shown} <= resolved
-    page = html.render(made)
+    page = render.render(made)
     for one in gone.shown:
         assert one.title in page
 
@@ -203,7 +209,7 @@ def test_fixes_that_are_gone_are_listed_with_what_they_saved() -> None:
 def test_unknown_is_a_dash_and_never_zero() -> None:
     base = of(recording({"kernel_name": ["k", "u"], "duration_ns": [50_000, None]}))
     head = of(recording({"kernel_name": ["k", "u"], "duration_ns": [50_000, None]}))
-    (row,) = [row for row in rows_of(html.render(compare(base, head))) if row[1] == "u"]
+    (row,) = [row for row in rows_of(render.render(compare(base, head))) if row[1] == "u"]
     assert row[-3:] == [DASH, DASH, "? unclear"]
 
 
@@ -275,7 +281,7 @@ def test_counted_and_modelled_places_are_not_joined() -> None:
 
 def test_cards_have_the_figures_of_the_base() -> None:
     made = compare(walls(90, 90, 30), walls(90, 60, 30))
-    cards = data_of(html.render(made))["cards"]
+    cards = data_of(render.render(made))["cards"]
     at = [one.kernel for one in made.head.kernels].index("b")
     uses = {label: text for label, _, text in cards[at]["uses"]}
     assert uses["memory"].startswith("60 %")
@@ -325,7 +331,7 @@ def test_a_kernel_outside_the_steps_says_so() -> None:
         columns["device"] = [0] * (len(names) + 1)
         return of(recording(columns, time_basis="timeline", devices=(A100,)))
 
-    rows = {row[1]: row[-3:] for row in rows_of(html.render(compare(made(), made())))}
+    rows = {row[1]: row[-3:] for row in rows_of(render.render(compare(made(), made())))}
     assert rows["after"] == [DASH, f"{DASH} in no step", "≠ not compared"]
 
 
@@ -340,31 +346,31 @@ def test_another_driver_is_another_machine() -> None:
     old, new = (replace(A100, driver=text) for text in ("CUDA 12.4", "CUDA 13.0"))
     made = compare(repeated(FIVE, device=old), repeated(FIVE, device=new))
     assert made.verdict == "not-comparable"
-    page = html.render(made)
+    page = render.render(made)
     assert "driver: CUDA 12.4 → CUDA 13.0" in page[: page.index("<h1")]
-    same = html.render(compare(repeated(FIVE, device=new), repeated(FIVE, device=new)))
+    same = render.render(compare(repeated(FIVE, device=new), repeated(FIVE, device=new)))
     assert "driver CUDA 13.0" in same[: same.index("<h1")]
     # Known on one side only: said, no obstacle.
     half = compare(repeated(FIVE), repeated(FIVE, device=new))
     assert half.verdict == "unchanged"
-    assert "said, no obstacle" in html.render(half)
+    assert "said, no obstacle" in render.render(half)
 
 
 def test_page_without_base_holds_nothing_of_one(page: str) -> None:
-    bare = html.render(diagnose(repeated(FIVE)))
-    assets = Path(html.__file__).parent / "assets"
+    bare = render.render(diagnose(repeated(FIVE)))
+    assets = Path(render.__file__).parent / "assets"
     styles = [raw for tag, _, raw in Elements(bare).raw if tag == "style"]
     assert styles == [(assets / "report.css").read_text("utf-8")]
     outside = bare.replace((assets / "report.js").read_text("utf-8"), "")
     for part in ('id="change', 'class="was"', "statement", "Verdict", "Base → now", "base →"):
         assert part not in outside, part
         assert part in page or part == "base →"
-    assert html.render(diagnose(repeated(FIVE))) == bare
+    assert render.render(diagnose(repeated(FIVE))) == bare
 
 
 def test_hostile_names_on_both_sides_stay_text() -> None:
     def made(base: list[str], head: list[str]) -> str:
-        return html.render(compare(of(kernels(base), base[0]), of(kernels(head), head[0])))
+        return render.render(compare(of(kernels(base), base[0]), of(kernels(head), head[0])))
 
     plain = [f"kernel_{at}" for at in range(len(HOSTILE))]
     harmless = made([*plain[:-1], "z_gone"], [*plain[:-1], "a_new"])
@@ -413,8 +419,8 @@ def _exchanged(table: Any, name: str, change: Any) -> Any:
 
 
 def test_ten_thousand_kernels_fit_with_their_base(ten_thousand: Comparison) -> None:
-    made = html.render(ten_thousand)
-    assert len(made.encode()) <= html.MOST_BYTES
+    made = render.render(ten_thousand)
+    assert len(made.encode()) <= render.MOST_BYTES
     rows = rows_of(made)
     assert len(rows) > 100
     assert all(len(row) == 15 for row in rows)
@@ -448,8 +454,8 @@ def test_the_fullest_page_fits() -> None:
         )
         return of(made, word * 300)
 
-    page = html.render(compare(one("base", 20.0, 100_000), one("head", 90.0, 160_000)))
-    assert len(page.encode()) <= html.MOST_BYTES
+    page = render.render(compare(one("base", 20.0, 100_000), one("head", 90.0, 160_000)))
+    assert len(page.encode()) <= render.MOST_BYTES
     assert len(rows_of(page)) >= 15
     for part in (
         "more find no room here",
@@ -527,8 +533,8 @@ def test_real_pairs_make_pages_of_bounded_size(corpus: Path) -> None:
         sides = [read(torch / name) for name in (base, head)]
         for force in (False, True):
             made = compare(sides[0], sides[1], force=force)
-            page = html.render(made)
+            page = render.render(made)
             assert force or made.verdict == verdict
-            assert len(page.encode()) <= html.MOST_BYTES
+            assert len(page.encode()) <= render.MOST_BYTES
             assert str(corpus) not in page
             assert len(rows_of(page)) == len(data_of(page)["nameOf"])

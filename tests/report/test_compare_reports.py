@@ -10,9 +10,10 @@ from tests.runs import recording
 from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.compare.verdicts import Thresholds
-from traceroof.recording import DeviceInfo, Run
-from traceroof.report import compare_markdown, compare_terminal, markdown
-from traceroof.report import compare_words as words
+from traceroof.core.recording import DeviceInfo, Run
+from traceroof.report.compare import markdown as compare_markdown
+from traceroof.report.compare import terminal, words
+from traceroof.report.run import markdown
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
 SLOW = {**PROGRAM, "small(float*)": (30, 11_000)}
@@ -63,12 +64,12 @@ def test_a_loss_is_told_though_the_whole_got_faster() -> None:
 
 
 def test_terminal_says_the_same(slower: Comparison) -> None:
-    text = compare_terminal.render(slower, width=100)
+    text = terminal.render(slower, width=100)
     assert text.startswith("SLOWER: kernel time +0.5 % (6 → 6.03 ms)\n")
     assert "Where it went: small: 10 → 11 µs × 30 launches = +30 µs" in text
     assert "5 against 5 runs" in text
     assert "\x1b" not in text
-    assert "\x1b[" in compare_terminal.render(slower, color=True)
+    assert "\x1b[" in terminal.render(slower, color=True)
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -78,7 +79,7 @@ def test_terminal_keeps_to_its_width(slower: Comparison, width: int) -> None:
         compare(stepped(2), stepped(3, SLOW)),
         compare(side([one_run()]), side([one_run()])),
     ):
-        lines = compare_terminal.render(one, width=width).splitlines()
+        lines = terminal.render(one, width=width).splitlines()
         assert max(map(len, lines)) <= width
         assert not any(line != line.rstrip() for line in lines)
 
@@ -89,7 +90,7 @@ def test_launches_that_differ_are_shown_beside_the_time_of_a_call() -> None:
     head = {**PROGRAM, "cat_copy(float*)": (3, 320_000)}
     made = compare(repeated(FIVE, base), repeated(FIVE, head))
     for width in (60, 80, 120):
-        text = compare_terminal.render(made, width=width)
+        text = terminal.render(made, width=width)
         assert text.count("4 → 3 calls") == 1
     (row,) = [
         line for line in compare_markdown.render(made).splitlines()
@@ -107,7 +108,7 @@ def test_a_number_is_never_cut(width: int) -> None:
     base = {names[0]: (1, 9_590_000), names[1]: (1, 6_750)}
     head = {names[0]: (1, 6_750), names[1]: (1, 9_590_000)}
     made = compare(side([one_run(base)]), side([one_run(head)]))
-    text = compare_terminal.render(made, width=width)
+    text = terminal.render(made, width=width)
     table = text[text.index("\nKernels") : text.index("\nCategories")]
     for figure in ("9.59 ms", "6.75 µs", "-9.58 ms", "+9.58 ms", "-99.9 %", "×1,421"):
         assert figure in table
@@ -118,7 +119,7 @@ def test_what_does_not_compare_is_said_at_the_top() -> None:
     other = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3")
     made = compare(repeated(FIVE), repeated(FIVE, SLOW, device=other))
     for lines in (compare_markdown.render(made).splitlines()[1:4],
-                  compare_terminal.render(made).splitlines()[:3]):  # fmt: skip
+                  terminal.render(made).splitlines()[:3]):  # fmt: skip
         top = " ".join(lines)
         assert "not comparable" in top.lower()
         assert "A100-SXM4-80GB → H100-SXM5" in top
@@ -126,7 +127,7 @@ def test_what_does_not_compare_is_said_at_the_top() -> None:
     assert "+10.0 %" not in compare_markdown.render(made)
     forced = compare(repeated(FIVE), repeated(FIVE, SLOW, device=other), force=True)
     assert "Forced:" in compare_markdown.render(forced)
-    assert "Forced:" in compare_terminal.render(forced)
+    assert "Forced:" in terminal.render(forced)
 
 
 def test_inconclusive_says_what_is_missing() -> None:

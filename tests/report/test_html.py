@@ -18,12 +18,17 @@ from plotly.offline import get_plotlyjs_version
 from tests.report.pages import HOSTILE, Elements, data_of, extremes, kernels, many, timeline
 from tests.runs import recording, two_kernels
 from traceroof import report
-from traceroof.classes import CLASSES
-from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
 from traceroof.errors import TraceroofError
-from traceroof.report import figures, html, page, pictures
-from traceroof.report.palette import COLORS, LOOKS
-from traceroof.report.verdict import verdict
+from traceroof.kernels.bound_class import CLASSES
+from traceroof.report.html import (
+    figures,
+    page,
+    pictures,
+    render,
+)
+from traceroof.report.html.palette import COLORS, LOOKS
+from traceroof.report.run.verdict import verdict
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
 ASSETS = Path(report.__file__).parent / "assets"
@@ -31,7 +36,7 @@ ASSETS = Path(report.__file__).parent / "assets"
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return html.render(diagnose(two_kernels()))
+    return render.render(diagnose(two_kernels()))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +69,9 @@ def test_page_says_what_the_diagnosis_says(text: str) -> None:
 
 
 def test_sections_come_in_the_order_of_reading() -> None:
-    found = re.findall(r'<section aria-labelledby="([a-z-]+)">', html.render(diagnose(timeline())))
+    found = re.findall(
+        r'<section aria-labelledby="([a-z-]+)">', render.render(diagnose(timeline()))
+    )
     assert found == [
         "verdict", "care", "fixes", "categories", "roofline", "kernels", "timeline", "not-judged",
         "provenance",
@@ -129,9 +136,9 @@ def test_page_refers_to_nothing_outside(text: str) -> None:
 
 def test_hostile_names_stay_text() -> None:
     harmless = Elements(
-        html.render(diagnose(kernels([f"kernel_{n}" for n in range(len(HOSTILE))])))
+        render.render(diagnose(kernels([f"kernel_{n}" for n in range(len(HOSTILE))])))
     )
-    made = html.render(diagnose(kernels(list(HOSTILE))))
+    made = render.render(diagnose(kernels(list(HOSTILE))))
     assert [tag for tag, _ in Elements(made).tags] == [tag for tag, _ in harmless.tags]
     assert len(Elements(made).raw) == len(harmless.raw)
     data = data_of(made)
@@ -148,17 +155,17 @@ def test_hostile_names_stay_text() -> None:
 def test_notes_and_file_names_stay_text(tmp_path: Path) -> None:
     made = two_kernels()
     source = dataclasses.replace(made.sources[0], path="a/<b>trace\udcff.csv")
-    text = html.render(diagnose(dataclasses.replace(made, sources=(source,))))
+    text = render.render(diagnose(dataclasses.replace(made, sources=(source,))))
     assert "a/<b>trace" not in text
     assert "</b> &lt;b&gt;trace .csv · " in text
     assert "<td>&lt;b&gt;trace .csv<td>" in text
 
 
 def test_prose_marks_code_and_escapes_all() -> None:
-    assert html._prose("no `x<y>` in <b> of 5 ms") == (
+    assert render._prose("no `x<y>` in <b> of 5 ms") == (
         "no <code>x&lt;y&gt;</code> in &lt;b&gt; of 5\u00a0ms"
     )
-    assert html._prose("one ` alone <i>") == "one ` alone &lt;i&gt;"
+    assert render._prose("one ` alone <i>") == "one ` alone &lt;i&gt;"
 
 
 def test_verdict_names_walls_where_none_has_most() -> None:
@@ -182,8 +189,8 @@ def test_template_escapes_everything() -> None:
 
 
 def test_ten_thousand_kernels_fit(large: Diagnosis) -> None:
-    made = html.render(large)
-    assert len(made.encode()) <= html.MOST_BYTES
+    made = render.render(large)
+    assert len(made.encode()) <= render.MOST_BYTES
     rows = re.findall(r"<tr id=k\d+>", made)
     assert len(rows) > 200
     unlisted = re.search(r"<tfoot><tr><td><th scope=\"row\">([\d,]+) more kernels", made)
@@ -200,8 +207,8 @@ def test_ten_thousand_kernels_fit(large: Diagnosis) -> None:
 
 @pytest.mark.parametrize("length", [2_000, 6_000])
 def test_long_names_do_not_make_it_larger(length: int) -> None:
-    made = html.render(diagnose(many(300, length)))
-    assert len(made.encode()) <= html.MOST_BYTES
+    made = render.render(diagnose(many(300, length)))
+    assert len(made.encode()) <= render.MOST_BYTES
     assert len(re.findall(r"<tr id=k\d+>", made)) > 100
     # The card has the whole name.
     card = data_of(made)["cards"][0]
@@ -330,7 +337,7 @@ def test_no_roofline_says_why_and_what_to_collect(text: str) -> None:
 
 def test_timeline_section_only_where_there_is_one(text: str) -> None:
     assert 'id="timeline"' not in text
-    with_timeline = html.render(diagnose(timeline()))
+    with_timeline = render.render(diagnose(timeline()))
     assert 'id="timeline"' in with_timeline
     chart = figures.charts(diagnose(timeline()))["timeline"]
     assert chart
@@ -350,17 +357,17 @@ def test_timeline_section_only_where_there_is_one(text: str) -> None:
 def test_verdict(names: list[str], sentence: str) -> None:
     diagnosis = diagnose(kernels(names))
     assert verdict(diagnosis).sentence.startswith(sentence)
-    assert html.render(diagnosis)
+    assert render.render(diagnosis)
 
 
 def test_verdict_without_times_or_classes() -> None:
     untimed = diagnose(recording({"kernel_name": ["k", "k"], "duration_ns": [None, None]}))
     assert verdict(untimed).sentence == "None of the 2 launches has a known duration."
     assert [one.value for one in verdict(untimed).figures] == ["unknown", "none", "0 %"]
-    assert "No time is known." in html.render(untimed)
+    assert "No time is known." in render.render(untimed)
     bare = diagnose(recording({"kernel_name": ["k"], "duration_ns": [10_000]}))
     assert "100.0 % of the kernel time could not be judged" in verdict(bare).sentence
-    assert "--section SpeedOfLight" in html.render(bare)
+    assert "--section SpeedOfLight" in render.render(bare)
 
 
 def test_idle_gpu_is_the_first_news() -> None:
@@ -396,7 +403,7 @@ def test_fixes_come_by_time_saved_with_both_figures(samples: Path) -> None:
     assert all(fix.likely_bar <= fix.bound_bar for fix in fixes)
     kernel_fixes = [fix.kernel for fix in fixes if fix.kernel is not None]
     assert len(kernel_fixes) == len(set(kernel_fixes)), "one fix a kernel"
-    made = html.render(diagnosis)
+    made = render.render(diagnosis)
     for fix in fixes[:5]:
         assert f'id="fix-{fix.number}"' in made
         assert fix.bound in made
@@ -473,8 +480,8 @@ def test_real_files_make_pages_of_bounded_size(corpus: Path) -> None:
         "amd/vcopy_MI350",
     ):
         diagnosis = diagnose_paths(corpus / name)
-        made = html.render(diagnosis)
-        assert len(made.encode()) <= html.MOST_BYTES, name
+        made = render.render(diagnosis)
+        assert len(made.encode()) <= render.MOST_BYTES, name
         assert str(corpus) not in made
         data = data_of(made)
         assert len(data["nameOf"]) == len(re.findall(r"<tr id=k\d+>", made))

@@ -8,11 +8,16 @@ import jsonschema
 import pytest
 
 from tests.runs import recording, two_kernels
-from traceroof.diagnosis import Diagnosis, diagnose, of_kernels
-from traceroof.reading import read
-from traceroof.report import json as json_report
-from traceroof.report import kernel_cards
-from traceroof.report.operator_card import Columns, Section, card, sections
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose, of_kernels
+from traceroof.ingest.detect import read
+from traceroof.report.common import json as json_report
+from traceroof.report.run import kernel_cards
+from traceroof.report.run.operator_card import (
+    Columns,
+    Section,
+    card,
+    sections,
+)
 
 
 def product(**more: Any) -> Diagnosis:

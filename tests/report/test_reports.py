@@ -15,16 +15,17 @@ import pytest
 
 from tests.runs import recording, two_kernels
 from traceroof import report
-from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import Note, Run
+from traceroof.core.units import percent, quantity
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.findings import Finding
 from traceroof.errors import TraceroofError
-from traceroof.findings import Finding
-from traceroof.recording import Note, Run
-from traceroof.report import csv as csv_report
-from traceroof.report import json as json_report
-from traceroof.report import markdown, page, summary, terminal
-from traceroof.report.export import export_kernels
-from traceroof.table import kernel_table
-from traceroof.units import percent, quantity
+from traceroof.report.common import json as json_report
+from traceroof.report.html import page
+from traceroof.report.run import csv as csv_report
+from traceroof.report.run import markdown, summary, terminal
+from traceroof.report.run.export import export_kernels
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import pytest
 
+from tests.diagnosis.test_findings import SLOT, diagnosed, gpu
 from tests.runs import recording
-from tests.test_findings import SLOT, diagnosed, gpu
-from tests.test_ranks import BEHIND, EARLY, Row
-from traceroof.diagnosis import Diagnosis, diagnose
-from traceroof.recording import Recording, Source, merge
-from traceroof.report import markdown, page, summary, terminal
-from traceroof.report.timeline_lines import timeline_lines
-from traceroof.report.verdict import verdict
-from traceroof.table import kernel_table
-from traceroof.units import quantity
+from tests.timeline.test_ranks import BEHIND, EARLY, Row
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import Recording, Source, merge
+from traceroof.core.units import quantity
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.report.html import page
+from traceroof.report.run import markdown, summary, terminal
+from traceroof.report.run.timeline_lines import timeline_lines
+from traceroof.report.run.verdict import verdict
 
 
 def ranks(*per_rank: list[Row], shift: int = 0) -> Diagnosis:

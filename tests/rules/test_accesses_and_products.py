@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traceroof.devices import find
-from traceroof.groups import group
+from traceroof.core.kernel_table import kernel_table
+from traceroof.hardware.devices import find
+from traceroof.kernels.groups import group
 from traceroof.plugins import rules
 from traceroof.rule import Facts, Judgement, judge
-from traceroof.table import kernel_table
 
 BY_ID = {rule.id: rule for rule in rules()}
 

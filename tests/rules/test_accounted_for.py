@@ -3,8 +3,8 @@
 import tomllib
 from pathlib import Path
 
-from traceroof.docs import STATES, accounted_for, not_implemented
-from traceroof.docs import rules as rules_page
+from docs.generate import STATES, accounted_for, not_implemented
+from docs.generate import rules as rules_page
 from traceroof.plugins import rules
 
 HERE = Path(__file__).parent
@@ -65,5 +65,5 @@ def test_statements_say_where_and_why(root: Path) -> None:
 
 
 def test_the_list_is_valid_toml_of_one_table(root: Path) -> None:
-    text = (root / "rules" / "not_implemented.toml").read_text("utf-8")
+    text = (root / "docs" / "not_implemented.toml").read_text("utf-8")
     assert list(tomllib.loads(text)) == ["rule"]

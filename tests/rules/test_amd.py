@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.runs import recording
-from traceroof.diagnosis import Diagnosis, diagnose
-from traceroof.facts import Facts
+from traceroof.core.facts import Facts
+from traceroof.core.recording import DeviceInfo
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
 from traceroof.plugins import rules
-from traceroof.recording import DeviceInfo
 from traceroof.rule import NOMINAL, UNCALIBRATED, judge
 
 RULES = {rule.id: rule for rule in rules()}

@@ -10,7 +10,7 @@ import pytest
 
 from traceroof.plugins import rules
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, Scope, judge
-from traceroof.subjects import vocabulary
+from traceroof.scopes.subjects import vocabulary
 
 RULES = rules()
 EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.runs import recording
-from traceroof.diagnosis import Diagnosis, diagnose
-from traceroof.recording import DeviceInfo
+from traceroof.core.recording import DeviceInfo
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
 
 _LAUNCH = {
     "duration_ns": 2_000_000,

@@ -10,20 +10,26 @@ import numpy as np
 import pytest
 
 import traceroof
+from tests.diagnosis.test_diagnosis import made, share, to_the_wall
 from tests.runs import recording
-from tests.test_diagnosis import made, share, to_the_wall
-from traceroof.ceilings import MeasuredRate
-from traceroof.diagnosis import Diagnosis, diagnose
+from traceroof.core.facts import Facts
+from traceroof.core.recording import DeviceInfo, Recording, merge
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.explain import explain
+from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.errors import TraceroofError
-from traceroof.explain import explain
-from traceroof.facts import Facts
-from traceroof.findings import Finding, Lowered
+from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.plugins import rules
-from traceroof.recording import DeviceInfo, Recording, merge
-from traceroof.report import csv, html, markdown, summary, terminal
-from traceroof.report import json as as_json
+from traceroof.report.common import json as as_json
+from traceroof.report.html import render as html
+from traceroof.report.run import (
+    csv,
+    markdown,
+    summary,
+    terminal,
+)
 from traceroof.rule import Doubt, Rule
-from traceroof.subjects import vocabulary
+from traceroof.scopes.subjects import vocabulary
 
 HYGIENE = [rule for rule in rules() if rule.doubts]
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from traceroof.core.kernel_table import STALL_REASONS
 from traceroof.rule import Facts, Judgement, Rule, judge
 from traceroof.rules.stalls import RULES
-from traceroof.table import STALL_REASONS
 
 BY_ID = {rule.id: rule for rule in RULES}
 LONG = BY_ID["stall-long-scoreboard"]

@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof import plugins
-from traceroof.ceilings import UNCALIBRATED, MeasuredRate
 from traceroof.compare import pairing
 from traceroof.compare.changes import Change, KernelPair, Level, changes_of, facts_of
 from traceroof.compare.comparable import Difference, differences
 from traceroof.compare.samples import By, Per, Whole
 from traceroof.compare.sides import Counted, Side
 from traceroof.compare.verdicts import Thresholds, Verdicts, Word, judge, judge_total, tally
-from traceroof.diagnosis import Diagnosis
-from traceroof.findings import Context, Finding, find_all
-from traceroof.recording import Run
+from traceroof.core.recording import Run
+from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.findings import Context, Finding, find_all
+from traceroof.hardware.ceilings import UNCALIBRATED, MeasuredRate
 from traceroof.rule import Rule
 
 SCHEMA = "traceroof/comparison/1"

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from traceroof.compare.pairing import TRUST, By
 from traceroof.compare.verdicts import Verdicts, Word
-from traceroof.diagnosis import KernelGroup
-from traceroof.facts import Facts, whole
-from traceroof.names import short_names
-from traceroof.subjects import COMPARE_COLUMNS, Subjects
+from traceroof.core.facts import Facts, whole
+from traceroof.core.kernel_names import short_names
+from traceroof.diagnosis.diagnosis import KernelGroup
+from traceroof.scopes.subjects import COMPARE_COLUMNS, Subjects
 
 Reals = npt.NDArray[np.float64]
 Level = Literal["total", "category", "kernel"]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceroof.compare.sides import Side
-from traceroof.diagnosis import Diagnosis
-from traceroof.units import quantity
+from traceroof.core.units import quantity
+from traceroof.diagnosis.diagnosis import Diagnosis
 
 #: Clocks this far apart make other times of the same code.
 CLOCK_PCT = 3.0

@@ -5,10 +5,10 @@ from difflib import get_close_matches
 from typing import get_args
 
 from traceroof.compare import Comparison
+from traceroof.core.kernel_names import function
+from traceroof.core.units import one_line
 from traceroof.errors import TraceroofError
-from traceroof.names import function
 from traceroof.rule import SEVERITIES, Severity
-from traceroof.units import one_line
 
 _OF_TIMES = ("regression", "inconclusive")
 _FINDING = "finding:"

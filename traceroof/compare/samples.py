@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.coding import coded
-from traceroof.table import as_reals
+from traceroof.core.dictionary import coded
+from traceroof.core.kernel_table import as_reals
 from traceroof.timeline import Timeline
 
 if TYPE_CHECKING:
-    from traceroof.recording import Recording
+    from traceroof.core.recording import Recording
 
 Reals = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]

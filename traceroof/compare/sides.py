@@ -7,8 +7,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from traceroof import names
-from traceroof.ceilings import MeasuredRate
 from traceroof.compare.pairing import Identity
 from traceroof.compare.samples import (
     By,
@@ -21,10 +19,12 @@ from traceroof.compare.samples import (
     samples_of,
     steps_of,
 )
-from traceroof.diagnosis import Diagnosis, diagnose_rows
-from traceroof.recording import Run
+from traceroof.core import kernel_names
+from traceroof.core.kernel_table import as_reals
+from traceroof.core.recording import Run
+from traceroof.diagnosis.diagnosis import Diagnosis, diagnose_rows
+from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.rule import Rule
-from traceroof.table import as_reals
 
 Reals = npt.NDArray[np.float64]
 
@@ -111,7 +111,7 @@ class Counted:
         _, at = np.unique(self.side.group[rows], return_index=True)
         return [
             Identity(
-                name=names.key(one.kernel),
+                name=kernel_names.key(one.kernel),
                 launch=(one.grid, one.block),
                 inputs=(one.input_shapes, one.input_dtypes),
                 operator=one.operator,

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.coding import coded, together
+from traceroof.core.dictionary import coded, together
+from traceroof.core.kernel_table import as_reals
 from traceroof.operators.models import CATEGORY_OF, MODELS, Work
 from traceroof.operators.operands import (
     Unfit,
@@ -30,7 +31,6 @@ from traceroof.operators.operands import (
     operators,
     readings,
 )
-from traceroof.table import as_reals
 
 if TYPE_CHECKING:
     import pyarrow as pa

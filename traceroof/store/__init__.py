@@ -30,10 +30,16 @@ from typing import Self
 import msgspec
 import sqlalchemy as sa
 
-from traceroof import table
-from traceroof.ceilings import MeasuredRate
+from traceroof.core import kernel_table
+from traceroof.core.recording import (
+    DeviceInfo,
+    Recording,
+    Run,
+    Source,
+    TimeBasis,
+)
 from traceroof.errors import TraceroofError
-from traceroof.recording import DeviceInfo, Recording, Run, Source, TimeBasis
+from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.store import parquet, staging
 from traceroof.store.catalogue import BASELINES, CALIBRATION, NAME_LENGTH, RUNS, Catalogue
 
@@ -427,8 +433,8 @@ class Store:
                 folder=folder,
                 format=recording.format,
                 time_basis=recording.time_basis,
-                launches=table.launches(times),
-                kernel_time_ns=table.total_time_ns(times),
+                launches=kernel_table.launches(times),
+                kernel_time_ns=kernel_table.total_time_ns(times),
                 contents=json.dumps(asdict(contents)),
             )
             connection.execute(sa.delete(RUNS).where(*self._is(id)))

@@ -9,13 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from traceroof import table
+from traceroof.core import kernel_table
+from traceroof.core.recording import (
+    HOST_CALLS,
+    RAW_METRICS,
+    SPANS,
+    VERDICTS,
+    Recording,
+)
 from traceroof.errors import TraceroofError
-from traceroof.recording import HOST_CALLS, RAW_METRICS, SPANS, VERDICTS, Recording
 
 #: The tables of a recording, each with the schema it has today.
 TABLES: Mapping[str, pa.Schema] = {
-    "kernels": table.KERNELS,
+    "kernels": kernel_table.KERNELS,
     "raw_metrics": RAW_METRICS,
     "verdicts": VERDICTS,
     "host_calls": HOST_CALLS,
@@ -71,7 +77,7 @@ def encode(recording: Recording) -> dict[str, tuple[File, pa.Buffer]]:
 def _encode(part: pa.Table) -> tuple[File, pa.Buffer]:
     # Columns that hold nothing are left out: absent reads as null. Units and meanings, in the
     # fields' metadata, are for the schema of the day to give, not for the file.
-    names = table.known_columns(part) or tuple(part.column_names)
+    names = kernel_table.known_columns(part) or tuple(part.column_names)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({name: part[name] for name in names}), sink, compression="zstd")
     data = sink.getvalue()

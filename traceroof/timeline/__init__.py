@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from traceroof.coding import coded
-from traceroof.facts import Facts
+from traceroof.core.dictionary import coded
+from traceroof.core.facts import Facts
 from traceroof.timeline import intervals
 from traceroof.timeline.communication import Exchange, exchanges
-from traceroof.timeline.figures import (
+from traceroof.timeline.host import Host
+from traceroof.timeline.idle import CAUSES, Gap, Idle
+from traceroof.timeline.lanes import Lane, Rows, known, lanes, unions_of
+from traceroof.timeline.metrics import (
     TIMELINE_COLUMNS,
     communication_facts,
     copy_facts,
@@ -25,13 +28,10 @@ from traceroof.timeline.figures import (
     shares,
     step_facts,
 )
-from traceroof.timeline.host import Host
-from traceroof.timeline.idle import CAUSES, Gap, Idle
-from traceroof.timeline.lanes import Lane, Rows, known, lanes, unions_of
 from traceroof.timeline.steps import Step, step_spans, steps_of
 
 if TYPE_CHECKING:
-    from traceroof.recording import Recording
+    from traceroof.core.recording import Recording
 
 __all__ = [
     "CAUSES",

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceroof.timeline import intervals
-from traceroof.timeline.groups import of_lane
 from traceroof.timeline.lanes import Lane, Unions
+from traceroof.timeline.process_groups import of_lane
 
 
 @dataclass(frozen=True)

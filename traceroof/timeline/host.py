@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.coding import Coded, coded
+from traceroof.core.dictionary import Coded, coded
 from traceroof.timeline import intervals
 from traceroof.timeline.hostcalls import HOST_KINDS, HostKind, kind_of
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, whole
 
 if TYPE_CHECKING:
-    from traceroof.recording import Recording
+    from traceroof.core.recording import Recording
 
 # Records that a profiler keeps beside the host's calls but that lie on the GPU's rows.
 _NOT_ON_HOST = ("cuda_sync", "xpu_sync", "gpu-annotation", "Trace")

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.coding import coded, one_array, together
-from traceroof.table import as_reals
+from traceroof.core.dictionary import coded, one_array, together
+from traceroof.core.kernel_table import as_reals
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Intervals, Times
 

@@ -15,16 +15,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.facts import Facts
-from traceroof.table import Column
+from traceroof.core.facts import Facts
+from traceroof.core.kernel_table import Column
 from traceroof.timeline import Timeline
-from traceroof.timeline.groups import Alignment, Waits, aligned, matched, of_lane
 from traceroof.timeline.lanes import Rows, lanes
+from traceroof.timeline.process_groups import (
+    Alignment,
+    Waits,
+    aligned,
+    matched,
+    of_lane,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceroof.recording import Recording
+    from traceroof.core.recording import Recording
 
 # Clocks that still differ by more after alignment do not allow gaps across ranks.
 RESIDUAL_LIMIT_NS = 100_000

@@ -12,7 +12,7 @@ from traceroof.timeline.intervals import Times
 from traceroof.timeline.lanes import Lane, Unions
 
 if TYPE_CHECKING:
-    from traceroof.recording import Recording
+    from traceroof.core.recording import Recording
 
 # The first step counts as warm-up when it takes this many times the median of the others.
 WARM_UP_RATIO = 1.5

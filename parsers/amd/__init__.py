@@ -1,0 +1,1 @@
+"""AMD and Hygon tools: what their parsers share."""

@@ -1,0 +1,406 @@
+"""Which AMD GPU a file means and what it can do: from sysinfo, agent lists, rocminfo, ceilings.
+
+AMD's files describe the device in many ways and often badly: product names like "AMD Radeon
+Graphics", 128 compute units for 256, a clock of 0. The PCI device id decides where there is one.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from traceroof.core.recording import DeviceInfo, Note
+from traceroof.hardware import devices
+from traceroof.parsers.amd.counters import Architecture, architecture
+from traceroof.parsers.amd.kinds import squash
+from traceroof.parsers.amd.text import TextTable
+
+# A measured ceiling is believed between these shares of the theoretical one. Seen outside it:
+# FP64 at 128 % on an MI300X.
+_BELIEVABLE = (0.3, 1.05)
+# HBM bytes per memory clock and channel (rocprofiler-compute, hbm bandwidth in mspec).
+_HBM_BYTES_PER_CLOCK = 32
+# The share of the memory that one partition reaches (NPS modes of MI300).
+_MEMORY_SHARE = {"NPS4": 4, "NPS8": 8}
+#: Stands for an architecture of Hygon that the file does not tell.
+HYGON = "hygon"
+_HYGON = frozenset({HYGON, "gfx926", "gfx928", "gfx936", "gfx938"})
+_NO_VALUE = {"", "0", "na", "n/a", "none", "nan"}
+# A gfx target: digits, then hexadecimal stepping (gfx90a), perhaps features (gfx90a:sramecc+).
+_GFX = re.compile(r"gfx[0-9a-f]{3,5}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as a file describes it; None where it does not.
+
+    index: ordinal among the GPUs. arch: "gfx942". cu, xcd, se: compute units, dies, shader
+    engines. Clocks in MHz. dram_bytes_per_s: theoretical. told_by: what the figures come from.
+    calibrated: measured rates in byte/s ("dram") and FLOP/s (matrix type or "fp32", "fp64").
+    refused: those that cannot be believed.
+    """
+
+    index: int | None = None
+    name: str | None = None
+    arch: str | None = None
+    pci_device_id: int | None = None
+    cu: int | None = None
+    xcd: int | None = None
+    se: int | None = None
+    max_waves: int | None = None
+    lds_banks: int | None = None
+    sclk_mhz: float | None = None
+    mclk_mhz: float | None = None
+    l2_channels: int | None = None
+    dram_bytes_per_s: float | None = None
+    memory_bytes: int | None = None
+    told_by: str = ""
+    calibrated: tuple[tuple[str, float], ...] = ()
+    calibrated_by: str = ""
+    refused: tuple[tuple[str, float], ...] = ()
+    driver: str | None = None
+
+    @property
+    def architecture(self) -> Architecture | None:
+        return architecture(self.arch)
+
+    def known(self) -> devices.Device | None:
+        """The row of the device table, scaled where this is a partition."""
+        return devices.find(
+            self.name, gfx_target=self.arch, sm_count=self.cu, pci_device_id=self.pci_device_id
+        )
+
+    def facts(self) -> dict[str, float | None]:
+        """What formulas may ask for by name (see amd_counters.toml)."""
+        arch = self.architecture or Architecture()
+        table = self.known()
+        clock = self.sclk_mhz
+        if clock is None and table is not None and table.boost_clock_hz:
+            clock = table.boost_clock_hz / 1e6
+        # Before MI300 a device had one die.
+        one_die = self.arch is not None and not self.arch.startswith(("gfx94", "gfx95"))
+        return {
+            "cu": self.cu or (table.sm_count if table else None),
+            "xcd": self.xcd or (1 if one_die else table.xcd_count if table else None),
+            "se": self.se,
+            "wave": arch.wave,
+            "max_waves": self.max_waves or arch.max_waves,
+            "lds_banks": self.lds_banks or arch.lds_banks,
+            "l1_line": arch.l1_line,
+            "l2_line": arch.l2_line,
+            "sclk_mhz": clock,
+            "l2_channels": self.l2_channels,
+            "peak_dram": self.dram_bytes_per_s
+            or (table.dram_bandwidth_bytes_per_s if table else None),
+        }
+
+    def peak_flops_per_s(self, kind: str) -> float | None:
+        """Theoretical dense FLOP/s for "fp64", "fp32" or a matrix type ("F16", "I8", …)."""
+        arch = self.architecture
+        rate = arch.flop.get(kind) if arch else None
+        facts = self.facts()
+        cu, clock = facts["cu"], facts["sclk_mhz"]
+        return rate * cu * clock * 1e6 if rate and cu and clock else None
+
+    def info(self) -> DeviceInfo:
+        """The same for the recording."""
+        return DeviceInfo(
+            index=self.index,
+            name=self.name,
+            gfx_target=None if self.arch == HYGON else self.arch,
+            pci_device_id=self.pci_device_id,
+            sm_count=self.cu,
+            memory_bytes=self.memory_bytes,
+            sm_clock_hz=self.sclk_mhz * 1e6 if self.sclk_mhz else None,
+            dram_clock_hz=self.mclk_mhz * 1e6 if self.mclk_mhz else None,
+            vendor="hygon" if self.arch in _HYGON else "amd",
+            driver=self.driver,
+            measured=tuple((_RATES[kind], rate) for kind, rate in self.calibrated),
+            refused=tuple((_RATES[kind], rate) for kind, rate in self.refused),
+        )
+
+    def completed(self, other: "Gpu | None") -> "Gpu":
+        """This GPU, with what its file does not say from another description of the same kind."""
+        if other is None or (self.arch in _HYGON) != (other.arch in _HYGON):
+            return self
+        if self.arch not in (None, HYGON, other.arch):
+            return self
+        mine = {name: value for name, value in vars(self).items() if value not in (None, "", ())}
+        return replace(other, **{**mine, "arch": other.arch})
+
+
+def of_name(name: str | None) -> Gpu | None:
+    """The GPU of the device table that the user names; None when it has no such AMD GPU."""
+    row = devices.find(name) if name else None
+    if row is None or row.gfx_target is None:
+        return None
+    return Gpu(
+        name=row.name,
+        arch=row.gfx_target,
+        cu=row.sm_count,
+        xcd=row.xcd_count,
+        told_by="the device table",
+    )
+
+
+def _number(text: Any) -> float | None:
+    """A positive number, or None for the many ways to say that there is none."""
+    if text is None or str(text).strip().lower() in _NO_VALUE:
+        return None
+    try:
+        value = float(str(text).strip())
+    except ValueError:
+        return None
+    return value if 0 < value < 1e18 else None
+
+
+def _count(text: Any) -> int | None:
+    value = _number(text)
+    return int(value) if value is not None else None
+
+
+def gfx(text: Any) -> str | None:
+    """The gfx target in a text: ``gfx90a:sramecc+:xnack-`` is gfx90a."""
+    match = _GFX.match(str(text).strip()) if text is not None else None
+    return match.group().lower() if match else None
+
+
+def gfx_of_version(version: Any) -> str | None:
+    """90402 is gfx942, 90010 gfx90a: major, minor, and a stepping printed in hexadecimal."""
+    number = _count(version)
+    if number is None:
+        return None
+    return f"gfx{number // 10000}{number // 100 % 100}{number % 100:x}"
+
+
+def of_agent(fields: Mapping[str, Any], index: int | None) -> Gpu:
+    """A GPU from the entry of an agent list (rocprofv3 CSV and JSON, rocpd), names squashed."""
+    product = str(fields.get("productname") or "").strip()
+    name = str(fields.get("name") or "").strip()
+    return Gpu(
+        index=index,
+        name=product or name or None,
+        arch=gfx(name) or gfx_of_version(fields.get("gfxtargetversion")),
+        pci_device_id=_count(fields.get("deviceid")),
+        cu=_count(fields.get("cucount")),
+        xcd=_count(fields.get("numxcc")),
+        se=_count(fields.get("numshaderbanks")),
+        max_waves=_count(fields.get("maxwavespercu")),
+        sclk_mhz=_number(fields.get("maxengineclkfcompute")),
+        memory_bytes=_count(fields.get("localmemsize")),
+        told_by="agent list",
+    )
+
+
+def of_agent_table(table: TextTable) -> dict[int, Gpu]:
+    """Node id -> GPU, ordinals counted over the GPUs in the order of the list."""
+    rows = _rows(table)
+    found: dict[int, Gpu] = {}
+    for fields in rows:
+        node = _node(fields)
+        if fields.get("agenttype", "").strip().upper() == "GPU" and node is not None:
+            found[node] = of_agent(fields, len(found))
+    return found
+
+
+def _node(fields: Mapping[str, str]) -> int | None:
+    text = fields.get("nodeid", "").strip()
+    return int(text) if text.isdigit() else None
+
+
+def _rows(table: TextTable) -> list[dict[str, str]]:
+    columns = [
+        (name, cells.to_pylist()) for name, cells in zip(table.names, table.cells, strict=True)
+    ]
+    return [
+        {name: str(values[row]) for name, values in reversed(columns)}
+        for row in range(table.num_rows)
+    ]
+
+
+def of_sysinfo(table: TextTable) -> tuple[Gpu | None, list[Note]]:
+    """The GPU of a profile folder, from its ``sysinfo.csv`` of any age."""
+    rows = _rows(table)
+    if not rows:
+        return None, []
+    fields = rows[0]
+
+    def of(*names: str) -> str | None:
+        return next((fields[name] for name in names if name in fields), None)
+
+    mclk, channels = _number(of("maxmclk", "mclk")), _count(of("numhbmchannels"))
+    bandwidth = _number(of("hbmbw"))
+    told = bandwidth * 1e9 if bandwidth else None
+    if told is None and mclk and channels:
+        share = _MEMORY_SHARE.get((of("memorypartition") or "").strip().upper(), 1)
+        told = mclk * 1e6 * _HBM_BYTES_PER_CLOCK * channels / share
+    gpu = Gpu(
+        name=(of("gpumodel", "name") or "").strip() or None,
+        arch=gfx(of("gpuarch", "gpusoc")),
+        pci_device_id=_count(of("gpuchipid")),
+        cu=_count(of("cupergpu", "numcu")),
+        xcd=_count(of("numxcd")),
+        se=_count(of("sepergpu", "numse")),
+        max_waves=_count(of("maxwavespercu")),
+        lds_banks=_count(of("ldsbankspercu")),
+        sclk_mhz=_number(of("maxsclk", "sclk")),
+        mclk_mhz=mclk,
+        l2_channels=_count(of("totall2chan", "l2banks")),
+        dram_bytes_per_s=told,
+        told_by="sysinfo.csv",
+        driver=_driver(fields),
+    )
+    return _whole_device(gpu, of("computepartition"))
+
+
+def _driver(fields: Mapping[str, str]) -> str | None:
+    """The kernel module's version where the file has it, else that of the ROCm release."""
+    for name, title in (("amdgpukernelversion", "amdgpu"), ("rocmversion", "ROCm"),
+                        ("hostrocmver", "ROCm")):  # fmt: skip
+        version = fields.get(name, "").strip()
+        if version.lower() not in _NO_VALUE:
+            return f"{title} {version}"
+    return None
+
+
+def _whole_device(gpu: Gpu, partition: str | None) -> tuple[Gpu, list[Note]]:
+    """Correct the size of a device that is known to be unpartitioned (mode SPX)."""
+    card = devices.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
+    if card is None or card.sm_count in (None, gpu.cu) or (partition or "").upper() != "SPX":
+        return gpu, []
+    text = (
+        f"sysinfo.csv says {gpu.cu} compute units, but PCI device id {gpu.pci_device_id} in mode "
+        f"SPX is {card.name} with {card.sm_count}, which was used"
+    )
+    # Dies and compute units shrink together in that file, so both are replaced.
+    whole = replace(gpu, cu=card.sm_count, xcd=card.xcd_count or gpu.xcd)
+    return whole, [Note(text, severe=False)]
+
+
+# Columns of roofline.csv -> what they measure, and its factor (GB/s, GFLOP/s).
+_CEILINGS = {
+    "hbmbw": "dram",
+    "fp32flops": "fp32",
+    "fp64flops": "fp64",
+    "mfmaf8flops": "F8",
+    "mfmaf6flops": "F6F4",
+    "mfmaf16flops": "F16",
+    "mfmabf16flops": "BF16",
+    "mfmaf32flops": "F32",
+    "mfmaf64flops": "F64",
+    "mfmai8ops": "I8",
+}
+
+# What they measure, as the device table calls it.
+_RATES = {
+    "dram": "dram", "fp32": "fp32", "fp64": "fp64", "F8": "fp8", "F6F4": "fp4", "F16": "fp16",
+    "BF16": "bf16", "F32": "fp32_tensor", "F64": "fp64_tensor", "I8": "int8",
+}  # fmt: skip
+
+
+def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:
+    """Add the rates that the tool measured, where they are believable.
+
+    The table has one row a device of the machine; their median stands for the one profiled, which
+    the file does not name. A zero means that the type is not supported.
+    """
+    believed: list[tuple[str, float]] = []
+    refused: list[tuple[str, float]] = []
+    notes: list[Note] = []
+    for column, kind in _CEILINGS.items():
+        values = table.reals(column)
+        measured = values[values > 0] * 1e9 if values is not None else np.empty(0)
+        nominal = gpu.facts()["peak_dram"] if kind == "dram" else gpu.peak_flops_per_s(kind)
+        if not len(measured) or nominal is None:
+            continue
+        rate = float(np.median(measured))
+        if _BELIEVABLE[0] <= rate / nominal <= _BELIEVABLE[1]:
+            believed.append((kind, rate))
+        else:
+            refused.append((kind, rate))
+            unit = "byte/s" if kind == "dram" else "FLOP/s"
+            text = (
+                f"roofline.csv measured {rate:.4g} {unit} for {kind}, "
+                f"{rate / nominal:.0%} of the theoretical {nominal:.4g}: not used"
+            )
+            notes.append(Note(text, severe=False))
+    with_rates = replace(
+        gpu, calibrated=tuple(believed), calibrated_by="roofline.csv", refused=tuple(refused)
+    )
+    return with_rates, notes
+
+
+def of_rocminfo(pairs: Iterable[tuple[str, str, str]]) -> list[Gpu]:
+    """The GPUs of a rocminfo dump, given as (agent, key, value) with squashed keys."""
+    agents: dict[str, dict[str, str]] = {}
+    for agent, key, value in pairs:
+        agents.setdefault(agent, {}).setdefault(key, value)
+    found: list[Gpu] = []
+    for fields in agents.values():
+        arch = gfx(fields.get("name"))
+        if arch is None:
+            continue
+        chip = (fields.get("chipid") or "").partition("(")[0]
+        engines = _count(fields.get("shaderengines"))
+        node = fields.get("node", "").strip()
+        gpu = Gpu(
+            # rocprof v1 numbers devices by node, the host's processors among them.
+            index=int(node) if node.isdigit() and len(node) < 6 else len(found),
+            name=_spaced(fields.get("marketingname") or "") or arch,
+            arch=arch,
+            pci_device_id=_count(chip),
+            cu=_count(fields.get("computeunit")),
+            se=engines,
+            sclk_mhz=_number(fields.get("maxclockfreq.(mhz)")),
+            told_by="rocminfo",
+        )
+        found.append(gpu)
+    return found
+
+
+# results.json drops the blanks: "AMDInstinctMI210".
+_GLUED = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=AMD)(?=[A-Z][a-z])")
+
+
+def _spaced(name: str) -> str:
+    name = name.strip()
+    return name if " " in name else _GLUED.sub(" ", name)
+
+
+_ROCMINFO_AGENT = re.compile(r"\s*(Agent\s*\d+)\s*$")
+
+
+def rocminfo_text(text: str) -> list[Gpu]:
+    """The GPUs of what rocminfo printed (``results.sysinfo.txt``)."""
+    agent = ""
+    pairs: list[tuple[str, str, str]] = []
+    for line in text.splitlines():
+        match = _ROCMINFO_AGENT.match(line)
+        if match:
+            agent = match.group(1)
+        elif agent:
+            key, colon, value = line.partition(":")
+            if colon and value.strip():
+                pairs.append((agent, squash(key), value.strip()))
+    return of_rocminfo(pairs)
+
+
+def rocminfo_mapping(data: Mapping[str, Any]) -> list[Gpu]:
+    """The GPUs of the flat rocminfo in a rocprof ``results.json`` (``Agent7.ChipID``)."""
+    pairs = []
+    for path, value in data.items():
+        agent, dot, key = str(path).partition(".")
+        if dot and agent.startswith("Agent") and key.partition(".")[0] not in _NESTED:
+            pairs.append((agent, squash(key), str(value)))
+    return of_rocminfo(pairs)
+
+
+_NESTED = frozenset({"PoolInfo", "ISAInfo", "CacheInfo"})
+
+
+def only(gpus: Sequence[Gpu]) -> Gpu | None:
+    """The one kind of GPU in a list: its entry without an ordinal; None when they differ."""
+    kinds = {replace(gpu, index=None) for gpu in gpus}
+    return kinds.pop() if len(kinds) == 1 else None

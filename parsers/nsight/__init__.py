@@ -1,0 +1,1 @@
+"""Nsight tools: what their parsers share."""

@@ -1,0 +1,520 @@
+"""Launches and their metrics as they are read, and the recording they become.
+
+``Launches`` takes rows in file order and keeps them in columns: a file of a million rows costs
+its text once. ``recording`` then decides the decimal sign, brings units to their base, and fills
+the kernel table; every metric row ends in a column or among the raw metrics.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import (
+    VERDICTS,
+    DeviceInfo,
+    Note,
+    Recording,
+    source_of,
+)
+from traceroof.errors import TraceroofError
+from traceroof.parsers.nsight.derive import RuleFacts, derive
+from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
+from traceroof.parsers.nsight.metrics import (
+    fits,
+    is_whole,
+    metric_name,
+    section_id,
+)
+from traceroof.parsers.nsight.numbers import (
+    DecimalSign,
+    number,
+    vote,
+    whole,
+)
+from traceroof.parsers.nsight.rows import (
+    Ints,
+    Measured,
+    Rows,
+    Slot,
+)
+
+_BEYOND_PEAK_PCT = 110
+
+#: The name of a kernel in files that do not give one.
+NO_NAME = "(name not in the file)"
+
+
+class Launch(NamedTuple):
+    """What identifies a launch, as text from the file; empty where it does not say.
+
+    runs: whether a metric that comes twice means a second launch even with the same value, as in
+    files without a column for the launch's number.
+    """
+
+    name: str = ""
+    process_id: str = ""
+    process_name: str = ""
+    launch_id: str = ""
+    context: str = ""
+    stream: str = ""
+    device: str = ""
+    compute_capability: str = ""
+    grid: str = ""
+    block: str = ""
+    range: str = ""
+    launches: str = ""
+    runs: bool = False
+
+
+@dataclass
+class _Verdict:
+    launch: int
+    after: int
+    section: str
+    rule: str | None
+    level: str
+    text: str
+    scope: str
+    speedup: str
+
+
+@dataclass
+class Launches:
+    """Launches of one file, in file order, with their metric rows and rule verdicts.
+
+    spreadsheet: the file was saved again by a spreadsheet (semicolons, tabs).
+    """
+
+    spreadsheet: bool = False
+    found: list[Launch] = field(default_factory=list)
+    notes: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    _slots: list[Slot] = field(default_factory=list)
+    _slot_ids: dict[tuple[str, str, str, str, str], int] = field(default_factory=dict)
+    _row_launch: "array[int]" = field(default_factory=lambda: array("q"))
+    _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
+    _row_text: list[str] = field(default_factory=list)
+    _verdicts: list[_Verdict] = field(default_factory=list)
+    _knows_metrics: bool = False
+
+    def note(self, text: str, count: int = 1, severe: bool = True) -> None:
+        """Count something that a reader of the run should know."""
+        if count:
+            self.notes[text, severe] += count
+
+    def add_launch(self, launch: Launch) -> int:
+        """Begin a launch; returns its number for ``add_metric`` and ``add_verdict``."""
+        self.found.append(launch)
+        return len(self.found) - 1
+
+    def slot(self, section: str, body: str, label: str, unit_text: str, statistic: str = "") -> int:
+        """The number of a kind of metric row.
+
+        statistic: "minimum" or "maximum" for figures of a summary that belong in no column.
+        """
+        key = (section, body, label, unit_text, statistic)
+        found = self._slot_ids.get(key)
+        if found is None:
+            found = self._slot_ids[key] = len(self._slots)
+            self._slots.append(self._new_slot(*(part.strip() for part in key)))
+        return found
+
+    def _new_slot(
+        self, section: str, body: str, label: str, unit_text: str, statistic: str
+    ) -> Slot:
+        metric = metric_name(section, body, label, unit_text)
+        self._knows_metrics |= metric is not None
+        usable = metric is not None and not statistic and fits(metric, unit_text) is not False
+        title = metric or (f"{body}: {label}" if body else label)
+        return Slot(section_id(section), title, unit_text, statistic, usable)
+
+    def add_metric(self, launch: int, slot: int, text: str) -> None:
+        """Take one metric row: the cell as printed."""
+        self._row_launch.append(launch)
+        self._row_slot.append(slot)
+        self._row_text.append(text)
+
+    def add_verdict(
+        self,
+        launch: int,
+        section: str,
+        rule: str | None,
+        level: str,
+        text: str,
+        scope: str = "",
+        speedup: str = "",
+    ) -> None:
+        """Take one rule row."""
+        self._verdicts.append(
+            _Verdict(
+                launch,
+                len(self._row_text) - 1,
+                section_id(section),
+                rule,
+                level,
+                text,
+                scope,
+                speedup,
+            )
+        )
+
+    def recording(self, path: str, format: str, notes: Iterable[Note] = ()) -> Recording:
+        """The recording. Raises TraceroofError when nothing in the file was measured."""
+        rows = self._rows()
+        rows = self._split_runs(rows)
+        sign = self._decimal_sign(rows)
+        measured = Measured.read(rows, self._slots, sign)
+        self._refuse_unmeasured(path, rows, measured)
+        metrics = measured.metrics(len(self.found))
+        facts = RuleFacts((verdict.launch, verdict.text) for verdict in self._verdicts)
+        facts.add_maxima(metrics)
+        columns = apply_formulas(metrics, len(self.found))
+        devices = [whole(launch.device) for launch in self.found]
+        derive(columns, metrics, devices, facts)
+        self.note("figures taken from the sentences of rules", facts.used, severe=False)
+        self._add_identity(columns, devices)
+        self._add_shapes(columns, metrics)
+        self._check_times(columns)
+        kernels = kernel_table(columns.values)
+        raw = measured.raw_metrics(columns)
+        self._note_cells(rows, measured)
+        self._note_beyond_peak(metrics)
+        every = [
+            *notes,
+            *(Note(text, count, severe) for (text, severe), count in self.notes.items()),
+        ]
+        return Recording(
+            format=format,
+            time_basis="counter-tool",
+            kernels=kernels,
+            sources=(source_of(path, format, kernels, every),),
+            devices=tuple(self._devices(columns, devices, metrics, _display_names(raw))),
+            raw_metrics=raw,
+            verdicts=self._verdict_table(),
+        )
+
+    # --- rows ----------------------------------------------------------------------------------
+
+    def _rows(self) -> Rows:
+        return Rows(
+            np.frombuffer(self._row_launch, dtype=np.int64).copy(),
+            np.frombuffer(self._row_slot, dtype=np.int64).copy(),
+            self._row_text,
+        )
+
+    def _split_runs(self, rows: Rows) -> Rows:
+        """Tell second runs from repeated rows where a launch has a metric twice.
+
+        A run of the program that was appended repeats the launch's first metric; its rows with
+        other values make a launch of their own. Rows that say the same again are dropped.
+        """
+        key = rows.launch * max(len(self._slots), 1) + rows.slot
+        order = np.argsort(key, kind="stable")
+        repeated = np.zeros(len(key), dtype=bool)
+        repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
+        if not repeated.any():
+            return rows
+        keep = np.ones(len(key), dtype=bool)
+        affected = np.unique(rows.launch[repeated])
+        member_order = np.argsort(rows.launch, kind="stable")
+        starts = np.searchsorted(rows.launch[member_order], affected, side="left")
+        ends = np.searchsorted(rows.launch[member_order], affected, side="right")
+        for launch, start, end in zip(
+            affected.tolist(), starts.tolist(), ends.tolist(), strict=True
+        ):
+            self._split_launch(launch, member_order[start:end], rows, keep)
+        for verdict in self._verdicts:
+            if verdict.after >= 0 and rows.origin(verdict.after) == verdict.launch:
+                verdict.launch = int(rows.launch[verdict.after])
+        rows = rows.kept(keep)
+        self._sort_launches(rows)
+        return rows
+
+    def _sort_launches(self, rows: Rows) -> None:
+        """Bring launches back into the order of their first metric row."""
+        first = np.full(len(self.found), len(rows.text), dtype=np.int64)
+        np.minimum.at(first, rows.launch, np.arange(len(rows.text)))
+        order = np.argsort(first, kind="stable")
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        self.found = [self.found[launch] for launch in order.tolist()]
+        rows.launch = rank[rows.launch]
+        for verdict in self._verdicts:
+            verdict.launch = int(rank[verdict.launch])
+
+    def _split_launch(
+        self, launch: int, members: Ints, rows: Rows, keep: npt.NDArray[np.bool_]
+    ) -> None:
+        """Deal with one launch that has a metric twice. members: its rows, in file order."""
+        slots = rows.slot[members].tolist()
+        texts = [rows.text[row] for row in members.tolist()]
+        starts_again = slots[0] in slots[1:]
+        first: dict[int, str] = {}
+        differs = any(
+            first.setdefault(slot, text) != text for slot, text in zip(slots, texts, strict=True)
+        )
+        if starts_again and (differs or self.found[launch].runs):
+            runs = _run_numbers(slots)
+            last = max(runs)
+            numbers = [launch, *(self.add_launch(self.found[launch]) for _ in range(last))]
+            rows.move(members, np.array([numbers[run] for run in runs], dtype=np.int64))
+            if not self.found[launch].runs:
+                self.note(
+                    "a launch number that comes again with other values read as another run",
+                    last,
+                    severe=False,
+                )
+            return
+        said: set[tuple[int, str]] = set()
+        for row, slot, text in zip(members.tolist(), slots, texts, strict=True):
+            keep[row] = (slot, text) not in said
+            said.add((slot, text))
+        self.note("repeated metric rows ignored", int((~keep[members]).sum()), severe=False)
+
+    def _decimal_sign(self, rows: Rows) -> DecimalSign:
+        whole_slot = [is_whole(slot.metric, slot.unit_text) for slot in self._slots]
+        marked = (
+            (text, whole_slot[slot])
+            for text, slot in zip(rows.text, rows.slot, strict=True)
+            if "," in text or "." in text
+        )
+        return vote(marked, spreadsheet=self.spreadsheet)
+
+    def _refuse_unmeasured(self, path: str, rows: Rows, measured: Measured) -> None:
+        if rows.text and not self._knows_metrics:
+            names = sorted({slot.metric for slot in self._slots})
+            raise TraceroofError(
+                f"{path} has the layout of Nsight Compute's table, and none of its metrics is one "
+                f"of Nsight Compute's: {', '.join(names[:5])}"[:400],
+                "if labels of an own section hide them: add --print-metric-name name to ncu",
+            )
+        if measured.is_number.any() or not rows.text:
+            return
+        kinds = {_no_number(text) for text in rows.text}
+        if kinds <= {"n/a", ""}:
+            raise TraceroofError(
+                f"{path} holds no measurement: every metric of its {len(self.found)} launches is "
+                "n/a, which happens when performance counters are not permitted "
+                "(ERR_NVGPUCTRPERM)",
+                PERMISSION_HINT,
+            )
+        if kinds <= {"n/a", "", "nan"}:
+            raise TraceroofError(
+                f"{path} holds no measurement: the metrics of its {len(self.found)} launches are "
+                "nan, which happens when ncu is older than the CUDA driver",
+                "profile again with the Nsight Compute that belongs to the driver's CUDA version",
+            )
+
+    def _note_cells(self, rows: Rows, measured: Measured) -> None:
+        """Say what cells held no number, by kind."""
+        unreadable = ""
+        for row in np.flatnonzero(~measured.is_number).tolist():
+            text = rows.text[row].strip().lower()
+            kind = _no_number(text)
+            if kind == "n/a":
+                self.note("metrics that were not available (n/a)", severe=False)
+            elif kind == "":
+                self.note("metric rows without a value", severe=False)
+            elif kind == "nan":
+                self.note("values that are not finite (nan, inf)", severe=False)
+            elif text[0].isdigit() or text[0] in "+-.,":
+                unreadable = unreadable or text[:40]
+                self.note(f"numbers that could not be read, such as {unreadable!r}")
+        by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(self._slots)).tolist()
+        for slot, count in zip(self._slots, by_slot, strict=True):
+            if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
+                reason = f"{slot.unit_text.strip()!r} is no unit for it"
+                if not slot.unit_text.strip():
+                    reason = "its unit is missing"
+                self.note(f"values of {slot.metric} left out: {reason}", count)
+        if measured.contradictions:
+            self.note(
+                "values that contradict another row of the same launch", measured.contradictions
+            )
+
+    def _note_beyond_peak(self, metrics: Mapping[str, Floats]) -> None:
+        """Rounding and clock changes give 101 %; what is far beyond is a wrong number."""
+        beyond = [
+            values > _BEYOND_PEAK_PCT
+            for name, values in metrics.items()
+            if ".pct_of_peak_sustained_" in name
+        ]
+        self.note(f"values above {_BEYOND_PEAK_PCT} % of peak", int(np.sum(beyond)), severe=False)
+
+    # --- the recording -------------------------------------------------------------------------
+
+    def _add_identity(self, columns: Columns, devices: list[int | None]) -> None:
+        found = self.found
+        values = columns.values
+        values["kernel_name"] = [launch.name.strip() or NO_NAME for launch in found]
+        values["process_name"] = [launch.process_name.strip() or None for launch in found]
+        values["module_path"] = [launch.range or None for launch in found]
+        values["process_id"] = [whole(launch.process_id) for launch in found]
+        values["launch_id"] = [whole(launch.launch_id) for launch in found]
+        values["context"] = [whole(launch.context) for launch in found]
+        values["stream"] = [whole(launch.stream) for launch in found]
+        values["device"] = devices
+        values["launch_count"] = [max(whole(launch.launches) or 1, 1) for launch in found]
+
+    def _add_shapes(self, columns: Columns, metrics: Mapping[str, Floats]) -> None:
+        """Grid and block: from the launch's own cells, else its dimensions, else its total.
+
+        Before 2023 tables have no columns for them, and the sections print only how many blocks
+        and threads there are. Without those, launches of every size would be one kernel.
+        """
+        unknown = np.full(len(self.found), np.nan)
+        flattened = np.zeros(len(self.found), dtype=bool)
+        for what in ("grid", "block"):
+            total = metrics.get(f"launch__{what}_size", unknown)
+            by_axis = [columns.values.get(f"{what}_{letter}", unknown) for letter in "xyz"]
+            shapes: list[tuple[int, int, int] | None] = []
+            for row, launch in enumerate(self.found):
+                known = shape(getattr(launch, what))
+                if known is None and all(_countable(axis[row]) for axis in by_axis):
+                    known = (int(by_axis[0][row]), int(by_axis[1][row]), int(by_axis[2][row]))
+                if known is None and _countable(total[row]):
+                    known = (int(total[row]), 1, 1)
+                    flattened[row] = True
+                shapes.append(known)
+            for axis, letter in enumerate("xyz"):
+                columns.values[f"{what}_{letter}"] = [known and known[axis] for known in shapes]
+        self.note(
+            "launches whose grid or block is known as a total only, written as (total, 1, 1)",
+            int(flattened.sum()),
+            severe=False,
+        )
+
+    def _check_times(self, columns: Columns) -> None:
+        duration = columns.values.get("duration_ns")
+        if duration is None:
+            self.note("launches without a duration", len(self.found), severe=False)
+            return
+        wrong = (duration < 0) | (duration >= 2**63)
+        duration[wrong] = np.nan
+        self.note("launches whose duration is negative or absurd", int(wrong.sum()))
+        unknown = int(np.isnan(duration).sum() - wrong.sum())
+        self.note("launches without a duration", unknown, severe=False)
+        printed = np.zeros(len(self.found), dtype=bool)
+        for metric, launches in columns.direct.items():
+            if metric.startswith("gpu__time_duration"):
+                printed |= launches
+        computed = int((~np.isnan(duration) & ~printed).sum())
+        self.note("durations computed from a count and its rate", computed, severe=False)
+
+    def _devices(
+        self,
+        columns: Columns,
+        devices: list[int | None],
+        metrics: Mapping[str, Floats],
+        display_names: Mapping[int, str],
+    ) -> Iterator[DeviceInfo]:
+        """One entry per device that the launches name."""
+        rows_of: dict[tuple[int | None, str, str], list[int]] = {}
+        for row, (launch, device) in enumerate(zip(self.found, devices, strict=True)):
+            # The column holds an ordinal, or, re-saved, a name.
+            name = launch.device.strip() if device is None else ""
+            if device is not None or name or launch.compute_capability:
+                key = (device, name, launch.compute_capability.strip())
+                rows_of.setdefault(key, []).append(row)
+
+        def first(values: Floats | None, rows: list[int]) -> int | None:
+            if values is None:
+                return None
+            known = values[rows][np.abs(values[rows]) < 2**53]
+            return round(float(known[0])) if len(known) else None
+
+        for (device, name, capability), rows in rows_of.items():
+            yield DeviceInfo(
+                index=device,
+                name=name or next(filter(None, map(display_names.get, rows)), None),
+                compute_capability=capability or None,
+                sm_count=first(columns.values.get("sm_count"), rows),
+                l2_bytes=first(metrics.get("device__attribute_l2_cache_size"), rows),
+                memory_bytes=first(metrics.get("device__attribute_total_memory"), rows),
+                dram_bus_bits=first(metrics.get("device__attribute_global_memory_bus_width"), rows),
+            )
+
+    def _verdict_table(self) -> pa.Table:
+        rows = self._verdicts
+        return pa.table(
+            {
+                "row": [verdict.launch for verdict in rows],
+                "section": [verdict.section or None for verdict in rows],
+                "rule": [verdict.rule or None for verdict in rows],
+                "level": [verdict.level or None for verdict in rows],
+                "text": [verdict.text for verdict in rows],
+                "speedup_scope": [verdict.scope or None for verdict in rows],
+                "speedup_pct": [_percentage(verdict.speedup) for verdict in rows],
+            },
+            schema=VERDICTS,
+        )
+
+
+def _display_names(raw: pa.Table) -> Mapping[int, str]:
+    """Launch -> the GPU's name, where the page prints the device's attributes."""
+    named = raw.filter(pc.equal(raw["metric"], "device__attribute_display_name"))
+    texts = zip(named["row"].to_pylist(), named["text"].to_pylist(), strict=True)
+    return {row: text.strip() for row, text in texts if text}
+
+
+# The page in text form marks what is no number with "(!)".
+_NOT_FINITE = re.compile(r"[-+]?(?:nan|inf(?:inity)?)")
+
+
+def _no_number(text: str) -> str | None:
+    """What a cell without a number says: "n/a", "nan" (or infinite), "" for nothing, else None."""
+    text = text.strip().lower().removeprefix("(!)").strip()
+    if text in ("n/a", ""):
+        return text
+    return "nan" if _NOT_FINITE.fullmatch(text) else None
+
+
+def _countable(value: float) -> bool:
+    return 1 <= value < 2**62
+
+
+def _percentage(text: str) -> float | None:
+    """An estimated speed-up: up to three decimals and never grouped, so any sign is decimal."""
+    value = number(text.replace(",", "."), DecimalSign.POINT)
+    return None if np.isnan(value) else value
+
+
+def _run_numbers(slots: list[int]) -> list[int]:
+    """Which run of the program each row of a launch belongs to, counted from 0.
+
+    The n-th row of a metric belongs to the n-th run; a metric that comes once belongs to the
+    run that was last seen, so that runs with different metrics stay apart.
+    """
+    total, times = Counter(slots), Counter[int]()
+    runs: list[int] = []
+    last = 0
+    for slot in slots:
+        run = times[slot] if total[slot] > 1 else last
+        times[slot] += 1
+        last = max(last, run)
+        runs.append(run)
+    return runs
+
+
+#: How to permit performance counters, for every refusal that has this cause.
+PERMISSION_HINT = (
+    "run ncu as administrator, or permit counters for all users "
+    "(https://developer.nvidia.com/ERR_NVGPUCTRPERM), and profile again"
+)
+
+_SHAPE = re.compile(r"\(?\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*\)?")
+
+
+def shape(text: str) -> tuple[int, int, int] | None:
+    """``"(256, 1, 1)"`` -> ``(256, 1, 1)``; None for anything else, and for a shape of nothing."""
+    match = _SHAPE.fullmatch(text.strip()) if text else None
+    found = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
+    return found if all(found) else None

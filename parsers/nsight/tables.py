@@ -1,0 +1,375 @@
+"""From the bytes of a captured output to the tables in it.
+
+A file may hold program output, ``==PROF==`` lines, several tables, quoted line breaks, and any
+encoding that a Windows shell chooses. ``Lines`` gives its lines with one step back, ``header_of``
+knows a table's first line, ``records`` gives the rows below it.
+"""
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from traceroof.core.recording import Note
+from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
+
+#: A longer line is read in pieces: no table row is longer, and a binary file may be one line.
+MAX_LINE = 1 << 22
+# A quoted cell that spans more is an unbalanced quote, not a rule's description.
+_MAX_ROW_LINES = 400
+_MAX_ROW_LETTERS = 120_000
+_REPORT_EVERY = 8192
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,500}\x07|[@-Z\\-_])")
+
+
+def encoding_of(head: bytes) -> str:
+    """The encoding of a text from its first bytes; ``utf-8-sig`` unless they say otherwise.
+
+    PowerShell writes UTF-16 with and without a byte-order mark, a Windows console its code page.
+    """
+    if head.startswith((b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")):
+        return "utf-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    sample = head[:4096]
+    half = max(len(sample) // 2, 1)
+    # Text in Latin letters has a zero in every second byte.
+    if sample[1::2].count(0) > 0.6 * half and sample[0::2].count(0) < 0.1 * half:
+        return "utf-16-le"
+    if sample[0::2].count(0) > 0.6 * half and sample[1::2].count(0) < 0.1 * half:
+        return "utf-16-be"
+    return "cp1252" if _GROUPED_IN_1252.search(sample) else "utf-8-sig"
+
+
+# A French Windows console groups digits by a byte that no UTF-8 text has behind a digit.
+_GROUPED_IN_1252 = re.compile(rb"\d\xa0\d{3}(?!\d)")
+
+
+def head_text(head: bytes) -> str:
+    """The first bytes as text, for a look at what they are; a cut letter at the end is lost."""
+    text = head.decode(encoding_of(head), errors="replace")
+    return "\n".join(plain_line(line) for line in text.splitlines())
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether the first bytes are no text in any encoding that we read."""
+    return encoding_of(head) in ("utf-8-sig", "cp1252") and head[:4096].count(0) > 0
+
+
+def plain_line(line: str) -> str:
+    """A line without what a terminal, a CI log or an editor put around its text.
+
+    Colours; the time stamps of a CI log; a UTF-8 mark that was read as Latin-1.
+    """
+    if "\x1b" in line:
+        line = _ESCAPES.sub("", line)
+    if line[4:5] == "-" and line[10:11] == "T" and (stamp := _TIME_STAMP.match(line)):
+        line = line[stamp.end() :]
+    if line.startswith(("\ufeff", "ï»¿")):
+        line = line.removeprefix("\ufeff").removeprefix("ï»¿")
+    return line
+
+
+_TIME_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
+
+
+@dataclass
+class Lines:
+    """The lines of a text stream, each without its line end; the last one can be given back."""
+
+    stream: io.TextIOBase
+    advanced: Callable[[], None] = lambda: None
+    replaced: int = 0
+    _back: str | None = None
+    _count: int = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        if self._back is not None:
+            line, self._back = self._back, None
+            return line
+        line = self.stream.readline(MAX_LINE)
+        if not line:
+            raise StopIteration
+        self._count += 1
+        if self._count % _REPORT_EVERY == 0:
+            self.advanced()
+        if "\ufffd" in line:
+            self.replaced += 1
+        return plain_line(line.rstrip("\n"))
+
+    def give_back(self, line: str) -> None:
+        """Let ``line`` be the next one again."""
+        self._back = line
+
+
+Kind = Literal["long", "summary", "wide", "source", "pivot"]
+
+# Column titles that mean something to us, lower case.
+_ROLES = frozenset(
+    {
+        "id", "process id", "process name", "host name", "kernel name", "kernel time", "context",
+        "stream", "block size", "grid size", "device", "cc", "invocations", "section name",
+        "body item label", "metric name", "metric unit", "metric value", "minimum", "maximum",
+        "average", "rule name", "rule type", "rule description", "estimated speedup type",
+        "estimated speedup",
+    }
+)  # fmt: skip
+_WITH_UNIT = re.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
+# What may stand among metric titles: older metrics are single words; pandas adds row numbers.
+_LIKE_A_METRIC = re.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
+_HINT = re.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
+_TABLE_START = re.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a table.
+
+    kind: long (a row per metric), summary (the same with minimum, maximum and average), wide (a
+    column per metric: the raw page), source (a row per instruction), pivot (a wide table that
+    another program made).
+    at: column title in lower case -> position. cells: the titles as they stand.
+    """
+
+    kind: Kind
+    cells: tuple[str, ...]
+    at: dict[str, int]
+    delimiter: str
+    quoted: bool
+    before: str = ""
+
+    def position(self, *titles: str) -> int | None:
+        """The position of the first of these columns that the table has."""
+        return next((self.at[title] for title in titles if title in self.at), None)
+
+    @property
+    def spreadsheet(self) -> bool:
+        """Whether a spreadsheet wrote this table: Nsight Compute separates by commas."""
+        return self.delimiter != ","
+
+    @property
+    def ranges(self) -> tuple[int, ...]:
+        """Positions of the columns with NVTX ranges: push/pop first."""
+        return tuple(
+            self.at[title]
+            for part in ("push/pop_range", "start/stop_range")
+            for title in self.at
+            if part in title
+        )
+
+
+def header_of(line: str) -> Header | None:
+    """The header in a line, which may follow program output; None where there is none."""
+    if not _HINT.search(line):
+        return None
+    before = ""
+    if not line.startswith('"') and (start := _TABLE_START.search(line)):
+        before, line = line[: start.start()], line[start.start() :]
+    delimiter = _delimiter(line)
+    try:
+        cells = tuple(
+            cell.strip().strip("\ufeff") for cell in next(csv.reader([line], delimiter=delimiter))
+        )
+    except (csv.Error, StopIteration):
+        return None
+    at: dict[str, int] = {}
+    for position, cell in enumerate(cells):
+        at.setdefault(cell.lower(), position)
+    kind = _kind(cells, at)
+    if kind is None:
+        return None
+    return Header(kind, cells, at, delimiter, line.lstrip().startswith('"'), before)
+
+
+def _delimiter(line: str) -> str:
+    if line.startswith('"') and (match := re.match(r'"[^"]*"([,;\t|])', line)):
+        return match[1]
+    counts = Counter({sign: line.count(sign) for sign in ",;\t|"})
+    return counts.most_common(1)[0][0] if any(counts.values()) else ","
+
+
+def _kind(cells: tuple[str, ...], at: dict[str, int]) -> Kind | None:
+    named = "kernel name" in at or "id" in at or "process id" in at
+    if "metric name" in at and (named or "section name" in at):
+        if "metric value" in at:
+            return "long"
+        if "average" in at:
+            return "summary"
+    metrics = [cell for cell in cells if is_metric_title(cell)]
+    others = [cell for cell in cells if cell.lower() not in _ROLES and not is_metric_title(cell)]
+    if any(cell.startswith("Warp Stall Sampling") for cell in cells) and "source" in at:
+        return "source"
+    if cells and cells[0].lower() == "metric name" and metrics:
+        return "pivot"
+    # Two cells are a line of the source page: "Kernel Name","name".
+    if "kernel name" in at and metrics and (len(cells) > 2 or "." in metrics[0]):
+        return "wide"
+    # The raw page with its first columns cut off: metric titles and nothing else.
+    foreign = [cell for cell in others if not _LIKE_A_METRIC.fullmatch(cell)]
+    if len(metrics) >= 2 and not foreign:
+        return "wide"
+    return None
+
+
+def is_metric_title(cell: str) -> bool:
+    """Whether a column title is a metric's name, alone or with its unit in parentheses."""
+    return is_metric_name(cell) or (len(cell) < 400 and _WITH_UNIT.fullmatch(cell) is not None)
+
+
+@lru_cache(maxsize=8192)
+def title_parts(cell: str) -> tuple[str, str | None]:
+    """A column title as (metric, unit); the unit is None where the title does not give one."""
+    match = _WITH_UNIT.fullmatch(cell) if len(cell) < 400 else None
+    return (match["metric"], match["unit"]) if match else (cell, None)
+
+
+@dataclass
+class Skipped:
+    """What was between and inside the tables and is no row.
+
+    errors: what the profiler said of trouble, and how often. signs: substrings of ``_SIGNS``
+    that were seen. report: the report file that the profiler says it wrote.
+    """
+
+    output: int = 0
+    broken: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    signs: set[str] = field(default_factory=set)
+    report: str = ""
+
+    def line(self, line: str) -> None:
+        """Take note of a line that belongs to no table."""
+        text = line.strip()
+        if not text:
+            return
+        self.signs.update(sign for sign in _SIGNS if sign in text)
+        if text.startswith("==ERROR=="):
+            error = text.removeprefix("==ERROR==").strip()[:200]
+            if error in self.errors or len(self.errors) < _MAX_ERRORS:
+                self.errors[error] += 1
+        elif text.startswith("==PROF== Report:"):
+            self.report = text.removeprefix("==PROF== Report:").strip()
+        elif not text.startswith(("==PROF==", "==WARNING==", "==NOTE==")):
+            self.output += 1
+
+    def notes(self, replaced: int) -> Iterator[Note]:
+        """The notes that this leaves. replaced: lines with letters that could not be decoded."""
+        if self.broken:
+            yield Note("table rows that are cut short or broken left out", self.broken)
+        for text, count in self.errors.items():
+            yield Note(f"the profiler reported an error: {text}", count, severe=False)
+        if self.output:
+            yield Note("lines of program output skipped", self.output, severe=False)
+        if replaced:
+            yield Note("lines with letters of another encoding", replaced, severe=False)
+
+
+# So many different errors are told.
+_MAX_ERRORS = 10
+
+#: What explains a file without a table.
+PERMISSION = "ERR_NVGPUCTRPERM"
+NO_KERNELS = "No kernels were profiled"
+PROGRESS = "==PROF=="
+TRACEBACK = "Traceback (most recent call last)"
+_SIGNS = (PERMISSION, NO_KERNELS, PROGRESS, TRACEBACK)
+
+_ROW_START = re.compile(r'"\d{1,18}","')
+_LOOSE_ROW_START = re.compile(r'"?\d{1,18}"?[,;\t]"?\d{1,18}"?[,;\t]')
+
+
+def records(lines: Lines, header: Header, skipped: Skipped) -> Iterator[list[str]]:
+    """The rows below a header, until the next header, which is given back to ``lines``."""
+    reader = csv.reader(_rows(lines, header, skipped), delimiter=header.delimiter)
+    while True:
+        try:
+            yield next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            skipped.broken += 1
+
+
+# One of these stands in every header and in hardly any row.
+_MARKS = ("Metric Name", "Kernel Name")
+_SOURCE_MARKS = (*_MARKS, "Warp Stall Sampling")
+
+
+def _rows(lines: Lines, header: Header, skipped: Skipped) -> Iterator[str]:
+    """Lines of a table, quoted line breaks joined, without what else was printed among them."""
+    quoted = header.quoted
+    start = '"' if quoted else ""
+    marks = _SOURCE_MARKS if header.kind == "source" else _MARKS
+    for line in lines:
+        if not line.startswith(start) or line.startswith("==") or not line:
+            if _HINT.search(line) and header_of(line):
+                lines.give_back(line)
+                return
+            # Program output without a line end runs into the row that follows.
+            row = _ROW_START.search(line) if quoted and line else None
+            if row is None:
+                skipped.line(line)
+                continue
+            skipped.line(line[: row.start()])
+            line = line[row.start() :]
+        elif any(mark in line for mark in marks) and header_of(line):
+            lines.give_back(line)
+            return
+        if line.count('"') & 1:
+            joined = _joined(line, lines, quoted)
+            if joined is None:
+                skipped.broken += 1
+                continue
+            line = joined
+        yield line
+
+
+def _joined(line: str, lines: Lines, quoted: bool) -> str | None:
+    """A row whose quoted cell goes on over the next lines, up to its closing quote.
+
+    None where the quote is never closed: the last cell is cut, and half a number is a wrong one.
+    """
+    begins = _ROW_START if quoted else _LOOSE_ROW_START
+    parts, length = [line], len(line)
+    for more in lines:
+        # Quotes inside a cell are doubled, so this can only be the next row.
+        if begins.match(more) and (quoted or more.count('"') % 2 == 0):
+            lines.give_back(more)
+            break
+        parts.append(more)
+        length += len(more)
+        if more.count('"') & 1:
+            return "\n".join(parts)
+        if len(parts) > _MAX_ROW_LINES or length > _MAX_ROW_LETTERS:
+            break
+    return None
+
+
+_NVTX_FIELDS_BEHIND = 6
+_DEFAULT_DOMAIN = "<default domain>"
+
+
+def nvtx_path(cell: str) -> str:
+    """The NVTX ranges in a cell, outermost first: ``'9 "<default domain>:step:none:…"'``.
+
+    Each quoted entry is Domain:Range and six fields of payload, colour and message; the range
+    itself may hold colons. Returns "" for a launch outside all ranges.
+    """
+    ranges = []
+    for entry in re.findall(r'"([^"]*)"', cell) or ([cell.strip()] if ":" in cell else []):
+        fields = entry.split(":")
+        if fields[0].strip().isdigit():  # start/stop ranges begin with their number
+            fields = fields[1:]
+        if len(fields) > 1:
+            last = len(fields) - _NVTX_FIELDS_BEHIND if len(fields) > 7 else 2
+            domain, name = fields[0].strip(), ":".join(fields[1:last]).strip()
+            ranges.append(name if domain == _DEFAULT_DOMAIN else f"{domain}:{name}")
+    return " > ".join(ranges) or cell.strip().strip('"')

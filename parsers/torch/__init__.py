@@ -1,0 +1,1 @@
+"""torch.profiler: what its parser is made of."""

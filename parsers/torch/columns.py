@@ -1,0 +1,418 @@
+"""Events folded into columns of numbers as they stream by; texts are stored once."""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.parsers.torch import events as events_of
+from traceroof.parsers.torch.events import UNKNOWN, Args, Whole
+
+Codes = npt.NDArray[np.int32]
+
+KINDS: Final = ("kernel", "memcpy", "memset")
+
+# Category of an event -> what it is to us. Capitalised ones: Kineto of 2020 and 2021. AMD's
+# runtime calls are called cuda_runtime too.
+GPU_KINDS: Final[Mapping[str, int]] = {
+    "kernel": 0,
+    "Kernel": 0,
+    "gpu_memcpy": 1,
+    "Memcpy": 1,
+    "gpu_memset": 2,
+    "Memset": 2,
+}
+CALL_CATEGORIES: Final = (
+    "cuda_runtime",
+    "Runtime",
+    "cuda_driver",
+    "hip_runtime",
+    "hip_driver",
+    "xpu_runtime",
+    "xpu_driver",
+    "mtia_runtime",
+    "hpu_runtime",
+    "glow_runtime",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+)
+OPERATOR_CATEGORIES: Final = ("cpu_op", "Operator")
+#: Events that only Kineto writes: what tells a torch.profiler trace from other Chrome traces.
+TORCH_CATEGORIES: Final = frozenset(
+    {*GPU_KINDS, *CALL_CATEGORIES, *OPERATOR_CATEGORIES, "user_annotation", "python_function"}
+)
+
+_NO_ARGS = Args()
+
+#: What tells launches apart, in this order: where an activity ran and how it was launched. A few
+#: hundred combinations serve millions of activities. The last three are JSON texts.
+LAUNCH_FIELDS: Final = (
+    "pid",
+    "tid",
+    "device",
+    "from_device",
+    "stream",
+    "context",
+    "rank",
+    "graph",
+    "registers",
+    "shared_memory",
+    "estimated_occupancy",
+    "theoretical_occupancy",
+    "grid",
+    "block",
+    "occupancy",
+)
+_of_args = attrgetter(*LAUNCH_FIELDS[2:-3])
+
+
+class Intern(dict[Any, int]):
+    """Numbers for things in the order in which they first come."""
+
+    def __missing__(self, thing: Any) -> int:
+        self[thing] = number = len(self)
+        return number
+
+    def codes(self, things: Iterable[Any], count: int) -> Codes:
+        return np.fromiter(map(self.__getitem__, things), dtype=np.int32, count=count)
+
+    def names(self, things: Sequence[Any]) -> Codes:
+        """Codes of texts; of what their JSON says where a writer put something else."""
+        try:
+            return self.codes(things, len(things))
+        except TypeError:
+            return self.codes(map(str, things), len(things))
+
+
+class Columns:
+    """Columns of numbers that grow together."""
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        self._columns = {name: array(code) for name, code in types.items()}
+        self.rows = 0
+
+    def add(self, count: int, **values: npt.NDArray[Any]) -> None:
+        """Append ``count`` rows; every column must be given."""
+        for name, column in self._columns.items():
+            column.frombytes(
+                np.ascontiguousarray(values[name], dtype=column.typecode).view(np.uint8).data
+            )
+        self.rows += count
+
+    def pop(self, name: str) -> npt.NDArray[Any]:
+        """A column, which leaves the table; memory is the caller's from here."""
+        column = self._columns.pop(name)
+        return np.frombuffer(column, dtype=column.typecode)
+
+    def peek(self, name: str) -> npt.NDArray[Any]:
+        """A column, to look at before more rows come."""
+        column = self._columns[name]
+        return np.frombuffer(column, dtype=column.typecode)
+
+    def __reduce__(self) -> Any:
+        return _columns_again, (self._columns, self.rows)
+
+    def append(self, other: "Columns", codes: Mapping[str, Codes]) -> None:
+        """Append another table's rows; columns named in ``codes`` are translated by it."""
+        for name, column in self._columns.items():
+            values = other.pop(name)
+            if name in codes:
+                values = codes[name][values]
+            column.frombytes(np.ascontiguousarray(values, column.typecode).view(np.uint8).data)
+        self.rows += other.rows
+
+
+def _columns_again(columns: dict[str, "array[Any]"], rows: int) -> Columns:
+    again = Columns({})
+    again._columns, again.rows = columns, rows
+    return again
+
+
+# "i": 32-bit codes of interned things, "q": 64-bit whole numbers, "d": doubles, "b": 8-bit.
+_RANGE = {"name": "i", "thread": "i", "start": "q", "duration": "q"}
+_OPERATOR = {**_RANGE, "shapes": "i", "dtypes": "i", "values": "i", "sequence": "q"}
+_CALL = {**_RANGE, "category": "i", "correlation": "q", "rank": "q"}
+_SHAPED_CALL = {"call": "q", "grid": "i", "block": "i", "shared_memory": "d", "bytes": "d"}
+_GPU = {
+    "kind": "b",
+    "name": "i",
+    "launch": "i",
+    "start": "q",
+    "duration": "q",
+    "correlation": "q",
+    "bytes": "d",
+}
+_OTHER = {**_RANGE, "category": "i", "stream": "q", "device": "q", "correlation": "q"}
+_COLLECTIVE = {"row": "q", "what": "i"}
+
+
+class Fold:
+    """What is kept of a trace.
+
+    names: kernels, operators, calls, ranges; texts: JSON of shapes and the like, as bytes;
+    threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written; collectives: (name,
+    elements in, elements out, size of the group, dtype, name of the group, its ranks), the last
+    two '' where not given. ``categories`` counts the events of each category, kept or not.
+    """
+
+    def __init__(self) -> None:
+        self.names, self.texts, self.threads, self.collectives = (Intern() for _ in range(4))
+        self.event_categories, self.launches = Intern(), Intern()
+        self.gpu, self.operators = Columns(_GPU), Columns(_OPERATOR)
+        self.calls, self.shaped_calls = Columns(_CALL), Columns(_SHAPED_CALL)
+        self.ranges, self.other = Columns(_RANGE), Columns(_OTHER)
+        self.gpu_collectives, self.operator_collectives = (
+            Columns(_COLLECTIVE),
+            Columns(_COLLECTIVE),
+        )
+        self.categories: Counter[Any] = Counter()
+        self.counts: Counter[str] = Counter()
+        self._handlers: dict[Any, Callable[[Any, list[Any]], None]] = {
+            **dict.fromkeys(GPU_KINDS, self._fold_gpu),
+            **dict.fromkeys(OPERATOR_CATEGORIES, self._fold_operators),
+            **dict.fromkeys(CALL_CATEGORIES, self._fold_calls),
+            "user_annotation": self._fold_ranges,
+            "python_function": self._fold_python,
+            **dict.fromkeys(
+                ("gpu_user_annotation", "cuda_sync", "xpu_sync", "overhead"), self._fold_other
+            ),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_handlers"}
+
+    def fold(self, events: Sequence[Any]) -> None:
+        """Take what is needed of these events."""
+        by_category: defaultdict[Any, list[Any]] = defaultdict(list)
+        try:
+            for event in events:
+                by_category[event.cat].append(event)
+        except TypeError:
+            by_category.clear()
+            for event in events:
+                by_category[event.cat if isinstance(event.cat, str) else None].append(event)
+        for category, found in by_category.items():
+            self.categories[category] += len(found)
+            handler = self._handlers.get(category)
+            if handler:
+                complete = [event for event in found if event.ph == "X"]
+                if complete:
+                    handler(category, complete)
+
+    def append(self, later: "Fold") -> None:
+        """Take over what was kept of the events that follow."""
+        names, texts, threads, whats, categories, launches = (
+            mine.codes(theirs, len(theirs))
+            for mine, theirs in (
+                (self.names, later.names),
+                (self.texts, later.texts),
+                (self.threads, later.threads),
+                (self.collectives, later.collectives),
+                (self.event_categories, later.event_categories),
+                (self.launches, later.launches),
+            )
+        )
+        shift = {"gpu": self.gpu.rows, "operator": self.operators.rows, "call": self.calls.rows}
+        for column in ("gpu", "operator"):
+            mine, theirs = (getattr(fold, f"{column}_collectives") for fold in (self, later))
+            mine.add(
+                theirs.rows, row=theirs.pop("row") + shift[column], what=whats[theirs.pop("what")]
+            )
+        codes = {"name": names, "thread": threads, "category": categories, "launch": launches}
+        codes |= dict.fromkeys(("shapes", "dtypes", "values"), texts)
+        shaped = later.shaped_calls
+        self.shaped_calls.add(
+            shaped.rows,
+            call=shaped.pop("call") + shift["call"],
+            grid=texts[shaped.pop("grid")],
+            block=texts[shaped.pop("block")],
+            shared_memory=shaped.pop("shared_memory"),
+            bytes=shaped.pop("bytes"),
+        )
+        for table in ("gpu", "operators", "calls", "ranges", "other"):
+            getattr(self, table).append(getattr(later, table), codes)
+        self.categories.update(later.categories)
+        self.counts.update(later.counts)
+
+    # One method a kind of event; all get complete ("X") events of one category.
+
+    def _timed(self, events: list[Any]) -> tuple[list[Any], Whole, Whole]:
+        """The events that have a start and a duration, with them. Only GPU work is kept without."""
+        start = events_of.nanoseconds([event.ts for event in events])
+        duration = events_of.nanoseconds([event.dur for event in events])
+        known = (start != UNKNOWN) & (duration != UNKNOWN)
+        if known.all():
+            return events, start, duration
+        self.counts["host events without a time, left out"] += int((~known).sum())
+        kept = [event for event, is_known in zip(events, known, strict=True) if is_known]
+        return kept, start[known], duration[known]
+
+    def _threads_of(self, events: list[Any]) -> Codes:
+        pairs = zip([event.pid for event in events], [event.tid for event in events], strict=True)
+        try:
+            return self.threads.codes(pairs, len(events))
+        except TypeError:
+            return self.threads.codes(map(_hashable, pairs), len(events))
+
+    def _range_columns(self, events: list[Any], start: Whole, duration: Whole) -> dict[str, Any]:
+        return {
+            "name": self.names.names([event.name for event in events]),
+            "thread": self._threads_of(events),
+            "start": start,
+            "duration": duration,
+        }
+
+    def _texts_of(self, raws: Iterable[Any], count: int) -> Codes:
+        return self.texts.codes(map(bytes, raws), count)
+
+    def _fold_operators(self, category: Any, events: list[Any]) -> None:
+        events, start, duration = self._timed(events)
+        args = [event.args or _NO_ARGS for event in events]
+        count = len(events)
+        columns = self._range_columns(events, start, duration)
+        if category == "Operator":
+            shapes = [arg.old_shapes for arg in args]
+        else:
+            shapes = [arg.shapes for arg in args]
+        comms = np.flatnonzero(columns["name"] == self.names["record_param_comms"])
+        if len(comms):
+            self._collectives(
+                self.operator_collectives, self.operators.rows, comms, [args[at] for at in comms]
+            )
+        unfinished = [arg.finished for arg in args if arg.finished is not None]
+        self.counts["operators that had not finished when the recording stopped"] += sum(
+            str(finished).lower() == "false" for finished in unfinished
+        )
+        self.operators.add(
+            count,
+            **columns,
+            shapes=self._texts_of(shapes, count),
+            dtypes=self._texts_of([arg.dtypes for arg in args], count),
+            values=self._texts_of([arg.values for arg in args], count),
+            sequence=events_of.wholes(
+                [-1 if arg.sequence is None else arg.sequence for arg in args]
+            ),
+        )
+
+    def _collectives(
+        self, table: Columns, base: int, rows: npt.NDArray[np.int64], args: list[Args]
+    ) -> None:
+        whats = []
+        for arg in args:
+            what = (arg.collective, arg.elements_in, arg.elements_out, arg.group_size, arg.dtype)
+            group = arg.group_description if arg.group_name is None else arg.group_name
+            whats.append(
+                (*map(str, what), _given(group), _given(arg.group_ranks))
+                if arg.collective is not None
+                else None
+            )
+        known = [at for at, what in enumerate(whats) if what is not None]
+        codes = self.collectives.codes([whats[at] for at in known], len(known))
+        table.add(len(known), row=base + rows[known], what=codes)
+
+    def _fold_calls(self, category: Any, events: list[Any]) -> None:
+        events, start, duration = self._timed(events)
+        args = [event.args or _NO_ARGS for event in events]
+        count = len(events)
+        columns = self._range_columns(events, start, duration)
+        # AMD writes the launch shape and the size of a copy on the call, not on the GPU activity.
+        shaped = [
+            at for at, arg in enumerate(args) if arg.grid or arg.bytes is not None or arg.size
+        ]
+        if shaped:
+            mine = [args[at] for at in shaped]
+            self.shaped_calls.add(
+                len(mine),
+                call=self.calls.rows + np.array(shaped, dtype=np.int64),
+                grid=self._texts_of([arg.grid for arg in mine], len(mine)),
+                block=self._texts_of([arg.block for arg in mine], len(mine)),
+                shared_memory=events_of.reals([arg.shared_memory for arg in mine]),
+                bytes=events_of.reals(
+                    [arg.size if arg.bytes is None else arg.bytes for arg in mine]
+                ),
+            )
+        self.calls.add(
+            count,
+            **columns,
+            category=np.full(count, self.event_categories[category]),
+            correlation=events_of.wholes([arg.correlation for arg in args]),
+            rank=_ranks(args),
+        )
+
+    def _fold_gpu(self, category: Any, events: list[Any]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        count = len(events)
+        talking = [at for at, arg in enumerate(args) if arg.collective is not None]
+        if talking:
+            self._collectives(
+                self.gpu_collectives,
+                self.gpu.rows,
+                np.array(talking, dtype=np.int64),
+                [args[at] for at in talking],
+            )
+        launches = [
+            (
+                event.pid,
+                event.tid,
+                *_of_args(arg),
+                bytes(arg.grid),
+                bytes(arg.block),
+                bytes(arg.occupancy),
+            )
+            for event, arg in zip(events, args, strict=True)
+        ]
+        try:
+            codes = self.launches.codes(launches, count)
+        except TypeError:
+            codes = self.launches.codes(map(_hashable, launches), count)
+        self.gpu.add(
+            count,
+            kind=np.full(count, GPU_KINDS[category]),
+            name=self.names.names([event.name for event in events]),
+            launch=codes,
+            start=events_of.nanoseconds([event.ts for event in events]),
+            duration=events_of.nanoseconds([event.dur for event in events]),
+            correlation=events_of.wholes([arg.correlation for arg in args]),
+            bytes=events_of.reals([arg.bytes for arg in args]),
+        )
+
+    def _fold_ranges(self, category: Any, events: list[Any]) -> None:
+        events, start, duration = self._timed(events)
+        self.ranges.add(len(events), **self._range_columns(events, start, duration))
+
+    def _fold_python(self, category: Any, events: list[Any]) -> None:
+        # Only module calls are kept: they are one frame in ten to twenty.
+        modules = [event for event in events if str(event.name).startswith("nn.Module")]
+        if modules:
+            self._fold_ranges(category, modules)
+
+    def _fold_other(self, category: Any, events: list[Any]) -> None:
+        events, start, duration = self._timed(events)
+        args = [event.args or _NO_ARGS for event in events]
+        self.other.add(
+            len(events),
+            **self._range_columns(events, start, duration),
+            category=np.full(len(events), self.event_categories[category]),
+            stream=events_of.wholes([arg.stream for arg in args]),
+            device=events_of.wholes([arg.device for arg in args]),
+            correlation=events_of.wholes([arg.correlation for arg in args]),
+        )
+
+
+def _given(value: Any) -> str:
+    """What was written, '' for nothing."""
+    return "" if value is None else str(value)
+
+
+def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
+    """The values without lists and objects, which none of them should be."""
+    return tuple(None if isinstance(value, list | dict) else value for value in values)
+
+
+def _ranks(args: Sequence[Args]) -> Whole:
+    """Ranks that a tool wrote into the events when it merged the files of several."""
+    return events_of.wholes([UNKNOWN if arg.rank is None else arg.rank for arg in args])

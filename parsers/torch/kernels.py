@@ -1,0 +1,415 @@
+"""The kernel table of a folded and linked trace, column by column."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import DeviceInfo
+from traceroof.parsers.torch.arrow import (
+    Mask,
+    Texts,
+    nulled,
+    reals,
+    wholes,
+)
+from traceroof.parsers.torch.columns import (
+    KINDS,
+    Codes,
+    Fold,
+    Intern,
+)
+from traceroof.parsers.torch.events import (
+    UNKNOWN,
+    Reals,
+    Whole,
+    real_number,
+    whole_number,
+)
+from traceroof.parsers.torch.launches import Launches, sizes
+from traceroof.parsers.torch.link import PHASES, Host, Links
+
+# An activity of more than a week is a broken counter (HTA drops the same).
+_LONGEST_NS: Final = 7 * 24 * 3600 * 10**9
+# Work on one stream runs in order; programmatic dependent launches overlap by up to 4 µs.
+_OVERLAP_NS: Final = 10_000
+
+# Bytes of an element by its name in c10 (ScalarType.h), as collectives give it.
+_ELEMENT_BYTES: Final[Mapping[str, int]] = {
+    "byte": 1, "char": 1, "bool": 1, "short": 2, "int": 4, "long": 8, "half": 2, "float": 4,
+    "double": 8, "bfloat16": 2, "complexhalf": 4, "complexfloat": 8, "complexdouble": 16,
+    "float8_e5m2": 1, "float8_e4m3fn": 1, "float8_e5m2fnuz": 1, "float8_e4m3fnuz": 1,
+    "uint16": 2, "uint32": 4, "uint64": 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What the kernel table is made of, whole."""
+
+    fold: Fold
+    host: Host
+    links: Links
+    base: int
+    rank: int
+    names: Texts
+    copies: Texts
+    arguments: Texts
+    is_argument: Mask
+    operator_paths: Texts
+    module_paths: Texts
+    steps: Texts
+    phases: Texts
+    kinds: Texts
+    collectives: "_Collectives"
+    graphs: Texts
+    graph: Whole
+    sm_count: Reals
+    launches: Launches
+    calls: "_Calls"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some GPU activities, as rows of the kernel table in this order."""
+
+    source: _Source
+    order: npt.NDArray[np.int64]
+
+    def of_gpu(self, name: str) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = self.source.fold.gpu.peek(name)[self.order]
+        return values
+
+    def of_launch(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value of each row's launch."""
+        found: npt.NDArray[Any] = values[self.of_gpu("launch")]
+        return found
+
+    def of_call(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value of each row's launch call; whatever where there is no call."""
+        if not len(values):
+            return np.zeros(len(self.order), dtype=values.dtype)
+        found: npt.NDArray[Any] = values[self.source.links.call[self.order]]
+        return found
+
+
+# Shapes of a thousand tensors are shorter; what is longer is left out rather than repeated in
+# every row.
+_LONGEST_ARGUMENT: Final = 1 << 16
+
+
+def kernels_of(
+    fold: Fold,
+    host: Host,
+    links: Links,
+    launches: Launches,
+    base: int,
+    rank: int,
+    devices: Sequence[DeviceInfo],
+) -> pa.Table:
+    """The kernel table, rows by start. Uses up the fold's GPU columns.
+
+    base: nanoseconds to add to all times. rank: the file's, for rows without their own.
+    """
+    graph, graphs = _graphs(fold, links, launches)
+    sm_count = np.full(len(launches.device), np.nan)
+    for one in devices:
+        if one.index is not None and one.sm_count is not None:
+            sm_count[launches.device == one.index] = one.sm_count
+    source = _Source(
+        fold, host, links, base, rank,
+        names=Texts(host.names),
+        copies=Texts([text.removeprefix("Memcpy ") for text in host.names]),
+        arguments=Texts([text.decode("utf-8", "replace") for text in fold.texts]),
+        # An operator without the argument has the empty text.
+        is_argument=np.array([0 < len(text) <= _LONGEST_ARGUMENT for text in fold.texts] + [False]),
+        operator_paths=Texts(links.operator_path.texts),
+        module_paths=Texts(links.module_path.texts),
+        steps=Texts(links.steps.names),
+        phases=Texts(PHASES),
+        kinds=Texts(KINDS),
+        collectives=_Collectives(fold.collectives),
+        graphs=Texts(graphs),
+        graph=graph,
+        sm_count=sm_count,
+        launches=launches,
+        calls=_Calls(fold, host),
+    )  # fmt: skip
+    start = fold.gpu.peek("start")
+    order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
+    rows = _Rows(source, order)
+    columns: dict[str, Any] = {}
+    for part, used in (
+        (_operators, ()),
+        (_launch_shape, ("bytes",)),
+        (_times, ("start", "duration")),
+        (_identity, ("name", "kind", "launch", "correlation")),
+    ):
+        columns |= part(rows)
+        for name in used:  # so that nothing is there twice
+            fold.gpu.pop(name)
+    return kernel_table(columns)
+
+
+def _identity(rows: _Rows) -> dict[str, Any]:
+    source, order, launches = rows.source, rows.order, rows.source.launches
+    name, kind = rows.of_gpu("name"), rows.of_gpu("kind")
+    rank = source.links.rank[order]
+    numbers = {
+        "rank": np.where(rank == UNKNOWN, source.rank, rank),
+        "process_id": source.links.process[order],
+        "device": rows.of_launch(launches.device),
+        "context": rows.of_launch(launches.context),
+        "stream": rows.of_launch(launches.stream),
+        "correlation_id": rows.of_gpu("correlation"),
+    }
+    return {
+        "kernel_name": source.names.at(name),
+        "kind": source.kinds.at(kind),
+        # Given here, as Arrow imports pandas to repeat a number.
+        "launch_count": wholes(np.ones(len(order), dtype=np.int64)),
+        "source": wholes(np.zeros(len(order), dtype=np.int64)),
+        "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
+        "sm_count": reals(rows.of_launch(source.sm_count)),
+        **{column: wholes(values) for column, values in numbers.items()},
+    }
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """Which GPU activities lack a start and a credible duration."""
+
+    start: Mask
+    duration: Mask
+
+
+def _unknown_times(start: Whole, duration: Whole) -> _Unknown:
+    # Kineto writes 0 for a time before its base.
+    no_start = start <= 0
+    return _Unknown(
+        no_start, (duration < 0) | (duration > _LONGEST_NS) | (no_start & (duration == 0))
+    )
+
+
+def _times(rows: _Rows) -> dict[str, Any]:
+    start, duration = rows.of_gpu("start"), rows.of_gpu("duration")
+    unknown = _unknown_times(start, duration)
+    base, calls = rows.source.base, rows.source.host.calls
+    linked = rows.source.links.call[rows.order] >= 0
+    begin, end = rows.of_call(calls.start), rows.of_call(calls.end)
+    return {
+        "start_ns": nulled(start + base, ~unknown.start),
+        "duration_ns": nulled(duration, ~unknown.duration),
+        "host_launch_ns": nulled(begin + base, linked),
+        "host_launch_duration_ns": nulled(end - begin, linked),
+    }
+
+
+def note_times(
+    fold: Fold, host: Host, links: Links, launches: Launches, note: Callable[..., None]
+) -> None:
+    """Note what is odd about the times of GPU activities."""
+    start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration")
+    unknown = _unknown_times(start, duration)
+    note(int(unknown.start.sum()), "GPU activities without a start", True)
+    note(int(unknown.duration.sum()), "GPU activities without a credible duration", True)
+    linked = links.call >= 0
+    note(
+        int((~linked).sum()),
+        "GPU activities whose launch call was not recorded (most: from before the recording)",
+    )
+    both = np.flatnonzero(linked & ~unknown.start)
+    note(
+        int((start[both] < host.calls.start[links.call[both]]).sum()),
+        "GPU activities that seem to start before their launch call (clocks differ)",
+    )
+    known = np.flatnonzero(~unknown.start & ~unknown.duration)
+    places = zip(launches.rank, launches.device, launches.stream, strict=True)
+    lane_of_launch = Intern().codes(places, len(launches.device))
+    lanes = lane_of_launch[fold.gpu.peek("launch")[known]]
+    note(
+        _overlaps(start[known], duration[known], lanes),
+        "GPU activities that end well after the next one on their stream began",
+        True,
+    )
+
+
+def note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
+    """Note which GPU activities have no operator."""
+    note(int(links.is_graph.sum()), "GPU activities of replayed graphs: operators not known")
+    is_kernel = fold.gpu.peek("kind") == KINDS.index("kernel")
+    outside = is_kernel & (links.call >= 0) & ~links.is_graph & (links.operator < 0)
+    note(int(outside.sum()), "kernels launched outside of any operator")
+
+
+def _overlaps(start: Whole, duration: Whole, lane: Codes) -> int:
+    """Activities that end after the start of the next one on their stream, by more than 10 µs and
+    1 % of the stream's busy time: sign of a broken duration."""
+    if not len(start):
+        return 0
+    order = np.lexsort((start, lane))
+    lane, start, duration = lane[order], start[order], duration[order]
+    busy = np.bincount(lane, weights=duration)
+    beyond = start[:-1] + duration[:-1] - start[1:]
+    allowed = np.maximum(_OVERLAP_NS, busy[lane[:-1]] * 0.01)
+    return int(((lane[1:] == lane[:-1]) & (beyond > allowed)).sum())
+
+
+def _operators(rows: _Rows) -> dict[str, Any]:
+    source, links, order = rows.source, rows.source.links, rows.order
+    return {
+        "operator": source.names.at(links.operator[order]),
+        "operator_path": source.operator_paths.at(links.operator_path.codes[order]),
+        "module_path": source.module_paths.at(links.module_path.codes[order]),
+        "phase": source.phases.at(links.phase[order]),
+        "step": source.steps.at(links.step[order]),
+        "graph_id": source.graphs.at(source.graph[order]),
+        **{
+            column: source.arguments.at(np.where(source.is_argument[codes], codes, -1)[order])
+            for column, codes in (
+                ("input_shapes", links.shapes),
+                ("input_dtypes", links.dtypes),
+                ("input_values", links.values),
+            )
+        },
+        "operator_call": nulled(
+            links.operator_call[order].astype(np.int64), links.operator_call[order] >= 0
+        ),
+        **source.collectives.at(links.collective[order]),
+    }
+
+
+def _graphs(fold: Fold, links: Links, launches: Launches) -> tuple[Whole, list[str]]:
+    """The graph of each replayed activity, as a code and its text: the file's own number, else
+    one for each distinct set of kernels that one replay launched."""
+    name, call = fold.gpu.peek("name"), links.call
+    numbers, code_of_launch = np.unique(launches.graph, return_inverse=True)
+    texts = [str(number) for number in numbers.tolist()]
+    codes = np.where(launches.graph == UNKNOWN, -1, code_of_launch)[fold.gpu.peek("launch")]
+    rest = np.flatnonzero(links.is_graph & (codes < 0))
+    by_call = rest[np.lexsort((name[rest], call[rest]))]
+    replays: dict[bytes, int] = {}
+    if len(rest):
+        for nodes in np.split(by_call, np.flatnonzero(np.diff(call[by_call])) + 1):
+            replay = replays.setdefault(name[nodes].tobytes(), len(replays))
+            codes[nodes] = len(texts) + replay
+    return codes, [*texts, *(f"replay {number + 1}" for number in range(len(replays)))]
+
+
+class _Collectives:
+    """Collectives by code: name, payload, and the group of ranks that takes part."""
+
+    def __init__(self, entries: Iterable[Sequence[str]]) -> None:
+        found = list(entries)
+        names, groups, ranks = ([entry[at] for entry in found] for at in (0, 5, 6))
+        # The default group may be written as [] ranks: all, whichever those are.
+        ranks = ["" if text in _NO_RANKS else text for text in ranks]
+        self._names, self._groups, self._ranks = Texts(names), Texts(groups), Texts(ranks)
+        self._has_group, self._has_ranks = (
+            np.array([*map(bool, texts), False]) for texts in (groups, ranks)
+        )
+        self._payloads = np.array([*map(_payload, found), np.nan])
+        self._sizes = np.array(
+            [*(whole_number(entry[3]) for entry in found), UNKNOWN], dtype=np.int64
+        )
+        # A wait is recorded like a collective, but nothing is sent.
+        self._is_one = np.array([*(name not in ("", "wait") for name in names), False])
+
+    def at(self, codes: npt.NDArray[Any]) -> dict[str, Any]:
+        codes = np.where(self._is_one[codes], codes, -1)
+        return {
+            "collective": self._names.at(codes),
+            "process_group": self._groups.at(np.where(self._has_group[codes], codes, -1)),
+            "group_ranks": self._ranks.at(np.where(self._has_ranks[codes], codes, -1)),
+            "message_bytes": reals(self._payloads[codes]),
+            "group_size": wholes(self._sizes[codes]),
+        }
+
+
+_NO_RANKS: Final = ("", "[]")
+
+
+def _payload(entry: Sequence[str]) -> float:
+    """The payload in bytes. That of a gather or a reduce-scatter is the larger of what goes in and
+    what comes out, which is what busbw formulas want (nccl-tests)."""
+    _, elements_in, elements_out, _, dtype, _, _ = entry
+    elements = max(real_number(elements_in), real_number(elements_out))
+    size = _ELEMENT_BYTES.get(dtype.lower().removeprefix("c10::"))
+    return elements * size if size is not None else float("nan")
+
+
+class _Calls:
+    """What AMD writes on the call that launches: by row of the host's calls."""
+
+    def __init__(self, fold: Fold, host: Host) -> None:
+        table = fold.shaped_calls
+        self.exist = table.rows > 0
+        self.row = np.full(len(host.calls), -1, dtype=np.int64)
+        self.row[table.pop("call")] = np.arange(table.rows)
+        texts = list(fold.texts)
+        self._sizes: dict[str, tuple[Whole, Codes]] = {}
+        for name in ("grid", "block"):
+            distinct, code = np.unique(table.pop(name), return_inverse=True)
+            self._sizes[name] = sizes([texts[one] for one in distinct]), code.astype(np.int32)
+        self.bytes, self.shared_memory = table.pop("bytes"), table.pop("shared_memory")
+
+    def size(self, name: str, rows: npt.NDArray[Any]) -> Whole:
+        distinct, code = self._sizes[name]
+        found: Whole = distinct[code[rows]]
+        return found
+
+
+# These take the global work size, in threads (hip_ext.h); every other launch call takes blocks.
+_IN_THREADS: Final = re.compile(r"hip(Ext|Hcc)ModuleLaunchKernel$")
+
+
+def _in_blocks(rows: _Rows, grid: Whole, block: Whole) -> None:
+    """Make blocks of grids that their launch call gives in threads."""
+    host, call = rows.source.host, rows.source.links.call[rows.order]
+    named = host.matching(_IN_THREADS)
+    if not len(host.calls) or not named.any():
+        return
+    at = np.flatnonzero((call >= 0) & named[host.calls.name[call]])
+    known = np.all((grid[at] > 0) & (block[at] > 0), axis=1)
+    at = at[known]
+    grid[at] = -(-grid[at] // block[at])
+
+
+def _launch_shape(rows: _Rows) -> dict[str, Any]:
+    launches, calls, kind = rows.source.launches, rows.source.calls, rows.of_gpu("kind")
+    grid, block = rows.of_launch(launches.grid), rows.of_launch(launches.block)
+    moved, shared = rows.of_gpu("bytes"), rows.of_launch(launches.shared_memory)
+    dynamic = np.full(len(kind), np.nan)
+    if calls.exist:
+        # What the launch call says, where the activity does not.
+        at = rows.of_call(calls.row)
+        at[rows.source.links.call[rows.order] < 0] = -1
+        is_kernel = (kind == KINDS.index("kernel")) & (at >= 0)
+        is_other = (kind != KINDS.index("kernel")) & (at >= 0)
+        for size, name in ((grid, "grid"), (block, "block")):
+            fill = np.flatnonzero(is_kernel & (size[:, 0] == UNKNOWN))
+            size[fill] = calls.size(name, at[fill])
+        fill = np.flatnonzero(is_other & np.isnan(moved))
+        moved[fill] = calls.bytes[at[fill]]
+        fill = np.flatnonzero(is_kernel & np.isnan(shared))
+        dynamic[fill] = calls.shared_memory[at[fill]]
+    _in_blocks(rows, grid, block)
+    columns: dict[str, Any] = {
+        "copy_bytes": reals(moved),
+        "registers_per_thread": reals(rows.of_launch(launches.registers)),
+        "shared_memory_bytes": reals(shared),
+        "shared_memory_dynamic_bytes": reals(dynamic),
+        "estimated_occupancy_pct": reals(rows.of_launch(launches.estimated_occupancy)),
+        "theoretical_occupancy_pct": reals(rows.of_launch(launches.theoretical_occupancy)),
+    }
+    for what, size in (("grid", grid), ("block", block)):
+        for axis, letter in enumerate("xyz"):
+            columns[f"{what}_{letter}"] = wholes(np.ascontiguousarray(size[:, axis]))
+    return columns | {
+        name: reals(rows.of_launch(values)) for name, values in launches.limits.items()
+    }

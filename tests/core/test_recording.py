@@ -1,0 +1,65 @@
+"""Joining recordings keeps rows, sources and what points at them together."""
+
+import pyarrow as pa
+import pytest
+
+from tests.runs import recording
+from traceroof.core.recording import (
+    RAW_METRICS,
+    VERDICTS,
+    DeviceInfo,
+    Note,
+    Recording,
+    merge,
+    on_device,
+)
+from traceroof.errors import TraceroofError
+
+
+def _with_metric(name: str, row: int) -> Recording:
+    metric = pa.Table.from_pylist([{"row": row, "metric": name, "value": 1.0}], RAW_METRICS)
+    verdict = pa.Table.from_pylist([{"row": row, "rule": name}], VERDICTS)
+    columns = {"kernel_name": [f"{name}{i}" for i in range(2)]}
+    return recording(
+        columns, raw_metrics=metric, verdicts=verdict, devices=(DeviceInfo(index=0, name="T4"),)
+    )
+
+
+def test_rows_that_others_point_at_are_shifted() -> None:
+    joined = merge([_with_metric("a", 1), _with_metric("b", 0), _with_metric("c", 1)])
+    assert joined.kernels["source"].to_pylist() == [0, 0, 1, 1, 2, 2]
+    names = joined.kernels["kernel_name"].to_pylist()
+    assert [names[row] for row in joined.raw_metrics["row"].to_pylist()] == ["a1", "b0", "c1"]
+    assert [names[row] for row in joined.verdicts["row"].to_pylist()] == ["a1", "b0", "c1"]
+    assert joined.devices == (DeviceInfo(index=0, name="T4"),)
+    assert len(joined.sources) == 3
+
+
+def test_merging_merged_recordings_keeps_every_source_apart() -> None:
+    pair = merge([_with_metric("a", 0), _with_metric("b", 1)])
+    joined = merge([pair, _with_metric("c", 1)])
+    assert joined.kernels["source"].to_pylist() == [0, 0, 1, 1, 2, 2]
+    assert joined.verdicts["row"].to_pylist() == [0, 3, 5]
+
+
+def test_times_of_two_kinds_are_not_mixed() -> None:
+    timeline = recording({"kernel_name": ["a"]}, time_basis="timeline")
+    with pytest.raises(TraceroofError, match="do not add up"):
+        merge([timeline, recording({"kernel_name": ["b"]})])
+
+
+def test_nothing_to_merge_is_said() -> None:
+    with pytest.raises(TraceroofError, match="nothing to read"):
+        merge([])
+
+
+def test_the_user_names_the_device() -> None:
+    named = on_device(recording({"kernel_name": ["a"]}), "A100-SXM4-80GB")
+    assert [device.name for device in named.devices] == ["A100-SXM4-80GB"]
+    both = on_device(_with_metric("a", 0), "L4")
+    assert [(one.index, one.name) for one in both.devices] == [(0, "L4")]
+
+
+def test_notes_say_how_often() -> None:
+    assert str(Note("rows without a name", 1200)) == "rows without a name (1,200 times)"
+    assert str(Note("cut off at the end")) == "cut off at the end"

@@ -1,0 +1,104 @@
+"""The command that collects what was missing."""
+
+import re
+import shlex
+
+import pytest
+
+from traceroof.diagnosis import collect
+from traceroof.kernels.groups import VOCABULARY
+
+
+def test_sections_and_kernels_are_listed_once() -> None:
+    command = collect.command(
+        ["sm_throughput_pct", "dram_throughput_pct", "issue_active"],
+        ["void a::f<int>(int)", "void a::f<float>(int)", "g"],
+    )
+    assert command is not None
+    words = shlex.split(command.split(" YOUR_PROGRAM")[0])
+    assert words.count("SpeedOfLight") == 1
+    assert words[words.index("--kernel-name") + 1] == "regex:^(f|g)$"
+    assert "SchedulerStats" in words
+
+
+def test_names_with_special_letters_stay_one_pattern() -> None:
+    command = collect.command(["dram_bytes"], ["f[v1,a+b](int)"])
+    assert command is not None
+    assert r"regex:^(f\[v1,a\+b\])$" in shlex.split(command.split(" YOUR_PROGRAM")[0])
+
+
+# 84 letters, as Tensile's names begin.
+_LONG = "Cijk_Ailk_Bljk_HHS_BH_Bias_HAS_SAV_UserArgs_MT256x256x64_MI16x16x1_SN_LDSB1_AFC1_AFEM1"
+
+
+def test_the_pattern_matches_names_that_it_cuts() -> None:
+    other = "triton_poi_fused__to_copy_add_0"
+    command = collect.command(["dram_bytes"], [_LONG, other])
+    assert command is not None
+    words = shlex.split(command.split(" YOUR_PROGRAM")[0])
+    pattern = words[words.index("--kernel-name") + 1].removeprefix("regex:")
+    # However the tool asks, for the whole name or for a part of it.
+    for matches in (re.fullmatch, re.search):
+        assert matches(pattern, _LONG)
+        assert matches(pattern, other)
+        assert not matches(pattern, other + "1")
+    assert len(pattern) < len(_LONG) + len(other)
+
+
+def test_names_that_are_cut_alike_stay_one_alternative() -> None:
+    command = collect.command(["dram_bytes"], [_LONG + "_1", _LONG + "_2"])
+    assert command is not None
+    assert "|" not in command
+
+
+def test_amds_filter_is_a_part_of_the_name() -> None:
+    names = [_LONG, "f[v1,a+b](int)", "void a::g<int>(int*)"]
+    command = collect.command(["dram_throughput_pct"], names, vendor="amd")
+    assert command is not None
+    words = shlex.split(command)
+    given = words[words.index("-k") + 1 : words.index("-b")]
+    assert given == [_LONG[:60], "f", "g"]
+    # As text and as an expression.
+    for part, name in zip(given, names, strict=True):
+        assert part in name
+        assert re.search(part, name)
+
+
+def test_of_many_kernels_the_first_are_listed() -> None:
+    command = collect.command(["dram_bytes"], [f"k{i}" for i in range(20)])
+    assert command is not None
+    assert "regex:^(k0|k1|k2|k3|k4|k5|k6|k7)$" in command
+
+
+def test_many_sections_are_the_full_set() -> None:
+    columns = ["sm_throughput_pct", "stall_wait", "issue_active", "waves_per_sm", "l2_hit_pct",
+               "pipe_fma_pct", "imbalance_sm_pct"]  # fmt: skip
+    command = collect.command(columns, ["k"])
+    assert command is not None
+    assert "--set full" in command
+    assert "--section" not in command
+
+
+def test_what_nothing_collects_has_no_command() -> None:
+    assert collect.command(["category"], ["k"]) is None
+
+
+def test_shapes_are_the_frameworks_to_record() -> None:
+    for vendor in (None, "amd", "hygon"):
+        command = collect.command(["input_shapes", "roof_pct"], ["k"], vendor=vendor)
+        assert command is not None
+        assert "record_shapes=True" in command
+
+
+def test_amd_gets_its_own_tool() -> None:
+    command = collect.command(["dram_throughput_pct"], ["k"], vendor="amd")
+    assert command is not None
+    assert command.startswith("rocprof-compute profile")
+
+
+@pytest.mark.parametrize("tool", ["ncu", "rocprof_compute", "hipprof", "framework"])
+def test_prefixes_name_columns_that_exist(tool: str) -> None:
+    tables = collect._sources()[tool]
+    for table in [tables] if tool == "framework" else tables.values():
+        for prefix in table:
+            assert any(name.startswith(prefix) for name in VOCABULARY), prefix

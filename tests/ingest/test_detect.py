@@ -1,0 +1,90 @@
+"""What several paths are together: each content once, and what is no profiler file."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from traceroof import TraceroofError, compare
+from traceroof.core.recording import Run
+from traceroof.ingest import detect
+
+SAMPLE = "nsight_compute/transformer_layer.raw.csv"
+STATS = """"Name","Calls","TotalDurationNs","AverageNs","Percentage"
+"{name}(float*)",10,1000000,100000.0,100
+"""
+
+
+def stats(path: Path, name: str = "kern_a") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(STATS.format(name=name))
+    return path
+
+
+def sample(samples: Path, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(samples / SAMPLE, path)
+    return path
+
+
+def test_the_same_content_is_read_once_and_said(tmp_path: Path) -> None:
+    first, *copies = (stats(tmp_path / f"{at}_kernel_stats.csv") for at in range(3))
+    recording = detect.read([first, *copies])
+    assert recording.kernels.num_rows == 1
+    (source,) = recording.sources
+    (note,) = source.notes
+    assert note.severe
+    assert note.count == 2
+    assert note.text == (
+        f"read once: the same content was given again as {copies[0]}, {copies[1]}"
+    )  # fmt: skip
+
+
+def test_content_of_the_same_size_may_differ(tmp_path: Path) -> None:
+    """kern_a and kern_b: as many bytes, not the same ones."""
+    one = stats(tmp_path / "1_kernel_stats.csv")
+    other = stats(tmp_path / "2_kernel_stats.csv", "kern_b")
+    assert one.stat().st_size == other.stat().st_size
+    recording = detect.read([one, other, one])
+    assert [len(one.notes) for one in recording.sources] == [1, 0]
+    assert recording.kernels["kernel_name"].to_pylist() == ["kern_a(float*)", "kern_b(float*)"]
+
+
+def test_copies_in_and_across_folders_are_read_once(samples: Path, tmp_path: Path) -> None:
+    for name in ("base/0", "base/1", "base/2", "more/0"):
+        sample(samples, tmp_path / f"{name}.csv")
+    recording = detect.read([tmp_path / "base", tmp_path / "more"])
+    assert len(recording.sources) == 1
+    assert recording.kernels.num_rows == 17
+    assert [note.count for note in recording.notes if "read once" in note.text] == [3]
+
+
+def test_a_profile_folder_given_twice_is_read_once(tmp_path: Path) -> None:
+    stats(tmp_path / "a" / "results.stats.csv")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    assert detect.read([tmp_path / "a", tmp_path / "b"]).kernels.num_rows == 1
+
+
+def test_copies_of_a_run_are_no_further_runs(samples: Path, tmp_path: Path) -> None:
+    sides = []
+    for name in ("base", "head"):
+        for at in range(5):
+            sample(samples, tmp_path / name / f"{at}.csv")
+        sides.append(Run(recording=detect.read([tmp_path / name]), name=name))
+    made = compare.compare(*sides)
+    assert made.samples == (1, 1)
+    assert made.sampled == "none"
+
+
+def test_other_files_are_said_of_their_folder(samples: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "pair"
+    sample(samples, folder / "kernel_0001.csv")
+    (folder / "command.yaml").write_text("ncu: --set full\n")
+    texts = [note.text for note in detect.read([folder]).notes]
+    assert f"other files in {folder.name} are not profiler files, skipped: command.yaml" in texts
+
+
+def test_a_folder_without_profiles_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    with pytest.raises(TraceroofError, match="no profiler file in"):
+        detect.read([tmp_path])

@@ -1,0 +1,127 @@
+"""The figures of a timeline that rules read, on small recordings with known answers."""
+
+import pytest
+
+from tests.timeline.test_ranks import Row, of
+from tests.timeline.test_timeline import only, run
+
+MS = 1_000_000
+
+
+def test_parts_of_the_span_in_percent() -> None:
+    """GIVEN a span of 100 with 40 idle, 30 communicating alone and 10 copying alone."""
+    found = only([run(0, 20), run(20, 50, "communication"), run(90, 100, "memcpy")])
+    assert found.facts["idle_pct"] == 40
+    assert found.facts["exposed_communication_pct"] == 30
+    assert found.facts["exposed_memcpy_pct"] == 10
+
+
+def test_pauses_of_the_host_are_apart_from_late_launches() -> None:
+    """GIVEN gaps of 0.4, 1 and 3 ms that late launches end: two pauses of 4 ms together."""
+    starts = (0, 1.4, 3.4, 7.4)
+    rows = [
+        run(int(at * MS), int((at + 1) * MS), host_launch_ns=int(at * MS) - 10,
+            host_launch_duration_ns=5)
+        for at in starts
+    ]  # fmt: skip
+    facts = only(rows).facts
+    assert (facts["pauses"], facts["pause_time_ns"]) == (2, 4 * MS)
+    assert facts["late_launch_ns"] == pytest.approx(0.4 * MS)
+    assert facts["late_launch_ns"] + facts["pause_time_ns"] == facts["idle_host_ns"]
+
+
+def test_gaps_after_a_wait_are_counted() -> None:
+    """GIVEN two waits that end after the GPU ran dry, and one that ended before."""
+    rows = [
+        run(at, at + 10_000, host_launch_ns=at - 100, host_launch_duration_ns=50)
+        for at in (0, 50_000, 100_000, 150_000)
+    ]
+    waits = [
+        ("cudaStreamSynchronize", 5_000, 20_000),
+        ("cudaStreamSynchronize", 55_000, 70_000),
+        ("cudaStreamSynchronize", 101_000, 102_000),
+    ]
+    assert only(rows, waits).facts["gaps_after_sync"] == 2
+
+
+@pytest.mark.parametrize(
+    ("collective", "factor"),
+    [("allreduce", 2 * 3 / 4), ("_allgather_base", 3 / 4), ("broadcast", 1.0)],
+)
+def test_bus_bandwidth_is_that_of_the_fastest_large_collective(
+    collective: str, factor: float
+) -> None:
+    """GIVEN 32 MiB among 4 ranks in 2 and 1 ms, and a small one: what a link carries in 1 ms."""
+    size = 32 << 20
+    rows = [
+        run(start, end, "communication", message_bytes=bytes_, group_size=4, collective=collective)
+        for start, end, bytes_ in (
+            (0, 2 * MS, size),
+            (3 * MS, 4 * MS, size),
+            (5 * MS, 5 * MS + 1, 8),
+        )
+    ]
+    facts = only(rows).facts
+    assert facts["large_collectives"] == 2
+    assert facts["large_collective_time_ns"] == 3 * MS
+    assert facts["bus_bytes_per_s"] == pytest.approx(size * factor / 1e-3)
+
+
+def test_no_bandwidth_without_a_group_or_a_large_message() -> None:
+    rows = [run(0, 10, "communication", message_bytes=1 << 30), run(20, 30, "communication")]
+    assert "bus_bytes_per_s" not in only(rows).facts
+
+
+def test_forward_passes_of_data_parallel_are_counted() -> None:
+    """The distributed one has a longer name and is none."""
+    spans = [
+        ("annotation", "DataParallel.forward", 0, 5),
+        ("annotation", "DistributedDataParallel.forward", 5, 9),
+    ]
+    assert only([run(0, 10)], spans=spans).facts["data_parallel_calls"] == 1
+
+
+def test_overlap_compares_equal_work_only() -> None:
+    """GIVEN a kernel of one name that runs a small shape alone and a large one beside
+    communication: no slowdown; WHEN both shapes are the same: 30 / 10."""
+
+    def rows(shape: str) -> list[dict[str, object]]:
+        alone = [run(at, at + 10, input_shapes="[[8]]") for at in (0, 20, 40)]
+        under = [run(at, at + 30, input_shapes=shape) for at in (100, 140, 180)]
+        return [*alone, *under, run(100, 220, "communication", kernel_name="n", stream=2)]
+
+    assert "overlap_slowdown" not in only(rows("[[64]]")).facts
+    assert only(rows("[[8]]")).facts["overlap_slowdown"] == 3
+
+
+def test_overlap_says_nothing_from_a_small_part_of_it() -> None:
+    """GIVEN equal kernels for 45 of 1,045 ns beside communication: less than a quarter."""
+    alone = [run(at, at + 10, kernel_name="a") for at in (0, 20, 40)]
+    under = [run(at, at + 15, kernel_name="a") for at in (100, 120, 140)]
+    other = run(200, 1200, kernel_name="b")
+    rows = [*alone, *under, other, run(100, 1300, "communication", kernel_name="n", stream=2)]
+    assert "overlap_slowdown" not in only(rows).facts
+
+
+def test_imbalance_that_changes_sides_is_seen_step_by_step() -> None:
+    """GIVEN ranks that compute 100 and 140 µs, then 140 and 100: the same in all, but each step
+    goes at the pace of 140 where the mean is 120."""
+    first: list[Row] = [("gemm", 0, 100), ("gemm", 150, 290)]
+    second: list[Row] = [("gemm", 0, 140), ("gemm", 150, 250)]
+    found = of([first, second], [0, 0], step=["step 1", "step 2"])
+    assert found is not None
+    assert found.facts["compute_imbalance"] == 0
+    assert found.facts["step_imbalance"] == pytest.approx(20 / 120)
+    assert found.facts["compute_over_mean_ns"] == 40_000
+
+
+@pytest.mark.parametrize(("after_ns", "cause"), [(MS - 1, "sync"), (MS, "host")])
+def test_what_the_host_does_long_after_a_wait_is_its_own(after_ns: int, cause: str) -> None:
+    """GIVEN a wait that ends at 103 µs, when the GPU has run dry at 100, and a launch 1 ms later."""
+    launch = 103_000 + after_ns
+    rows = [
+        run(0, 100_000, host_launch_ns=0, host_launch_duration_ns=5_000),
+        run(launch + 9_000, launch + 50_000, host_launch_ns=launch, host_launch_duration_ns=5_000),
+    ]
+    found = only(rows, [("cudaStreamSynchronize", 20_000, 103_000)])
+    assert found.idle_by_cause[cause] == launch + 9_000 - 100_000

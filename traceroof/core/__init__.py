@@ -1,0 +1,1 @@
+"""What every stage shares: the kernel table, recordings, facts, units, names."""

@@ -1,0 +1,85 @@
+"""What is known about a set of subjects, one column at a time: what classes and rules read."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.core.tracing import Traced, is_unknown
+
+Column = npt.NDArray[Any]
+Mask = npt.NDArray[np.bool_]
+
+
+class Facts:
+    """What is known about n subjects: named columns, one value a subject.
+
+    ``facts.duration_ns`` is a numpy array of length n: float64 with NaN for unknown, or objects
+    (text, None for unknown). A name outside the columns raises AttributeError, so that a rule can
+    only read what it declares. Comparisons with NaN are false: unknown never fires.
+    """
+
+    def __init__(self, columns: Mapping[str, Column], length: int) -> None:
+        self._columns = columns
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getattr__(self, name: str) -> Column:
+        try:
+            return self._columns[name]
+        except KeyError:
+            raise AttributeError(f"no column {name} here; declare it in needs or uses") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._columns
+
+    def names(self) -> tuple[str, ...]:
+        """The columns that these facts have."""
+        return tuple(self._columns)
+
+    def only(self, names: tuple[str, ...]) -> "Facts":
+        """The same subjects with just these columns; one that nobody filled is all unknown."""
+        unknown = np.full(self._length, np.nan)
+        return Facts({name: self._columns.get(name, unknown) for name in names}, self._length)
+
+    def value(self, name: str, row: int) -> Any:
+        """One value: a number, text, or None where it is unknown."""
+        found = self._columns[name][row]
+        if isinstance(found, str):
+            return found
+        return None if is_unknown_value(found) else float(found)
+
+    @staticmethod
+    def of(rows: tuple[Mapping[str, Any], ...], names: tuple[str, ...]) -> "Facts":
+        """Facts from examples: one mapping a subject; a column that it leaves out is unknown."""
+        columns: dict[str, Column] = {}
+        for name in names:
+            values = [row.get(name) for row in rows]
+            if any(isinstance(value, str) for value in values):
+                columns[name] = np.array(values, dtype=object)
+            else:
+                columns[name] = np.array(
+                    [np.nan if value is None else value for value in values], dtype=np.float64
+                )
+        return Facts(columns, len(rows))
+
+
+def is_unknown_value(value: Any) -> bool:
+    """Whether one value of a column means unknown: None, or NaN."""
+    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+
+
+def unknown(column: Column) -> Mask:
+    """Where a column is unknown."""
+    if column.dtype != object:
+        return np.asanyarray(np.isnan(column))
+    found = np.array([is_unknown_value(value) for value in column], dtype=bool)
+    return is_unknown(column, found) if isinstance(column, Traced) else found
+
+
+def whole(value: float | None) -> int | None:
+    """A figure as a whole number; None where it is unknown."""
+    return None if value is None or np.isnan(value) else round(float(value))

@@ -1,0 +1,272 @@
+"""What a parser returns: everything that a profiler file says, nothing that we conclude.
+
+A ``Recording`` is the content of one or more files of one kind; a ``Run`` is a recording with a
+name and an identity, the unit that is stored, diagnosed and compared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from traceroof.core import dictionary, kernel_table
+from traceroof.errors import TraceroofError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Durations of a counter tool come from serialised replays, often at locked clocks; a timeline's
+# are production times; a summary gives means only. They are never mixed in one run (DESIGN §3).
+TimeBasis = Literal["timeline", "counter-tool"]
+
+#: Metrics that no kernel-table column names. ``row`` is the row of the kernel table;
+#: exactly one of ``value`` (number) and ``text`` is known.
+RAW_METRICS: pa.Schema = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("section", pa.string()),
+        ("metric", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+        ("text", pa.string()),
+    ]
+)
+
+#: What the profiler's own rules said. ``row`` is the row of the kernel table; ``level`` is OPT,
+#: INF, WRN or ERR; ``speedup_pct`` is the time saved in percent of the kernel ("global") or of
+#: the part of the hardware that the rule looks at ("local").
+VERDICTS: pa.Schema = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("section", pa.string()),
+        ("rule", pa.string()),
+        ("level", pa.string()),
+        ("text", pa.string()),
+        ("speedup_scope", pa.string()),
+        ("speedup_pct", pa.float64()),
+    ]
+)
+
+#: What the host did: launches, synchronisations, operators. Times are on the kernels' clock.
+HOST_CALLS: pa.Schema = pa.schema(
+    [
+        ("source", pa.int64()),
+        ("process_id", pa.int64()),
+        ("thread_id", pa.int64()),
+        ("category", kernel_table.TEXT),
+        ("name", kernel_table.TEXT),
+        ("start_ns", pa.int64()),
+        ("duration_ns", pa.int64()),
+        ("correlation_id", pa.int64()),
+    ]
+)
+
+#: Stretches of time with a name: steps, user annotations, ranges.
+SPANS: pa.Schema = pa.schema(
+    [
+        ("source", pa.int64()),
+        ("process_id", pa.int64()),
+        ("thread_id", pa.int64()),
+        ("kind", kernel_table.TEXT),
+        ("name", kernel_table.TEXT),
+        ("start_ns", pa.int64()),
+        ("duration_ns", pa.int64()),
+    ]
+)
+
+
+def empty(schema: pa.Schema) -> pa.Table:
+    """A table without rows. Arrow's own way imports pandas, which costs 0.2 s and 40 MB."""
+    return pa.Table.from_arrays([pa.nulls(0, one.type) for one in schema], schema=schema)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something skipped, repaired or guessed while reading, and how often.
+
+    severe: the reader lost or could not decide something, so ``--strict`` fails the run;
+    otherwise the note only tells what the file is like.
+    """
+
+    text: str
+    count: int = 1
+    severe: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.count:,} times)" if self.count > 1 else self.text
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file that was read.
+
+    launches: kernel launches, aggregates multiplied. stacks: whether Python stacks were recorded,
+    which make the host slower than it is.
+    """
+
+    path: str
+    format: str
+    launches: int
+    notes: tuple[Note, ...] = ()
+    stacks: bool = False
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A GPU as the file describes it; null where the file does not say. Sizes in bytes, Hz.
+
+    vendor: "nvidia", "amd" or "hygon" where the tool runs on no other's GPUs. driver: its version in
+    the file's terms: "CUDA 13.0" (the newest that it runs), "HIP 7.2.53211", "ROCm 6.5.0-831".
+    measured: what the tool itself measured on it: "dram" in byte/s, types of the device table in
+    FLOP/s. refused: the same, where it cannot be believed.
+    """
+
+    index: int | None = None
+    name: str | None = None
+    compute_capability: str | None = None
+    gfx_target: str | None = None
+    wavefront: int | None = None
+    pci_device_id: int | None = None
+    sm_count: int | None = None
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    sm_clock_hz: float | None = None
+    dram_clock_hz: float | None = None
+    dram_bus_bits: int | None = None
+    vendor: str | None = None
+    driver: str | None = None
+    measured: tuple[tuple[str, float], ...] = ()
+    refused: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one file, or several files read together, say."""
+
+    format: str
+    time_basis: TimeBasis
+    kernels: pa.Table
+    sources: tuple[Source, ...]
+    devices: tuple[DeviceInfo, ...] = ()
+    raw_metrics: pa.Table = field(default_factory=lambda: empty(RAW_METRICS))
+    verdicts: pa.Table = field(default_factory=lambda: empty(VERDICTS))
+    host_calls: pa.Table = field(default_factory=lambda: empty(HOST_CALLS))
+    spans: pa.Table = field(default_factory=lambda: empty(SPANS))
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """The notes of all sources, in order."""
+        return tuple(note for source in self.sources for note in source.notes)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A recording that has a name. ``id`` is empty while the run is not stored."""
+
+    recording: Recording
+    name: str
+    id: str = ""
+    created: str | None = None
+
+    @cached_property
+    def kernels(self) -> "pd.DataFrame":
+        """The kernel table as a DataFrame, one row per GPU activity; unknown is NA."""
+        kernels = self.recording.kernels
+        frame: pd.DataFrame = kernels.to_pandas()
+        # Categories would surprise: a group-by over two of them lists every combination. As objects
+        # the rows still share their texts.
+        for name in (one.name for one in kernels.schema if one.type == kernel_table.TEXT):
+            frame[name] = dictionary.coded(kernels[name]).values()
+        return frame
+
+
+def merge(recordings: Sequence[Recording]) -> Recording:
+    """Join the recordings of several files into one, in the order given.
+
+    Rows keep their file in the column ``source``; ``row`` of raw metrics and verdicts is shifted.
+    Raises TraceroofError when timeline durations and counter-tool durations would be mixed.
+    """
+    if not recordings:
+        raise TraceroofError("there is nothing to read", "name at least one profiler file")
+    if len(recordings) == 1:
+        return recordings[0]
+    first = recordings[0]
+    for other in recordings[1:]:
+        if other.time_basis != first.time_basis:
+            raise TraceroofError(
+                f"{first.sources[0].path} holds {_TIMES[first.time_basis]} and "
+                f"{other.sources[0].path} {_TIMES[other.time_basis]}, which do not add up",
+                "ingest them as two runs",
+            )
+    parts: dict[str, list[pa.Table]] = {}
+    sources: list[Source] = []
+    devices: dict[DeviceInfo, None] = {}
+    rows = 0
+    for one in recordings:
+        for name, shift in _SHIFTED.items():
+            part = getattr(one, name)
+            for column, base in shift.items():
+                amount = rows if base == "row" else len(sources)
+                part = _shift(part, column, amount)
+            parts.setdefault(name, []).append(part)
+        rows += one.kernels.num_rows
+        sources.extend(one.sources)
+        devices.update(dict.fromkeys(one.devices))
+    joined: dict[str, Any] = {name: pa.concat_tables(tables) for name, tables in parts.items()}
+    formats = list(dict.fromkeys(one.format for one in recordings))
+    return replace(
+        first, format="+".join(formats), sources=tuple(sources), devices=tuple(devices), **joined
+    )
+
+
+def on_device(recording: Recording, name: str) -> Recording:
+    """The recording with its GPUs named by the user, who knows what the file does not say."""
+    devices = recording.devices or (DeviceInfo(),)
+    return replace(recording, devices=tuple(replace(one, name=name) for one in devices))
+
+
+_TIMES = {
+    "timeline": "times from a timeline",
+    "counter-tool": "times from a counter tool",
+}
+
+# Per table: which columns point at rows of the kernel table or at sources.
+_SHIFTED = {
+    "kernels": {"source": "source"},
+    "raw_metrics": {"row": "row"},
+    "verdicts": {"row": "row"},
+    "host_calls": {"source": "source"},
+    "spans": {"source": "source"},
+}
+
+
+def _shift(part: pa.Table, column: str, amount: int) -> pa.Table:
+    import pyarrow.compute as pc
+
+    if not amount or not part.num_rows:
+        return part
+    position = part.column_names.index(column)
+    return part.set_column(position, part.schema.field(position), pc.add(part[column], amount))
+
+
+def note_lines(sources: Sequence[Source]) -> list[str]:
+    """The notes of all files as lines; one that several files have is said once."""
+    of: dict[str, list[str]] = {}
+    for source in sources:
+        for note in source.notes:
+            of.setdefault(str(note), []).append(source.path)
+    if len(sources) == 1:
+        return list(of)
+    return [
+        f"{paths[0]}: {text}" if len(paths) == 1 else f"{text} (in {len(paths)} files)"
+        for text, paths in of.items()
+    ]
+
+
+def source_of(path: str, format: str, kernels: pa.Table, notes: Sequence[Note] = ()) -> Source:
+    """The ``Source`` entry for a file whose kernels are ``kernels``."""
+    return Source(
+        path=path, format=format, launches=kernel_table.launches(kernels), notes=tuple(notes)
+    )

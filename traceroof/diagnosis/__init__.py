@@ -1,0 +1,1 @@
+"""From a run to a diagnosis: findings, savings, advice, explanations."""

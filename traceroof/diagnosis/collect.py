@@ -1,0 +1,122 @@
+"""The command that collects what a verdict lacked, limited to the kernels that lack it."""
+
+import re
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from traceroof.core import kernel_names
+
+#: At most so many functions are listed: the first ones, so give the kernels most time first.
+MOST_KERNELS = 8
+
+# Tensile's names take three hundred letters; the beginning tells them apart well enough.
+_NAME_LENGTH = 60
+
+# Identifiers only: older releases of rocprof-compute look for the text of -k in the name, newer
+# ones for the expression, and both read letters alike.
+_IDENTIFIER = re.compile(r"\w+")
+
+#: From so many sections on the full set is shorter to type, and hardly slower to collect.
+_MANY_SECTIONS = 6
+
+
+@cache
+def _sources() -> Mapping[str, Any]:
+    return tomllib.loads((files("traceroof.diagnosis") / "collect.toml").read_text("utf-8"))
+
+
+def command(
+    columns: Iterable[str], kernels: Sequence[str], *, vendor: str | None = None
+) -> str | None:
+    """A command that collects ``columns`` for ``kernels``; None where nothing collects them.
+
+    columns: columns of the kernel table or of a kernel group. kernels: full kernel names. vendor:
+    whose GPU it is: rocprof-compute for "amd", hipprof for "hygon", Nsight Compute otherwise. What
+    no such tool knows is the framework's to record.
+    """
+    wanted = list(dict.fromkeys(columns))
+    if vendor == "amd":
+        found = _rocprof_compute(wanted, kernels)
+    else:
+        found = _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels)
+    return found or next(iter(_look_up(_sources()["framework"], wanted)), None)
+
+
+def collects(columns: Iterable[str], vendor: str | None) -> bool:
+    """Whether the vendor's tool collects every one of these columns."""
+    tables = _sources()[_TOOLS.get(vendor or "", "ncu")].values()
+    return all(any(_look_up(table, [column]) for table in tables) for column in columns)
+
+
+# The entry of collect.toml for each vendor with a tool of its own.
+_TOOLS = {"amd": "rocprof_compute", "hygon": "hipprof"}
+
+
+def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
+    sources = _sources()["ncu"]
+    sections = _look_up(sources["sections"], columns)
+    metrics = _look_up(sources["metrics"], columns)
+    if not sections and not metrics:
+        return None
+    parts = ["ncu", "--csv", "--page", "raw"]
+    if len(sections) >= _MANY_SECTIONS:
+        # The full set has these sections, and the raw page prints their metrics.
+        parts += ["--set", "full"]
+    else:
+        for section in sections:
+            parts += ["--section", section]
+        if metrics:
+            parts += ["--metrics", ",".join(metrics)]
+    functions = dict.fromkeys(map(_expression, _functions(kernels)))
+    if functions:
+        parts += ["--kernel-name", f"regex:^({'|'.join(functions)})$"]
+    return shlex.join(parts) + " YOUR_PROGRAM > more.csv"
+
+
+def _rocprof_compute(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
+    blocks = _look_up(_sources()["rocprof_compute"]["blocks"], columns)
+    if not blocks:
+        return None
+    parts = ["rocprof-compute", "profile", "-n", "more"]
+    found = (_IDENTIFIER.search(function) for function in _functions(kernels))
+    functions = dict.fromkeys(one[0][:_NAME_LENGTH] for one in found if one)
+    if functions:
+        parts += ["-k", *functions]
+    parts += ["-b", *blocks]
+    return shlex.join(parts) + " -- YOUR_PROGRAM"
+
+
+def _hipprof(columns: Sequence[str]) -> str | None:
+    presets = _look_up(_sources()["hipprof"]["presets"], columns)
+    runs = [f"hipprof {preset} --pmc-type 3 YOUR_PROGRAM" for preset in presets]
+    return " && ".join(runs) or None
+
+
+def _functions(kernels: Sequence[str]) -> list[str]:
+    """Function names without template arguments, the first MOST_KERNELS."""
+    # A name in parentheses stands for none ("(name not in the file)").
+    named = (name for name in kernels if not name.startswith("("))
+    found = dict.fromkeys(kernel_names.function(name).split("<")[0] for name in named)
+    found.pop("", None)
+    return list(found)[:MOST_KERNELS]
+
+
+def _expression(function: str) -> str:
+    """A regular expression for the whole of a function's name, long ones by their beginning."""
+    begins = re.escape(function[:_NAME_LENGTH]).replace("\\ ", " ")
+    return begins if len(function) <= _NAME_LENGTH else begins + ".*"
+
+
+def _look_up(table: Mapping[str, str | list[str]], columns: Sequence[str]) -> list[str]:
+    """What collects the columns, by longest prefix, each once, in the order asked for."""
+    found: dict[str, None] = {}
+    for column in columns:
+        prefixes = [prefix for prefix in table if column.startswith(prefix)]
+        if prefixes:
+            entry = table[max(prefixes, key=len)]
+            found.update(dict.fromkeys([entry] if isinstance(entry, str) else entry))
+    return list(found)

@@ -1,0 +1,1 @@
+"""GPUs, their ceilings and rooflines, their vendors' terms."""

@@ -1,0 +1,1 @@
+"""From paths to recordings: detect the format, decompress, read."""

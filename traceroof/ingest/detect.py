@@ -1,0 +1,240 @@
+"""From paths to a recording: which parser reads a file, and what a folder holds."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from traceroof import plugins
+from traceroof.core.recording import Note, Recording, merge
+from traceroof.errors import TraceroofError
+from traceroof.ingest import decompress
+from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
+
+# Beyond this many files a folder is a mistake (a home directory, a build tree).
+_MOST_FILES = 4096
+# So many names are listed in a note.
+_LISTED = 5
+
+
+def read(
+    paths: Sequence[Path | str], progress: Progress = silent, options: Options | None = None
+) -> Recording:
+    """Read files and folders into one recording.
+
+    A folder that a parser knows as a whole (a profile folder) is read by it; any other folder
+    stands for the profiler files in it. What is given twice is read once: content counts, not the
+    name, and a copy of a run is no second run. Raises TraceroofError when a named file is not
+    readable, or when a folder holds nothing that is.
+    """
+    return merge(read_each(paths, progress, options))
+
+
+def read_each(
+    paths: Sequence[Path | str], progress: Progress = silent, options: Options | None = None
+) -> list[Recording]:
+    """Read files and folders, each file into a recording of its own; as ``read`` otherwise."""
+    options = options or Options()
+    if not paths:
+        raise TraceroofError("there is nothing to read", "name at least one profiler file")
+    seen = _Seen()
+    recordings: list[Recording] = []
+    for path in map(Path, paths):
+        recordings += _read_path(path, progress, options, seen)
+    return [_with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
+
+
+def sniff(path: Path) -> Parser:
+    """The parser that reads this file or folder. Raises TraceroofError when there is none."""
+    head = b"" if path.is_dir() else decompress.head(path, HEAD_BYTES)
+    sure = [(parser.recognises(head, path), parser) for parser in plugins.parsers()]
+    best = max((score for score, _ in sure), default=0)
+    if best == 0:
+        raise TraceroofError(
+            f"{path} is not a profiler file that traceroof reads: {looks_like(head)}",
+            "`traceroof formats` lists what it reads and how to collect it",
+        )
+    claims = [parser for score, parser in sure if score == best]
+    # Who knows that a file only looks like a profiler's knows it better.
+    return next((parser for parser in claims if not parser.gives), claims[0])
+
+
+@dataclass
+class _Seen:
+    """What one reading has read so far, by content; files of other sizes are never hashed.
+
+    same_size: what was read, by size (of a folder: the names and sizes in it), with the number of
+    its recording. copies: of each recording, what else holds the same.
+    """
+
+    same_size: dict[object, list[tuple[Path, int]]] = field(default_factory=dict)
+    copies: dict[int, list[Path]] = field(default_factory=dict)
+    count: int = 0
+    digests: dict[Path, bytes] = field(default_factory=dict)
+
+    def is_copy(self, path: Path) -> bool:
+        """Whether the content was read already; else it counts as the next recording."""
+        if not (path.is_file() or path.is_dir()):  # a pipe can be read once only
+            self.count += 1
+            return False
+        others = self.same_size.setdefault(_size(path), [])
+        for other, number in others:
+            if self._digest(other) == self._digest(path):
+                self.copies.setdefault(number, []).append(path)
+                return True
+        others.append((path, self.count))
+        self.count += 1
+        return False
+
+    def notes(self, number: int) -> list[Note]:
+        """What to say of one recording."""
+        copies = self.copies.get(number)
+        if not copies:
+            return []
+        named = ", ".join(map(str, copies[:_LISTED])) + (", …" if copies[_LISTED:] else "")
+        return [Note(f"read once: the same content was given again as {named}", len(copies))]
+
+    def _digest(self, path: Path) -> bytes:
+        if path not in self.digests:
+            self.digests[path] = b"".join(map(_hash, _files(path)))
+        return self.digests[path]
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or the files below the folder, in order of their names."""
+    if not path.is_dir():
+        return [path]
+    return sorted(Path(root) / name for root, _, names in os.walk(path) for name in names)
+
+
+def _size(path: Path) -> object:
+    """Equal for what may have equal content."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return tuple((one.relative_to(path).as_posix(), _bytes_in(one)) for one in _files(path))
+
+
+def _bytes_in(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else -1
+
+
+def _hash(file: Path) -> bytes:
+    if not file.is_file():
+        return b""
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "blake2b").digest()
+
+
+def _with_notes(recording: Recording, notes: Iterable[Note]) -> Recording:
+    """The recording with notes added to its first file."""
+    added = tuple(notes)
+    if not added:
+        return recording
+    first, *rest = recording.sources
+    first = replace(first, notes=(*first.notes, *added))
+    return replace(recording, sources=(first, *rest))
+
+
+def _read_path(
+    path: Path, progress: Progress, options: Options, seen: _Seen
+) -> Iterator[Recording]:
+    if not path.exists():
+        raise TraceroofError(f"{path} does not exist")
+    if not path.is_dir():
+        _refuse_empty(path)
+        if not seen.is_copy(path):
+            yield sniff(path).read(path, progress, options)
+        return
+    scores = [(parser.recognises(b"", path), parser) for parser in plugins.parsers()]
+    best = max(score for score, _ in scores)
+    if best:
+        parser = next(parser for score, parser in scores if score == best)
+        if not seen.is_copy(path):
+            yield parser.read(path, progress, options)
+        return
+    yield from _read_folder(path, progress, options, seen)
+
+
+def _read_folder(
+    folder: Path, progress: Progress, options: Options, seen: _Seen
+) -> Iterator[Recording]:
+    """Every profiler file directly in a folder; what is none is counted in a note."""
+    files = sorted(entry for entry in folder.iterdir() if entry.is_file())
+    if len(files) > _MOST_FILES:
+        raise TraceroofError(f"{folder} holds {len(files):,} files", "name the ones to read")
+    found: list[Recording] = []
+    skipped: list[str] = []
+    known = 0
+    for file in files:
+        head = decompress.head(file, HEAD_BYTES)
+        sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
+        # What a parser only refuses is no profiler file among others.
+        if sure and all(one.gives for one in sure):
+            known += 1
+            if not seen.is_copy(file):
+                found.append(sure[0].read(file, progress, options))
+        else:
+            skipped.append(file.name)
+    if not known:
+        raise TraceroofError(
+            f"no profiler file in {folder} ({len(files)} files looked at)",
+            "`traceroof formats` lists what traceroof reads",
+        )
+    if skipped and found:
+        named = ", ".join(skipped[:_LISTED]) + (", …" if skipped[_LISTED:] else "")
+        note = Note(
+            f"other files in {folder.name} are not profiler files, skipped: {named}",
+            len(skipped),
+            False,
+        )
+        found[0] = _with_notes(found[0], [note])
+    yield from found
+
+
+def _refuse_empty(path: Path) -> None:
+    if path.is_file() and path.stat().st_size == 0:
+        raise TraceroofError(f"{path} is empty", "was the profiler run stopped before it wrote?")
+
+
+# What a file that no parser wants looks like: first bytes or words, and the words for it.
+_LOOKS = (
+    (b"NVR\x00", "a binary Nsight Compute report (export it: ncu --import FILE --page raw --csv)"),
+    (b"SQLite format 3\x00", "an SQLite database without GPU kernels that traceroof knows"),
+    (b"\x7fELF", "a program (ELF)"),
+    (b"MZ", "a Windows program"),
+    (b"%PDF", "a PDF"),
+    (b"\x89PNG", "a picture"),
+    (b"PK\x03\x04", "a zip archive"),
+    (b"PAR1", "a Parquet file"),
+    (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"),
+    (b"Traceback (most recent call last)", "a Python traceback"),
+    (b"<!DOCTYPE", "a web page"),
+    (b"<html", "a web page"),
+    (b"<?xml", "an XML file"),
+)  # fmt: skip
+
+
+# What files of other profilers have near their beginning.
+_TOOLS = (
+    (b"NVPROF is profiling", "nvprof output"),
+    (b"Total Time (ns)", "a summary of Nsight Systems (nsys stats)"),
+)
+
+
+def looks_like(head: bytes) -> str:
+    """What the first bytes of a file look like, in words for an error message."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    for magic, words in _LOOKS:
+        if start[: len(magic)].lower() == magic.lower():
+            return f"it looks like {words}"
+    if not start:
+        return "it is empty"
+    for mark, tool in _TOOLS:
+        if mark in head[:4096]:
+            return f"it looks like {tool}, which traceroof does not read"
+    if b"\x00" in head[:4096]:
+        return "it looks like a binary file of another kind"
+    first = start.splitlines()[0][:60].decode("utf-8", "replace")
+    kind = "JSON" if start[:1] in b"{[" else "text"
+    return f"it looks like {kind} that begins with {first!r}"

@@ -1,0 +1,1 @@
+"""What is known of kernels: groups, categories, bound class, derived metrics."""

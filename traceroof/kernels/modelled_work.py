@@ -1,0 +1,91 @@
+"""What each launch's operator is at least, row by row: the model beside the measurement."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof import operators
+from traceroof.core.dictionary import Coded, coded
+from traceroof.kernels import name_features
+from traceroof.operators import Works
+from traceroof.operators.models import CATEGORY_OF
+
+# What their names say they do is not the product, the convolution or the attention itself.
+_HELPERS = ("layout", "quantize", "memcpy", "memset", "communication")
+_HEAVY = frozenset({"gemm", "conv", "attention"})
+
+Mask = npt.NDArray[np.bool_]
+
+
+def model_columns(
+    kernels: pa.Table, categories: Sequence[str]
+) -> Mapping[str, npt.NDArray[Any] | Coded]:
+    """Modelled work per row of a kernel table; empty where no row has operator shapes.
+
+    model_flops and model_bytes are the row's own part of its operator call (a call may launch
+    several kernels), NaN where the operator, its shapes or types are unknown; so is
+    model_weight_bytes, where the work has a weight. model_dtype, model_unit ("tensor" or "vector")
+    and model_shape are text. model_on_tensor_cores is 1 where any kernel of
+    this work is marked so by its name.
+    """
+    if kernels["input_shapes"].null_count == kernels.num_rows:
+        return {}
+    found = operators.works(kernels)
+    part = _parts(found, kernels, categories)
+    columns: dict[str, npt.NDArray[Any] | Coded] = {
+        "model_flops": found.column("flops") * part,
+        "model_bytes": found.column("bytes_min") * part,
+        "model_weight_bytes": found.column("weight_bytes") * part,
+        "model_on_tensor_cores": np.where(_on_tensor_cores(found, kernels), 1.0, np.nan),
+    }
+    bears = ~np.isnan(part)
+    for name, attribute in (
+        ("model", "model"),
+        ("model_dtype", "dtype"),
+        ("model_unit", "unit"),
+        ("model_shape", "shape"),
+    ):
+        texts = [(getattr(work, attribute) if work else None) or "" for work in found.distinct]
+        known = np.array([*map(bool, texts), False])
+        codes = np.where(bears & known[found.of_row], found.of_row, -1)
+        columns[name] = Coded(codes.astype(np.int32), texts)
+    return columns
+
+
+def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64]:
+    """The row's part of its call, 0-1; NaN for a row that bears none of the work."""
+    category = np.asarray(categories, dtype=object)
+    part = operators.shares(found, kernels, categories)
+    # A helper kernel of a call (a layout change beside the product) bears none of its work.
+    heavy = np.array(
+        [CATEGORY_OF.get(one.model, "") in _HEAVY if one else False
+         for one in found.distinct] + [False]
+    )  # fmt: skip
+    helper = np.isin(category.astype(str), _HELPERS) & heavy[found.of_row]
+    return np.where((part > 0) & ~helper, part, np.nan)
+
+
+# AMD's matrix units multiply FP32 as it is, but for Tensile's kernels with this mark.
+_KEEPS_FP32 = re.compile(r"Cijk_|gtcx|xdl|mfma|(^|[_:])ck(_tile)?::")
+_ROUNDS_FP32 = "_MX_"
+
+
+def _rounds_fp32(name: str) -> bool:
+    """Whether a kernel of this name multiplies FP32 operands as TF32."""
+    kept = _KEEPS_FP32.search(name) is not None and _ROUNDS_FP32 not in name
+    return name_features.marks(name).get("name_tensor_core") == 1 and not kept
+
+
+def _on_tensor_cores(found: Works, kernels: pa.Table) -> Mask:
+    """Rows of which some kernel with the same work is named as one for tensor cores: FP32 products
+    then ran as TF32, also those parts of them whose names do not tell (a split's reduction)."""
+    names = coded(kernels["kernel_name"])
+    marked = names.spread(np.array([*map(_rounds_fp32, names.texts), False]))
+    some = np.zeros(len(found.distinct) + 1, dtype=bool)
+    some[found.of_row[marked]] = True
+    some[-1] = False
+    return np.asarray(some[found.of_row])

@@ -1,0 +1,65 @@
+"""What a kernel name says about how the kernel computes: units, element types, variants.
+
+The knowledge is data: ``markers.toml`` fills columns of a kernel group from ordered patterns, each
+with samples that a test checks. A name is a hint and no measurement; rules use it where no counter
+was collected, and trust it less.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """One row of the table: what a name that fits ``pattern`` says in ``column``."""
+
+    column: str
+    value: float | str
+    pattern: re.Pattern[str]
+    samples: tuple[str, ...]
+
+
+@cache
+def markers() -> tuple[Marker, ...]:
+    """The table in match order."""
+    text = (files("traceroof.kernels") / "name_features.toml").read_text("utf-8")
+    return tuple(
+        Marker(
+            column=row["column"],
+            value=row["value"] if isinstance(row["value"], str) else float(row["value"]),
+            pattern=re.compile(row["pattern"], re.VERBOSE | re.IGNORECASE),
+            samples=tuple(row["samples"]),
+        )
+        for row in tomllib.loads(text)["marker"]
+    )
+
+
+@lru_cache(maxsize=65536)
+def marks(name: str) -> Mapping[str, float | str]:
+    """Column -> value for everything that a kernel name says."""
+    found: dict[str, float | str] = {}
+    for marker in markers():
+        if marker.column not in found and marker.pattern.search(name):
+            found[marker.column] = marker.value
+    return found
+
+
+def columns(names: Iterable[str]) -> dict[str, npt.NDArray[np.float64] | npt.NDArray[np.object_]]:
+    """The columns that any of the names fills: float64 with NaN, or objects with None, where a
+    name says nothing."""
+    known = [marks(name) for name in names]
+    words = {marker.column for marker in markers() if isinstance(marker.value, str)}
+    filled = {column for found in known for column in found}
+    return {
+        column: np.array([found.get(column) for found in known], dtype=object)
+        if column in words
+        else np.array([found.get(column, np.nan) for found in known], dtype=np.float64)
+        for column in sorted(filled)
+    }

@@ -1,0 +1,451 @@
+"""What kernels do one after another: work that runs as several launches and could be one.
+
+The launches of one stream, in the order in which they started, are searched for a few patterns.
+No launch belongs to two of them; the earlier in this list wins:
+
+attention   two matrix products with a softmax between them (and what scales, masks, casts or drops
+            its scores): the score matrix goes through memory. All of it is the region.
+softmax     a softmax in single steps: a maximum, the exponential, a sum, a division.
+norm        a normalisation in single steps: a reduction, at most three launches on its root, and
+            the element-wise launches around both; or an addition right before a normalisation.
+epilogue    at most two element-wise launches right behind a matrix product, as large as its
+            result.
+chain       two or more different element-wise launches in a row, of one size (10 %), each of 16,384
+            elements or more. Compiled kernels are no part: the compiler has fused what it could.
+bias        an addition that a convolution made for its bias, with a batch norm behind it.
+
+Apart from these, loops are found: ``serial`` is one kernel on one grid ten times or more in a row,
+each launch of 100 µs at most; ``loop`` is a pattern of up to four launches, an indexing operator
+among them, ten times or more in a row.
+
+Sizes are those of the operators' shapes (``model_shape``). Where there are none, launches with the
+same grid count as of one size. What a fused kernel would still take: the bytes that enter and leave
+the region at the peak of the device's bandwidth, ``least``, where sizes and device are known;
+otherwise the longest of the launches, ``kept``, since it moves no more than the fused one. The steps
+of an optimizer are left out: ``optimizer-single-tensor`` judges them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.core.kernel_table import Column
+from traceroof.hardware.roofline import T_FLOOR_NS
+from traceroof.kernels.groups import Groups
+from traceroof.patterns.launch_order import SAME_SIZE, Launches, numbers
+
+Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+PATTERNS: Mapping[str, str] = {
+    "attention": "attention in single steps",
+    "softmax": "softmax in single steps",
+    "norm": "normalisation in single steps",
+    "epilogue": "element-wise work behind a matrix product",
+    "chain": "element-wise work in a row",
+    "bias": "bias of a convolution before a batch norm",
+    "serial": "the same launch in a row",
+    "loop": "indexing in a loop",
+}
+
+_FACTS = (
+    ("regions", "", "times that it occurs: {what}", ""),
+    ("launches", "launch", "launches in it: {what}", ""),
+    ("time_ns", "ns", "GPU time in it: {what}", ""),
+    ("pct", "%", "share of all GPU time: {what}", "GPU time"),
+    ("least_ns", "ns", "time at peak bandwidth (attention: peak FLOP rate) when fused: {what}", ""),
+    ("kept_ns", "ns", "measured time that would stay: {what}", ""),
+    ("gap_ns", "ns", "time between its launches: {what}", ""),
+    ("known_pct", "%", "part of its time with known sizes: {what}", "time of the pattern"),
+)
+
+#: Columns of the facts of scope ``run`` that come from here; absent where nothing was found.
+SEQUENCE_COLUMNS: tuple[Column, ...] = tuple(
+    Column(f"{pattern}_{name}", pa.float64(), unit, meaning.format(what=what), "run", basis)
+    for pattern, what in PATTERNS.items()
+    for name, unit, meaning, basis in _FACTS
+) + tuple(
+    Column(f"{pattern}_example", pa.string(), "", f"the longest in all: {what}", "run")
+    for pattern, what in PATTERNS.items()
+)
+
+_REACH = 6  # launches between a softmax and its products
+_REPEATS = 10
+_LONGEST_SERIAL_NS = 100_000
+_LONGEST_PERIOD = 4
+
+_ROOT = frozenset({"rsqrt", "sqrt"})
+_BEFORE_REDUCTION = frozenset({"pow", "square", "mul", "copy_", "sub", "mean", "sum"})
+_AFTER_ROOT = frozenset({"mul", "mul_", "div", "copy_", "add", "add_", "type_as", "_to_copy"})
+_AVERAGES = frozenset({"mean", "var", "var_mean", "std", "sum", "linalg_vector_norm", "norm"})
+_MAXIMA = frozenset({"amax", "max"})
+_SUMS = frozenset({"sum"})
+_DIVISIONS = frozenset({"div", "div_", "true_divide"})
+_ADDITIONS = frozenset({"add", "add_"})
+_EPILOGUES = frozenset(
+    {"add", "add_", "mul", "mul_", "div", "div_", "gelu", "silu", "silu_", "relu", "relu_",
+     "clamp", "clamp_min", "clamp_min_", "tanh", "sigmoid", "sigmoid_", "threshold", "leaky_relu",
+     "leaky_relu_", "native_dropout", "hardtanh", "gelu_backward", "threshold_backward",
+     "silu_backward", "tanh_backward"}
+)  # fmt: skip
+_INDEXING = frozenset(
+    {"index", "index_select", "index_put_", "_index_put_impl_", "gather", "masked_select", "take"}
+)
+
+
+def sequences(kernels: pa.Table, grouped: Groups) -> Mapping[str, float | str]:
+    """What is found, by the names of SEQUENCE_COLUMNS; empty where start times are unknown.
+
+    grouped: the groups of these rows, with their modelled work.
+    """
+    rows = Launches.of(kernels, grouped)
+    if not len(rows.at):
+        return {}
+    facts: dict[str, float | str] = {}
+    free = ~rows.get(rows.groups.optimizer)
+    for name, found in (
+        ("attention", _attention(rows, free)),
+        ("softmax", _softmaxes(rows, free)),
+        ("norm", _norms(rows, free)),
+        ("bias", _biases(rows, free)),
+        ("epilogue", _epilogues(rows, free)),
+        ("chain", _chains(rows, free)),
+    ):
+        facts |= _facts(name, rows, found)
+    facts |= _facts("serial", rows, _serial(rows))
+    facts |= _facts("loop", rows, _loops(rows))
+    return facts
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Regions of one pattern: first and last row of each, what would stay, whether it is known."""
+
+    first: Ints
+    last: Ints
+    least: Reals
+    kept: Reals
+    gap: Reals
+    known: Mask
+
+    @staticmethod
+    def none() -> "_Found":
+        no, zero = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return _Found(no, no, zero, zero, zero, np.zeros(0, dtype=bool))
+
+
+def _attention(rows: Launches, free: Mask) -> _Found:
+    softmax = np.flatnonzero(rows.kind("softmax") & free)
+    if not len(softmax):
+        return _Found.none()
+    product, passing = rows.kind("product"), rows.kind("stream", "reduction", "compiled")
+    before = _nearest(rows, softmax, product, passing, -1)
+    after = _nearest(rows, softmax, product, passing, 1)
+    some = (before >= 0) & (after >= 0)
+    before, after, softmax = before[some], after[some], softmax[some]
+    groups, group = rows.groups, rows.group
+    # A gate is a softmax between products too; its products are not batched, attention's are.
+    batched = (groups.batched[group[before]] != 1) & (groups.batched[group[after]] != 1)
+    scores, result = groups.elements[group[softmax]], groups.elements[group[before]]
+    alike = ~(np.abs(scores - result) > SAME_SIZE * np.maximum(scores, result))
+    before, after = before[batched & alike], after[batched & alike]
+    # Two softmaxes between the same products, or one product shared by two regions: keep the first.
+    apart = np.append(True, before[1:] > after[:-1]) if len(before) else np.zeros(0, dtype=bool)
+    before, after = before[apart], after[apart]
+    time = rows.summed(rows.time, before, after)
+    scores = groups.out[group[before]]
+    moved = (groups.bytes[group[before]] + groups.bytes[group[after]] - 2 * scores).clip(min=0)
+    by_bytes = moved / groups.bandwidth[group[before]]
+    by_flops = groups.flop_ns[group[before]] + groups.flop_ns[group[after]]
+    least = np.maximum(np.maximum(by_bytes, by_flops), T_FLOOR_NS)
+    known = ~np.isnan(least)
+    kept = np.where(known, 0.0, rows.time[before] + rows.time[after])
+    rows.take(before, after)
+    least = np.where(known, np.minimum(least, time), 0.0)
+    return _Found(before, after, least, kept, np.zeros(len(before)), known)
+
+
+def _nearest(rows: Launches, at: Ints, wanted: Mask, passing: Mask, way: int) -> Ints:
+    """The nearest wanted launch before or behind each, past none but passing ones; -1 if none."""
+    found = np.full(len(at), -1, dtype=np.int64)
+    open_ = np.ones(len(at), dtype=bool)
+    for step in range(1, _REACH + 1):
+        place = at + way * step
+        inside = (place >= 0) & (place < len(rows.at))
+        place = np.clip(place, 0, len(rows.at) - 1)
+        inside &= rows.lane[place] == rows.lane[at]
+        hit = open_ & inside & wanted[place]
+        found[hit] = place[hit]
+        open_ &= inside & ~hit & passing[place]
+    return found
+
+
+def _softmaxes(rows: Launches, free: Mask) -> _Found:
+    free = free & ~rows.used
+    peak = rows.operation(_MAXIMA) & rows.kind("reduction") & free
+    total = rows.operation(_SUMS) & rows.kind("reduction") & free
+    divided = rows.operation(_DIVISIONS) & rows.kind("stream") & free
+    exponential = rows.operation(frozenset({"exp", "exp_"})) & rows.kind("stream") & free
+    # maximum, subtraction, exponential, sum, division; a compiler may have merged the first two.
+    whole = exponential & rows.shifted(total, 1) & rows.shifted(divided, 2)
+    early = whole & rows.shifted(peak, -2)
+    first = np.flatnonzero(early | (whole & rows.shifted(peak, -1)))
+    last = first + 2
+    first = np.where(early[first], first - 2, first - 1)
+    apart = _disjoint(first, last)
+    found = _fused(rows, first[apart], last[apart], ends=True)
+    rows.take(found.first, found.last)
+    return found
+
+
+def _norms(rows: Launches, free: Mask) -> _Found:
+    free = free & ~rows.used
+    root = np.flatnonzero(rows.operation(_ROOT) & rows.kind("stream") & free)
+    average = rows.operation(_AVERAGES) & rows.kind("reduction") & free
+    anchored = np.full(len(root), -1, dtype=np.int64)
+    for step in range(3, 0, -1):
+        anchored = np.where(rows.shifted(average, -step)[root], root - step, anchored)
+    root, reduction = root[anchored >= 0], anchored[anchored >= 0]
+    element_wise = (rows.kind("stream") | average) & free
+    first, last = reduction.copy(), root.copy()
+    before = element_wise & rows.operation(_BEFORE_REDUCTION)
+    behind = element_wise & rows.operation(_AFTER_ROOT)
+    for edge, allowed, way, reach in ((first, before, -1, 3), (last, behind, 1, 4)):
+        open_ = np.ones(len(root), dtype=bool)
+        for _ in range(reach):
+            place = edge + way
+            inside = (place >= 0) & (place < len(rows.at))
+            place = np.clip(place, 0, len(rows.at) - 1)
+            open_ &= inside & (rows.lane[place] == rows.lane[root]) & allowed[place]
+            open_ &= _not_smaller(rows, place, reduction)
+            edge[open_] = place[open_]
+    whole = _disjoint(first, last)
+    first, last = first[whole], last[whole]
+    steps = _fused(rows, first, last, ends=True)
+    rows.take(first, last)
+
+    # An addition whose sum a normalisation reads at once: the sum is kept, but not read again.
+    norm = rows.kind("norm") & free
+    added = np.flatnonzero(
+        rows.operation(_ADDITIONS) & rows.kind("stream") & free & ~rows.used & rows.shifted(norm, 1)
+    )
+    added = added[rows.same_size(added, added + 1)]
+    out, band = (column[rows.group[added]] for column in (rows.groups.out, rows.groups.bandwidth))
+    moved = rows.groups.bytes[rows.group[added]] + rows.groups.bytes[rows.group[added + 1]] - out
+    least = np.maximum(moved / band, T_FLOOR_NS)
+    known = ~np.isnan(least)
+    # Of three tensors that the addition moves, the fused kernel moves two besides its own two.
+    kept = np.where(known, 0.0, rows.time[added + 1] + rows.time[added] * 2 / 3)
+    pairs = _Found(added, added + 1, np.where(known, least, 0.0), kept, np.zeros(len(added)), known)
+    rows.take(added, added + 1)
+    return _joined(steps, pairs)
+
+
+def _not_smaller(rows: Launches, place: Ints, reduction: Ints) -> Mask:
+    """Whether launches are as large as what a reduction reads, or nobody knows."""
+    elements = rows.groups.elements[rows.group]
+    return np.asarray(~(elements[place] < (1 - SAME_SIZE) * elements[reduction]))
+
+
+def _disjoint(first: Ints, last: Ints) -> Mask:
+    """Regions, in order, that do not overlap the one before."""
+    if not len(first):
+        return np.zeros(0, dtype=bool)
+    return np.append(True, first[1:] > np.maximum.accumulate(last)[:-1])
+
+
+def _biases(rows: Launches, free: Mask) -> _Found:
+    added = rows.get(rows.groups.convolution_bias) & free & ~rows.used
+    at = np.flatnonzero(added & rows.shifted(rows.kind("batch norm"), 1))
+    zero = np.zeros(len(at))
+    rows.take(at, at)
+    return _Found(at, at, zero, zero, zero, np.ones(len(at), dtype=bool))
+
+
+def _epilogues(rows: Launches, free: Mask) -> _Found:
+    element_wise = rows.kind("stream") & rows.operation(_EPILOGUES) & free & ~rows.used
+    first = np.flatnonzero(element_wise & rows.shifted(rows.kind("product"), -1))
+    elements = rows.groups.elements[rows.group]
+    first = first[~np.isnan(elements[first]) & ~np.isnan(elements[first - 1])]
+    first = first[rows.same_size(first, first - 1)]
+    last = first.copy()
+    place = np.minimum(first + 1, len(rows.at) - 1)
+    more = element_wise[place] & (rows.lane[place] == rows.lane[first]) & (place > first)
+    more &= rows.same_size(first, place)
+    last[more] = place[more]
+    whole = _disjoint(first, last)
+    first, last = first[whole], last[whole]
+    groups, group = rows.groups, rows.group
+    # The product's result is neither written before nor read again; other operands still are.
+    result = groups.out[group]
+    moved = rows.summed(np.nan_to_num(groups.bytes[group]), first, last)
+    unread = rows.summed(np.nan_to_num(2 * result), first, last)
+    unknown = np.isnan(groups.bytes[group]) | np.isnan(result)
+    known = rows.summed(unknown.astype(float), first, last) == 0
+    known &= ~np.isnan(groups.bandwidth[group[first]])
+    least = np.maximum(moved - unread, 0) / groups.bandwidth[group[first]]
+    rows.take(first, last)
+    zero = np.zeros(len(first))
+    return _Found(first, last, np.where(known, least, 0.0), zero, zero, known)
+
+
+def _chains(rows: Launches, free: Mask) -> _Found:
+    member = rows.kind("stream") & free & ~rows.used
+    if not len(member):
+        return _Found.none()
+    place = np.arange(1, len(rows.at))
+    linked = np.zeros(len(rows.at), dtype=bool)
+    operation = numbers(rows.groups.operation)[rows.group]
+    # The same operation again and again works through separate tensors.
+    linked[1:] = (
+        member[1:]
+        & member[:-1]
+        & (rows.lane[1:] == rows.lane[:-1])
+        & (operation[1:] != operation[:-1])
+        & rows.same_size(place - 1, place)
+    )
+    head = np.flatnonzero(~linked & np.append(linked[1:], False))
+    tail = np.flatnonzero(linked & ~np.append(linked[1:], False))
+    found = _fused(rows, head, tail)
+    rows.take(head, tail)
+    return found
+
+
+def _fused(rows: Launches, first: Ints, last: Ints, *, ends: bool = False) -> _Found:
+    """Regions in which each launch reads what the one before wrote: only what enters and leaves
+    the region must move. ends: everything enters through the first launch, as rows of a norm do,
+    however often they are read inside."""
+    groups, group = rows.groups, rows.group
+    moved, out = groups.bytes[group], groups.out[group]
+    unknown = np.isnan(moved) | np.isnan(out)
+    known = rows.summed(unknown.astype(float), first, last) == 0
+    known &= ~np.isnan(groups.bandwidth[group[first]])
+    least = np.nan_to_num(moved[first] - out[first]) + np.nan_to_num(out[last])
+    if not ends:
+        every = rows.summed(np.nan_to_num(moved), first, last)
+        between = 2 * (rows.summed(np.nan_to_num(out), first, last) - np.nan_to_num(out[last]))
+        least = np.maximum(every - between, least)
+    least = least / groups.bandwidth[group[first]]
+    time = rows.summed(rows.time, first, last)
+    least = np.where(known, np.minimum(np.maximum(least, T_FLOOR_NS), time), 0.0)
+    kept = np.where(known, 0.0, rows.longest(first, last))
+    return _Found(first, last, least, kept, np.zeros(len(first)), known)
+
+
+def _serial(rows: Launches) -> _Found:
+    if not len(rows.at):
+        return _Found.none()
+    short = (rows.time <= _LONGEST_SERIAL_NS) & rows.kind(
+        "stream", "compiled", "reduction", "norm", "batch norm", "softmax", "product", "other"
+    )
+    again = np.zeros(len(rows.at), dtype=bool)
+    again[1:] = short[1:] & short[:-1] & (rows.group[1:] == rows.group[:-1])
+    again[1:] &= rows.lane[1:] == rows.lane[:-1]
+    first, last = _runs(again, _REPEATS - 1)
+    return _launches_saved(rows, first - 1, last)
+
+
+def _loops(rows: Launches) -> _Found:
+    if not rows.operation(_INDEXING).any():
+        return _Found.none()
+    indexing = rows.operation(_INDEXING)
+    best = np.zeros(len(rows.at), dtype=bool)
+    edges: list[tuple[Ints, Ints]] = []
+    for period in range(1, _LONGEST_PERIOD + 1):
+        again = np.zeros(len(rows.at), dtype=bool)
+        again[period:] = rows.group[period:] == rows.group[:-period]
+        again[period:] &= rows.lane[period:] == rows.lane[:-period]
+        first, last = _runs(again, (_REPEATS - 1) * period)
+        first = first - period
+        indexed = rows.summed(indexing.astype(float), first, last) * period >= last - first + 1
+        taken = rows.summed(best.astype(float), first, last) > 0
+        first, last = first[indexed & ~taken], last[indexed & ~taken]
+        for one, other in zip(first.tolist(), last.tolist(), strict=True):
+            best[one : other + 1] = True
+        edges.append((first, last))
+    first = np.concatenate([one for one, _ in edges])
+    last = np.concatenate([other for _, other in edges])
+    order = np.argsort(first)
+    first, last = first[order], last[order]
+    whole = _disjoint(first, last)
+    return _launches_saved(rows, first[whole], last[whole])
+
+
+def _runs(mask: Mask, least: int) -> tuple[Ints, Ints]:
+    """First and last place of each run of True of a least length."""
+    edge = np.diff(np.concatenate(([0], mask.astype(np.int8), [0])))
+    first, last = np.flatnonzero(edge == 1), np.flatnonzero(edge == -1) - 1
+    long = last - first + 1 >= least
+    return first[long].astype(np.int64), last[long].astype(np.int64)
+
+
+def _launches_saved(rows: Launches, first: Ints, last: Ints) -> _Found:
+    """Regions that one launch could replace: it does the same work, without the fixed cost of
+    each launch but one, and without the gaps."""
+    fixed = np.minimum(rows.time, T_FLOOR_NS)
+    time = rows.summed(rows.time, first, last)
+    kept = time - rows.summed(fixed, first, last) + T_FLOOR_NS
+    gap = rows.summed(rows.gap, first, last) - rows.gap[first]
+    known = np.ones(len(first), dtype=bool)
+    return _Found(first, last, np.zeros(len(first)), np.minimum(kept, time), gap, known)
+
+
+def _joined(one: _Found, other: _Found) -> _Found:
+    def both(name: str) -> npt.NDArray[Any]:
+        return np.concatenate((getattr(one, name), getattr(other, name)))
+
+    return _Found(
+        both("first"), both("last"), both("least"), both("kept"), both("gap"), both("known")
+    )
+
+
+def _facts(pattern: str, rows: Launches, found: _Found) -> dict[str, float | str]:
+    if not len(found.first):
+        return {}
+    time = rows.summed(rows.time, found.first, found.last)
+    total = float(time.sum())
+    values: dict[str, float | str] = {
+        "regions": float(len(found.first)),
+        "launches": float((found.last - found.first + 1).sum()),
+        "time_ns": total,
+        "pct": total / float(rows.time.sum()) * 100,
+        "least_ns": float(found.least.sum()),
+        "kept_ns": float(found.kept.sum()),
+        "gap_ns": float(found.gap.sum()),
+        "known_pct": float(time[found.known].sum()) / total * 100,
+        "example": _example(rows, found, time),
+    }
+    return {f"{pattern}_{name}": value for name, value in values.items()}
+
+
+_SHOWN = 8
+
+
+def _example(rows: Launches, found: _Found, time: Reals) -> str:
+    """The sequence with the most time in all, in words: ``mul > add > gelu (96 times)``."""
+    import pandas as pd
+
+    operation = numbers(rows.groups.operation)[rows.group]
+    # A number for each sequence of operations: collisions would only misname an example.
+    weight = np.cumsum(operation.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
+    length = (found.last - found.first + 1).astype(np.uint64)
+    rest = np.where(found.first > 0, weight[found.first - 1], np.uint64(0))
+    key = (weight[found.last] - rest) * np.uint64(1_000_003) + length
+    key = key * np.uint64(1_000_003) + operation[found.first].astype(np.uint64)
+    codes = pd.factorize(key)[0]
+    best = int(np.argmax(np.bincount(codes, weights=time)))
+    mine = np.flatnonzero(codes == best)
+    first, last = int(found.first[mine[0]]), int(found.last[mine[0]])
+    words = [str(rows.groups.operation[group]) for group in rows.group[first : last + 1]]
+    period = next((p for p in range(1, len(words)) if words[p:] == words[:-p]), len(words))
+    if period <= _LONGEST_PERIOD and len(words) >= _REPEATS:
+        text = f"{' > '.join(words[:period])} ({len(words) // period:,} times in a row)"
+    else:
+        shown = words if len(words) <= _SHOWN else [*words[: _SHOWN - 1], "…", words[-1]]
+        text = " > ".join(shown)
+    return f"{text}, {len(mine):,} times" if len(mine) > 1 else text

@@ -1,0 +1,325 @@
+"""The launches of each stream in the order in which they ran, and what is known about each.
+
+``sequences`` searches them for patterns. Facts about a launch are those of its kernel group: equal
+launches are described once.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.core import kernel_names
+from traceroof.core.dictionary import together
+from traceroof.core.kernel_table import as_reals
+from traceroof.kernels.groups import Groups
+from traceroof.operators.operands import element_bytes
+
+Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# Two launches are of one size within this share. Below so many elements, or blocks, launching
+# takes longer than the work.
+SAME_SIZE = 0.10
+_LEAST_ELEMENTS = 16_384
+_LEAST_BLOCKS = 32
+
+# What an ATen kernel does, by the functor in its name, where the operator is not known.
+_BY_KERNEL: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), operation)
+    for pattern, operation in (
+        (r"rsqrt_kernel", "rsqrt"),
+        (r"(?<!r)sqrt_kernel", "sqrt"),
+        (r"pow_tensor|square_kernel", "pow"),
+        (r"MeanOps", "mean"),
+        (r"WelfordOps|var_mean", "var"),
+        (r"MulFunctor|mul_kernel", "mul"),
+        (r"CUDAFunctor_add|CUDAFunctorOnSelf_add|AddFunctor|add_kernel", "add"),
+        (r"DivFunctor|div_true_kernel", "div"),
+        (r"copy_kernel|copy_device", "copy_"),
+        (r"GeluCUDA|gelu_kernel|GeluFunctor", "gelu"),
+        (r"silu_kernel", "silu"),
+        (r"threshold_kernel|clamp", "clamp"),
+        (r"tanh_kernel", "tanh"),
+        (r"sigmoid_kernel", "sigmoid"),
+        (r"masked_fill", "masked_fill"),
+        (r"where_kernel", "where"),
+        (r"dropout", "dropout"),
+        (r"(?<![a-z])exp_kernel", "exp"),
+        (r"(?<!Arg)MaxOps|MaxNanFunctor", "amax"),
+        (r"func_wrapper_t<.{0,200}sum_functor", "sum"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class LaunchKinds:
+    """What the patterns ask about a launch, one value a kernel group; NaN where unknown.
+
+    kind: see ``_kind``. operation: what it does, in a word. elements: of the result (of a
+    reduction: what it reads). bytes, out: least traffic of a launch, and the part that is written.
+    flop_ns: modelled operations at the nominal peak. bandwidth: byte/ns at the nominal peak.
+    threads: grid times block. batched: products of a batch. optimizer: whether a step of an
+    optimizer launched it. convolution_bias: whether a convolution adds its bias with it.
+    """
+
+    kind: npt.NDArray[np.object_]
+    operation: npt.NDArray[np.object_]
+    elements: Reals
+    bytes: Reals
+    out: Reals
+    flop_ns: Reals
+    bandwidth: Reals
+    threads: Reals
+    blocks: Reals
+    batched: Reals
+    optimizer: Mask
+    convolution_bias: Mask
+
+    @staticmethod
+    def of(grouped: Groups) -> "LaunchKinds":
+        see = grouped.facts.only(
+            ("category", "operator", "operator_path", "role", "phase", "model", "model_shape",
+             "model_bytes", "model_flop_pct", "duration_ns", "input_shapes", "input_dtypes",
+             "dram_peak_bytes_per_s", "blocks", "threads_per_block")
+        )  # fmt: skip
+        count = len(grouped)
+        sizes = [sizes_of(text) for text in see.model_shape]
+        elements = np.array([_elements(size) for size in sizes], dtype=np.float64)
+        operation = np.array(
+            [_operation(*pair) for pair in zip(see.operator, grouped.names, strict=True)],
+            dtype=object,
+        )
+        kinds = [
+            _kind(*one)
+            for one in zip(
+                see.category, see.role, operation, grouped.names, see.operator, strict=True
+            )
+        ]
+        # The size of a reduction is that of what it reads; what it writes is small beside that.
+        out = [
+            0.0 if kind == "reduction" and not np.isnan(moved) else _written(moved, *one)
+            for kind, moved, *one in zip(
+                kinds, see.model_bytes, elements, see.input_shapes, see.input_dtypes, strict=True
+            )
+        ]
+        return LaunchKinds(
+            kind=np.array(kinds, dtype=object),
+            operation=operation,
+            elements=elements,
+            bytes=see.model_bytes,
+            out=np.array(out, dtype=np.float64),
+            flop_ns=see.model_flop_pct / 100 * see.duration_ns,
+            bandwidth=see.dram_peak_bytes_per_s / 1e9,
+            threads=see.blocks * see.threads_per_block,
+            blocks=see.blocks,
+            batched=np.array([size.get("B", np.nan if not size else 1) for size in sizes], float),
+            optimizer=see.phase == "optimizer",
+            convolution_bias=_flags(count, see.operator_path, "_convolution > aten::add_"),
+        )
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The launches by stream and start. at: their rows in the kernel table; group: their group;
+    lane: number of the stream; used: which a pattern has taken."""
+
+    at: Ints
+    group: Ints
+    lane: Ints
+    start: Ints
+    time: Reals
+    gap: Reals
+    used: Mask
+    groups: LaunchKinds
+
+    @staticmethod
+    def of(kernels: pa.Table, grouped: Groups) -> "Launches":
+        start, duration = as_reals(kernels["start_ns"]), as_reals(kernels["duration_ns"])
+        good = (grouped.of_row >= 0) & ~np.isnan(start) & (duration > 0)
+        good &= as_reals(kernels["launch_count"]) == 1
+        at = np.flatnonzero(good)
+        owner = ("source", "rank", "process_id", "device", "stream")
+        lane, _ = together(
+            np.nan_to_num(as_reals(kernels[name])[at], nan=-1.0).astype(np.int64) for name in owner
+        )
+        whole = np.asarray(kernels["start_ns"].take(pa.array(at)).to_numpy(), dtype=np.int64)
+        order = np.lexsort((whole, lane))
+        at, lane, whole = at[order], lane[order], whole[order]
+        time = duration[at]
+        follows = np.append(False, lane[1:] == lane[:-1]) if len(at) else np.zeros(0, dtype=bool)
+        gap = np.zeros(len(at))
+        gap[1:] = np.maximum(whole[1:] - (whole[:-1] + time[:-1]), 0.0)
+        return Launches(
+            at=at,
+            group=grouped.of_row[at],
+            lane=lane,
+            start=whole,
+            time=time,
+            gap=np.where(follows, gap, 0.0),
+            used=np.zeros(len(at), dtype=bool),
+            groups=LaunchKinds.of(grouped),
+        )
+
+    def get(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A column of the groups, one value a launch."""
+        return values[self.group]
+
+    def kind(self, *wanted: str) -> Mask:
+        """Launches of these kinds."""
+        of_group = np.isin(self.groups.kind.astype(str), wanted)
+        return np.asarray(of_group[self.group])
+
+    def operation(self, wanted: frozenset[str]) -> Mask:
+        """Launches of these operations."""
+        of_group = np.array([one in wanted for one in self.groups.operation], dtype=bool)
+        return np.asarray(of_group[self.group])
+
+    def shifted(self, mask: Mask, by: int) -> Mask:
+        """Where the launch ``by`` places later (earlier if negative) on the same stream is so."""
+        result = np.zeros(len(mask), dtype=bool)
+        if by > 0:
+            result[:-by] = mask[by:] & (self.lane[by:] == self.lane[:-by])
+        elif by < 0:
+            result[-by:] = mask[:by] & (self.lane[:by] == self.lane[-by:])
+        else:
+            result = mask.copy()
+        return result
+
+    def same_size(self, one: Ints, other: Ints) -> Mask:
+        """Whether launches have as many elements, or the same grid where that is not known."""
+        elements, threads = self.groups.elements[self.group], self.groups.threads[self.group]
+        a, b = elements[one], elements[other]
+        known = ~np.isnan(a) & ~np.isnan(b)
+        alike = np.abs(a - b) <= SAME_SIZE * np.maximum(a, b)
+        blocks = self.groups.blocks[self.group][one]
+        grids = (threads[one] == threads[other]) & (blocks >= _LEAST_BLOCKS)
+        return np.asarray(np.where(known, alike & (a >= _LEAST_ELEMENTS), grids))
+
+    def take(self, first: Ints, last: Ints) -> None:
+        """Mark the launches of regions as used."""
+        edge = np.zeros(len(self.at) + 1, dtype=np.int64)
+        np.add.at(edge, first, 1)
+        np.add.at(edge, last + 1, -1)
+        self.used[:] |= np.cumsum(edge[:-1]) > 0
+
+    def summed(self, values: Reals, first: Ints, last: Ints) -> Reals:
+        """Sums over regions, whose ends count."""
+        total = np.concatenate(([0.0], np.cumsum(values)))
+        return np.asarray(total[last + 1] - total[first])
+
+    def longest(self, first: Ints, last: Ints) -> Reals:
+        """The longest launch of each region; regions are disjoint and in order."""
+        if not len(first):
+            return np.zeros(0)
+        edges = np.column_stack((first, last + 1)).reshape(-1)
+        padded = np.append(self.time, 0.0)
+        return np.asarray(np.maximum.reduceat(padded, edges)[::2])
+
+
+def numbers(values: npt.NDArray[np.object_]) -> Ints:
+    import pandas as pd
+
+    return np.asarray(pd.factorize(values)[0], dtype=np.int64)
+
+
+def _flags(count: int, texts: npt.NDArray[Any], part: str) -> Mask:
+    found = [isinstance(text, str) and part in text for text in texts]
+    return np.array(found, dtype=bool) if len(found) else np.zeros(count, dtype=bool)
+
+
+_STREAMING_ROLES = frozenset({"cast", "copy", "layout change"})
+_BATCH_NORM = re.compile(r"batch_?norm|(?<![a-z])bn_|BatchNorm", re.IGNORECASE)
+
+
+def _kind(category: Any, role: Any, operation: str, kernel: str, operator: Any) -> str:
+    """What a launch is to the patterns: ``stream`` passes over tensors of one size, ``compiled`` is
+    such work that a compiler fused already."""
+    if category in ("softmax", "reduction"):
+        return str(category)
+    if category == "norm":
+        # Batch statistics span the rows: such a norm does not merge with an addition before it.
+        batch = _BATCH_NORM.search(f"{operator} {kernel}")
+        return "batch norm" if batch else "norm"
+    if category == "gemm":
+        return "product"
+    if kernel.startswith("triton_"):
+        return "compiled"
+    if category == "elementwise" or (category == "random" and "dropout" in operation):
+        return "stream"
+    if category == "layout" and role in _STREAMING_ROLES and operation in ("copy_", "_to_copy"):
+        return "stream"
+    return "link" if category in ("communication", "memcpy", "memset") else "other"
+
+
+def _operation(operator: Any, kernel: str) -> str:
+    """What a launch does, in a word: the operator, else what the kernel's functor says, else the
+    kernel's function."""
+    if isinstance(operator, str) and operator:
+        return operator.rsplit("::", 1)[-1]
+    for pattern, operation in _BY_KERNEL:
+        if pattern.search(kernel):
+            return operation
+    function = kernel_names.function(kernel).partition("<")[0]
+    return function[:40] or kernel[:40]
+
+
+@lru_cache(maxsize=65536)
+def sizes_of(shape: Any) -> Mapping[str, int]:
+    """``M=8 N=4`` as numbers; empty for what is no such text."""
+    if not isinstance(shape, str):
+        return {}
+    pairs = (part.partition("=") for part in shape.split())
+    return {name: int(size) for name, _, size in pairs if size.isdecimal()}
+
+
+def _elements(sizes: Mapping[str, int]) -> float:
+    """Elements that a modelled call works on: of its result, or of what a reduction reads."""
+    if "elements" in sizes:
+        return float(sizes["elements"])
+    if {"M", "N"} <= sizes.keys():
+        return float(sizes.get("B", 1) * sizes["M"] * sizes["N"])
+    if {"R", "C"} <= sizes.keys():
+        return float(sizes["R"] * sizes["C"])
+    return float("nan")
+
+
+def _written(moved: float, elements: float, shapes: Any, dtypes: Any) -> float:
+    """Bytes of a call's result: what it moves beyond its inputs, at most ``elements`` of the widest
+    type among them. In-place and ``out=`` forms list the result as an input, whose type is then
+    the first."""
+    if np.isnan(moved) or np.isnan(elements) or not isinstance(shapes, str):
+        return float("nan")
+    read, first, widest = _operands(shapes, dtypes if isinstance(dtypes, str) else "[]")
+    if not widest:
+        return float("nan")
+    rest = moved - read
+    return min(rest, elements * widest) if rest >= elements else elements * first
+
+
+@lru_cache(maxsize=65536)
+def _operands(shapes: str, dtypes: str) -> tuple[float, float, float]:
+    """Bytes of all input tensors, and the element sizes of the first and the widest of them."""
+    try:
+        listed, kinds = json.loads(shapes), json.loads(dtypes)
+    except ValueError:
+        return 0.0, 0.0, 0.0
+    if not (isinstance(listed, list) and isinstance(kinds, list)) or len(listed) != len(kinds):
+        return 0.0, 0.0, 0.0
+    read, sizes = 0.0, []
+    for shape, kind in zip(listed, kinds, strict=True):
+        size = element_bytes(kind) if isinstance(kind, str) else None
+        if not size or not isinstance(shape, list) or not shape:
+            continue
+        if all(isinstance(one, int) for one in shape):
+            read += size * prod(shape)
+            sizes.append(size)
+    return (read, sizes[0], max(sizes)) if sizes else (0.0, 0.0, 0.0)

@@ -1,0 +1,491 @@
+"""What every report of a comparison says in words: the headline, where, why, what to try, trust."""
+
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from traceroof.compare import Comparison, Overall
+from traceroof.compare.changes import Change
+from traceroof.compare.verdicts import Thresholds, Word
+from traceroof.core.kernel_names import short_names
+from traceroof.core.units import one_line, percent, quantity
+from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.findings import Finding
+from traceroof.report.run.summary import about as about_run
+
+VERDICTS: dict[Overall, str] = {
+    "regressed": "slower",
+    "improved": "faster",
+    "unchanged": "no change",
+    "inconclusive": "inconclusive",
+    "not-comparable": "not comparable",
+}
+
+# What is counted in the headline, in this order: one, several.
+_COUNTED: dict[Word, tuple[str, str]] = {
+    "regressed": ("regression", "regressions"),
+    "improved": ("improvement", "improvements"),
+    "unchanged": ("unchanged", "unchanged"),
+    "inconclusive": ("inconclusive", "inconclusive"),
+    "new": ("new", "new"),
+    "gone": ("gone", "gone"),
+    "not-compared": ("paired", "paired"),
+}
+
+
+def counts(comparison: Comparison) -> str:
+    """'1 regression · 108 unchanged · 3 inconclusive': the kernels by verdict."""
+    found = {word: len(comparison.of(word)) for word in _COUNTED}
+    kept = [f"{number:,} {_COUNTED[word][number != 1]}" for word, number in found.items() if number]
+    return " · ".join(kept) or f"{len(comparison.kernels):,} kernels"
+
+
+def signed(value: float | None, unit: str = "ns") -> str:
+    """A difference with its sign: '+211 ms', '-29.0 ms'."""
+    if value is None:
+        return "unknown"
+    whole = round(value)
+    return ("-" if whole < 0 else "+" if whole else "") + quantity(abs(whole), unit)
+
+
+def change_pct(change: Change) -> str:
+    """The relative change: '+3.8 %', or '×147' from ten times on; empty where there is none."""
+    if change.ratio is None or change.delta_ns is None:
+        return ""
+    if change.ratio >= _TIMES:
+        return f"×{change.ratio:,.0f}"
+    return f"{(change.ratio - 1) * 100:+.1f} %"
+
+
+# From here on percentages are harder to read than factors.
+_TIMES = 10
+
+
+def from_to(base: float | None, head: float | None, unit: str = "ns") -> str:
+    """'76.9 → 115 ms', the unit once where both sides have the same."""
+    one, other = quantity(base, unit), quantity(head, unit)
+    figure, _, suffix = one.partition(" ")
+    return f"{figure if suffix == other.partition(' ')[2] else one} → {other}"
+
+
+def total_line(comparison: Comparison) -> str:
+    """'step time +3.8 % (4.95 → 5.14 s)'; without the change where times do not compare."""
+    total = comparison.total
+    times = from_to(total.base.median_ns, total.head.median_ns)
+    pct = change_pct(total)
+    return f"{total.name} {pct} ({times})" if pct else f"{total.name} {times}"
+
+
+def missing(comparison: Comparison) -> str:
+    """Why there is no verdict: what differs, or what an inconclusive total lacks."""
+    if comparison.verdict == "not-comparable":
+        apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
+        return f"{apart}. Times were not compared (--force compares them)."
+    if comparison.verdict == "inconclusive":
+        return f"{comparison.total.reason}."
+    return ""
+
+
+@dataclass(frozen=True)
+class Story:
+    """Where the time went, why, and what to try; name: of the kernel, None for the whole step.
+
+    title: of the first line; what is told second is what went the other way.
+    """
+
+    title: str
+    name: str | None
+    where: str
+    why: str
+    attempt: str
+
+
+def stories(comparison: Comparison) -> list[Story]:
+    """The largest change, and the largest loss where the whole got faster all the same."""
+    if not comparison.compared:
+        return []
+    lost = _lost(comparison)
+    if comparison.verdict != "improved":
+        return [lost] if lost else []
+    kernels = comparison.of("improved", *_undecided(comparison))
+    most = min(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
+    told = [_of_kernel(comparison, "Where it came from", most)] if most else []
+    return [*told, replace(lost, title="Slower all the same")] if lost else told
+
+
+def _undecided(comparison: Comparison) -> tuple[Word, ...]:
+    """One run a side may decide the whole, never a kernel; where the time went is told all the
+    same."""
+    return ("inconclusive",) if comparison.lone else ()
+
+
+def _lost(comparison: Comparison) -> Story | None:
+    """Where most time was lost: in a kernel, or in a step between the kernels."""
+    kernels = comparison.of("regressed")
+    if comparison.total.verdict == "regressed":
+        kernels = (*kernels, *comparison.of("new", *_undecided(comparison)))
+    top = max(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
+    waits = [one for one in comparison.fired() if one.rule in _WAITS]
+    wait = max(waits, key=lambda one: one.time_saved_bound_ns or 0, default=None)
+    if wait and (top is None or (wait.time_saved_bound_ns or 0) > (top.delta_ns or 0.0)):
+        grown = signed(wait.time_saved_bound_ns)
+        return Story("Where it went", None, grown, wait.because, wait.fix)
+    return None if top is None else _of_kernel(comparison, "Where it went", top)
+
+
+_WAITS = ("cmp-idle-up", "cmp-exposed-comm-up")
+
+
+def _of_kernel(comparison: Comparison, title: str, change: Change) -> Story:
+    return Story(
+        title,
+        change.name,
+        _where(comparison, change),
+        _why(comparison, change),
+        _try(comparison, change),
+    )
+
+
+def _where(comparison: Comparison, change: Change) -> str:
+    """'3.71 → 4.35 µs × 329,035 launches = +211 ms (86 % of the whole change)'."""
+    base, head = change.base, change.head
+    if change.verdict == "new":
+        text = f"new, {_launches(head.launches)} = {signed(change.delta_ns)}"
+    elif change.basis == "counters":
+        return f"{quantity(change.slower_ns, 'ns')} in {_launches(head.launches)}"
+    elif base.launches == head.launches:
+        text = f"{from_to(base.call_ns, head.call_ns)} × {_launches(head.launches)}"
+        text += f" = {signed(change.delta_ns)}"
+    else:
+        text = f"{from_to(base.launches, head.launches, 'launch')} launches of "
+        text += f"{from_to(base.call_ns, head.call_ns)} = {signed(change.delta_ns)}"
+    whole = comparison.total.delta_ns
+    if whole and change.delta_ns and whole * change.delta_ns > 0:
+        part = change.delta_ns / whole
+        text += f" ({percent(part)} of the change)" if part <= 1 else " (more than the change)"
+    return text
+
+
+def _launches(count: float | None) -> str:
+    return f"{quantity(count)} launch{'' if count == 1 else 'es'}"
+
+
+# What says that a change is there, not why.
+_NO_REASON = ("cmp-kernel-regressed", "cmp-improved", "cmp-kernel-substituted", "cmp-new-kernel")
+
+
+def reasons(comparison: Comparison, change: Change) -> list[Finding]:
+    """What fired on a change beside that it is one."""
+    return [one for one in comparison.about(change) if one.rule not in _NO_REASON]
+
+
+def _why(comparison: Comparison, change: Change) -> str:
+    found = [one.because for one in reasons(comparison, change)]
+    if not found and change.pair and change.pair.same_name:
+        found.append(_as_before(change))
+    if change.pair and change.pair.head:
+        found.insert(0, _limits(change) or "what bounds it is not known")
+    return "; ".join(found)
+
+
+def _as_before(change: Change) -> str:
+    """'launches and registers as before; bytes and operations not recorded': no rule fired."""
+    assert change.pair is not None
+    pair = change.pair
+    same: list[str] = ["launches"]
+    unknown: list[str] = []
+    for label, names in _EXPLAINING.items():
+        recorded = len(pair.base) == len(pair.head) == 1 and all(
+            any(name in group.metrics for name in names) for group in (*pair.base, *pair.head)
+        )
+        (same if recorded else unknown).append(label)
+    text = f"{_listing(same)} as before"
+    return f"{text}; {_listing(unknown)} not recorded" if unknown else text
+
+
+# What explains a time, and the metrics that hold it.
+_EXPLAINING = {
+    "bytes": ("dram_bytes",),
+    "operations": ("flops", "model_flops"),
+    "registers": ("registers_per_thread",),
+}
+
+
+def _listing(names: Sequence[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _limits(change: Change) -> str:
+    """'latency-bound (compute 9 %, memory 20 %, occupancy 11 %)' of the head; empty if unknown."""
+    assert change.pair is not None
+    group = change.pair.head[0]
+    if group.primary_class == "not-evaluable":
+        return ""
+    uses = [
+        f"{label} {quantity(group.metrics[name], '%')}"
+        for label, name in (
+            ("compute", "compute_pct"),
+            ("memory", "memory_pct"),
+            ("occupancy", "achieved_occupancy_pct"),
+        )
+        if name in group.metrics
+    ]
+    return f"{group.primary_class} ({', '.join(uses)})" if uses else group.primary_class
+
+
+def _try(comparison: Comparison, change: Change) -> str:
+    found = comparison.about(change)
+    causes = [one for one in found if one.rule not in _NO_REASON and one.severity != "info"]
+    own = [one for one in found if one.rule in _NO_REASON]
+    advice = [
+        one
+        for one in comparison.head.fired()
+        if change.pair
+        and one.scope == "kernel"
+        and one.subject_index is not None
+        and comparison.head.kernels[one.subject_index] in change.pair.head
+        and one.role == "cause"
+    ]
+    chosen = next(iter((*causes, *advice, *own)), None)
+    return chosen.fix if chosen else ""
+
+
+def listed(comparison: Comparison, top: int) -> tuple[list[Change], int]:
+    """The kernels worth a row, and how many more changed: what changed by the size of the change;
+    with room left, what moved without a verdict, then the largest."""
+    lone = comparison.sampled != "runs"
+    changed = list(comparison.of("regressed", "improved"))
+    changed += [one for one in comparison.of("new", "gone") if (one.share or 0.0) >= _SHOWN]
+    if lone:
+        changed += comparison.of("inconclusive")
+    changed.sort(key=lambda one: (one.verdict not in ("regressed", "improved"), -_size(one)))
+    rows = changed[:top]
+    if len(rows) < min(top, _FILL):
+        rest = [one for one in comparison.kernels if one not in changed]
+        rest.sort(key=lambda one: -_size(one))
+        rows += rest[: min(top, _FILL) - len(rows)]
+    return rows, max(len(changed) - top, 0)
+
+
+# A kernel of one side is named from this part of the time on; so many rows are always shown.
+_SHOWN = 0.005
+_FILL = 3
+
+
+def _size(change: Change) -> float:
+    return abs(change.delta_ns) if change.delta_ns is not None else change.slower_ns
+
+
+def labels(rows: Sequence[Change], width: int) -> list[str]:
+    """Short names of changes, with the grid where the same name has several."""
+    names = [one.name for one in rows]
+    often = Counter(names)
+    grids = [_grid(one) if often[one.name] > 1 else "" for one in rows]
+    short = short_names(names, width - max(map(len, grids), default=0))
+    return [short[name] + grid for name, grid in zip(names, grids, strict=True)]
+
+
+def _grid(change: Change) -> str:
+    group = (change.pair.head or change.pair.base)[0] if change.pair else None
+    return f" [{'x'.join(map(str, group.grid))}]" if group and group.grid else ""
+
+
+def call(change: Change, side: str) -> str:
+    """'3.71 µs ± 1.3 %' a launch on one side; '-' where the side does not have it."""
+    timed = change.base if side == "base" else change.head
+    if not timed.call_ns:
+        return "-"
+    text = quantity(timed.call_ns, "ns")
+    if timed.mad_ns is None or not timed.median_ns:
+        return text
+    return f"{text} ± {percent(timed.mad_ns / timed.median_ns)}"
+
+
+def calls(change: Change) -> str:
+    """'4 → 3 calls' where they differ: then the time changed for more than the speed of a call."""
+    base, head = change.base.launches, change.head.launches
+    if not base or not head or base == head:
+        return ""
+    return f"{from_to(base, head, '')} calls"
+
+
+def difference(change: Change) -> str:
+    """'+211 ms (+17.2 %, p < 0.001)'."""
+    if change.delta_ns is None:
+        return "-"
+    inside = [change_pct(change)] if change.base.median_ns else []
+    if change.p is not None:
+        inside.append(p_value(change.p))
+    text = signed(change.delta_ns)
+    return f"{text} ({', '.join(part for part in inside if part)})" if any(inside) else text
+
+
+def p_value(p: float) -> str:
+    """'p < 0.001' or 'p = 0.21'."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+
+
+def bound_by(change: Change) -> str:
+    """The class of the head (of the base where there is no head); '-' where it is not known."""
+    group = (change.pair.head or change.pair.base)[0] if change.pair else None
+    if group is None or group.primary_class == "not-evaluable":
+        return "-"
+    return group.primary_class
+
+
+def remark(comparison: Comparison, change: Change) -> str:
+    """What a row says last: why there is no verdict, what counters say, how it was paired."""
+    parts = []
+    if change.verdict == "inconclusive":
+        parts.append(change.reason)
+    if change.basis == "counters":
+        parts += [one.because for one in reasons(comparison, change) if one.severity != "info"]
+    if change.pair and change.pair.by and not change.pair.same_name:
+        parts.append(f"paired by {change.pair.by}")
+    return "; ".join(parts)
+
+
+def timeline_line(comparison: Comparison) -> str:
+    """Idle time and exposed communication of a step, and copies that changed, on both sides; may be
+    empty."""
+    parts = [
+        f"{label} {from_to(*pair)}"
+        for label, pair in (
+            ("idle", comparison.idle_ns),
+            ("exposed communication", comparison.exposed_communication_ns),
+        )
+        if pair and any(pair)
+    ]
+    kernels = comparison.kernel_time
+    if parts and kernels is not comparison.total:
+        parts.insert(0, f"kernels {from_to(kernels.base.median_ns, kernels.head.median_ns)}")
+    parts += _copies(comparison)
+    return f"a {comparison.per}: {' · '.join(parts)}" if parts else ""
+
+
+def _copies(comparison: Comparison) -> list[str]:
+    """Time in copies on both sides, where it is another."""
+    return [
+        f"copies {from_to(one.base.median_ns, one.head.median_ns)}"
+        for one in comparison.categories
+        if one.category == "memcpy"
+        and quantity(one.base.median_ns, "ns") != quantity(one.head.median_ns, "ns")
+    ]
+
+
+def trust(comparison: Comparison) -> list[str]:
+    """What the verdict rests on, and what weakens it."""
+    lines = [samples(comparison)]
+    lines.append(surroundings(comparison))
+    lines.append(_pairs(comparison))
+    total = comparison.total
+    if comparison.sampled == "runs" and total.noise is not None and total.detectable is not None:
+        lines.append(
+            f"the runs' {total.name} differs by {total.noise:.1%} among themselves: "
+            f"a change of {total.detectable:.1%} would show".replace("%", " %")
+        )
+    if comparison.base.time_basis == comparison.head.time_basis == "counter-tool":
+        lines.append("times are those of a counter tool, kernel by kernel: use them as ratios")
+    lines += [str(one) for one in comparison.differences if not one.blocks]
+    lines += comparison.notes
+    return lines
+
+
+def samples(comparison: Comparison) -> str:
+    """How much was measured, and whether that decides anything."""
+    base, head = comparison.samples
+    if comparison.sampled == "runs":
+        text = f"{base} against {head} runs"
+        few = min(base, head) < comparison.limits.runs
+        return f"{text}: {comparison.limits.runs} a side decide" if few else text
+    single = (
+        f"of times only the {comparison.total.name} is judged, from "
+        f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs a side decide "
+        "the rest"
+    )
+    if comparison.sampled == "steps":
+        return f"one run a side ({base} against {head} steps): {single}"
+    return f"one run a side: {single}"
+
+
+def surroundings(comparison: Comparison) -> str:
+    """Whether GPU, driver, clocks and tool are the same."""
+    if comparison.blocked:
+        apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
+        how = "compared all the same (--force)" if comparison.forced else "times not compared"
+        return f"{apart}: {how}"
+    known = [one.name for one in comparison.head.devices if one.name]
+    gpu = ", ".join(dict.fromkeys(known)) or "not named"
+    clocks = "SM clock within 3 %" if _clocked(comparison.head) else "clocks not recorded"
+    driver = ", ".join(sorted({one.info.driver or "" for one in comparison.head.devices} - {""}))
+    # On one side only: said among the differences.
+    alike = driver and not any(one.what == "driver" for one in comparison.differences)
+    said = f"driver {driver}" if alike else "driver not recorded"
+    return f"same GPU ({gpu}) and tool, {clocks}, {said}"
+
+
+def _clocked(diagnosis: Diagnosis) -> bool:
+    return any("sm_clock_hz" in one.metrics for one in diagnosis.kernels)
+
+
+def _pairs(comparison: Comparison) -> str:
+    everything = sum(one.slower_ns for one in comparison.kernels)
+    paired = [one for one in comparison.kernels if one.pair and one.pair.by]
+    named = [one for one in paired if one.pair and one.pair.same_name]
+    if not everything:
+        return f"{len(paired)} of {len(comparison.kernels)} kernels paired"
+    by_name = sum(one.slower_ns for one in named) / everything
+    by_work = sum(one.slower_ns for one in paired) / everything - by_name
+    text = f"{percent(by_name)} of the time in kernels paired by name"
+    return f"{text}, {percent(by_work)} by what they compute" if by_work >= 0.0005 else text
+
+
+def thresholds(comparison: Comparison) -> str:
+    """The rule that the verdicts follow, in one line."""
+    limits = comparison.limits
+    least = (
+        f"{limits.share_pct:g} % of the kernel time"
+        if limits.least_ns is None
+        else quantity(limits.least_ns, "ns")
+    )
+    return (
+        f"a kernel counts from {limits.percent:g} % of its time and {least} on, with "
+        f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
+        f"time); {limits.runs} runs a side"
+    )
+
+
+def commands(comparison: Comparison) -> list[str]:
+    """What makes this comparison and the page with every change, once more.
+
+    Runs go by their names: whoever repeats it stands in their folder, or has them in the store.
+    Names that do not tell them apart give way to BASE and HEAD.
+    """
+    names = [one_line(one.run_name) for one in (comparison.base, comparison.head)]
+    # In a comment, "|" would need a backslash.
+    plain = names[0] != names[1] and all(
+        0 < len(name) <= _LONGEST_NAME and "|" not in name for name in names
+    )
+    base, head = map(shlex.quote, names if plain else ("BASE", "HEAD"))
+    limits, usual = comparison.limits, Thresholds()
+    options = ["--force"] if comparison.forced else []
+    if limits.percent != usual.percent:
+        options.append(f"--min-percent {limits.percent:g}")
+    if limits.least_ns is not None:
+        options.append(f"--min-ms {limits.least_ns / 1e6:g}")
+    more = "".join(f" {option}" for option in options)
+    return [
+        f"traceroof compare {base} {head}{more}",
+        f"traceroof report {head} --base {base}{more}",
+    ]
+
+
+# A name longer than a path's parts may be (255 bytes) is no file's.
+_LONGEST_NAME = 255
+
+
+def sides(comparison: Comparison) -> tuple[str, str]:
+    """Both runs in one line each."""
+    return one_line(about_run(comparison.base)), one_line(about_run(comparison.head))

@@ -1,0 +1,757 @@
+"""What the HTML report of a run says of its change from a base, as plain data in the page's order.
+
+All verdicts are those of the ``Comparison``: nothing is judged here. Times that a verdict stands on
+are those of one step or one run; everything else is shown on both sides, without a verdict. What is
+unknown is a dash. Where times do not compare, both sides are shown and no difference is.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from traceroof.compare import Comparison, Overall
+from traceroof.compare.changes import Change
+from traceroof.compare.verdicts import Word
+from traceroof.core.kernel_names import short_names
+from traceroof.core.units import one_line, percent, quantity
+from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.diagnosis.findings import Finding
+from traceroof.report.compare import words
+from traceroof.report.html import page
+from traceroof.report.run import summary
+from traceroof.report.run.verdict import at_a_wall, savable, verdict
+from traceroof.timeline import Timeline
+
+Tone = Literal["worse", "better", "plain"]
+
+#: What stands for something that is unknown, or that one side does not have.
+DASH = "–"
+
+_NAME_WIDTH = 72
+# How long lists may be: room that kernels' cards would have.
+_MOST_GONE, _MOST_FINDINGS, _MOST_UNCLEAR, _MOST_GONE_FIXES = 40, 25, 25, 25
+# No sentence needs more; subjects come from files and may be of any length.
+_LONGEST = 400
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A verdict as a reader sees it: sign, word and colour say the same; rank: for sorting."""
+
+    sign: str
+    word: str
+    tone: Tone
+    rank: int
+
+
+MARKS: Mapping[Word, Mark] = {
+    "regressed": Mark("▲", "slower", "worse", 6),
+    "new": Mark("+", "new", "plain", 5),
+    "inconclusive": Mark("?", "unclear", "plain", 4),
+    "improved": Mark("▼", "faster", "better", 3),
+    "gone": Mark("−", "gone", "plain", 2),
+    "unchanged": Mark("=", "same", "plain", 1),
+    "not-compared": Mark("≠", "not compared", "plain", 0),
+}
+_OVERALL: Mapping[Overall, Mark] = {
+    "regressed": MARKS["regressed"],
+    "improved": MARKS["improved"],
+    "unchanged": Mark("=", "no change", "plain", 1),
+    "inconclusive": Mark("?", "inconclusive", "plain", 4),
+    "not-comparable": Mark("≠", "not comparable", "plain", 0),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A thing on both sides; ``mark`` is None where nothing judges it."""
+
+    what: str
+    base: str
+    now: str
+    change: str
+    mark: Mark | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class KernelChange:
+    """What a row of the kernel table says of its change; ``note``: what it rests on beside times."""
+
+    times: str
+    delta: str
+    base_ns: float | None
+    delta_ns: float | None
+    mark: Mark
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class FixChange:
+    """Whether the base had the fix too, and what it could save there. new: rules that only fire now."""
+
+    mark: Mark
+    saved: str
+    new: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A finding, or a fix that is gone: its title, rule, subject (``kernel``: index) and text."""
+
+    title: str
+    rule: str
+    where: str
+    kernel: int | None
+    because: str
+    fix: str = ""
+
+
+@dataclass(frozen=True)
+class Some:
+    """The first of several entries, and how many more there are."""
+
+    shown: Sequence[Any]
+    left: int
+
+
+_NEW = Mark("+", "new", "plain", 5)
+_KEPT = Mark("=", "also in the base", "plain", 1)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """A comparison, as the page of its head shows it."""
+
+    comparison: Comparison
+
+    # --- the top ----------------------------------------------------------------------------
+
+    @property
+    def unit(self) -> str:
+        """What a time is given for: 'a step', 'a run'."""
+        return f"a {self.comparison.per}"
+
+    @property
+    def mark(self) -> Mark:
+        """The verdict on the whole."""
+        return _OVERALL[self.comparison.verdict]
+
+    @property
+    def headline(self) -> str:
+        """'Slower: kernel time +0.5 % (6 → 6.03 ms a run)'."""
+        word = self.mark.word
+        text = f"{word[:1].upper()}{word[1:]}: {words.total_line(self.comparison)}"
+        if self.comparison.steps_known:
+            return text
+        return f"{text[:-1]} {self.unit})" if text.endswith(")") else f"{text} {self.unit}"
+
+    @property
+    def counts(self) -> str:
+        """The kernels by verdict."""
+        return words.counts(self.comparison)
+
+    @property
+    def statement(self) -> str:
+        """May the two sides be compared at all? Said before anything else."""
+        comparison = self.comparison
+        if comparison.blocked and not comparison.forced:
+            return _cut(words.missing(comparison))
+        surroundings = words.surroundings(comparison)
+        if comparison.forced:
+            return _cut(f"{surroundings}. The times say nothing about the code alone.")
+        text = f"{surroundings}; {words.samples(comparison)}."
+        return _cut(f"{text[:1].upper()}{text[1:]}")
+
+    @property
+    def warning(self) -> str:
+        """'Not comparable' or 'Forced' where something other than the code differs."""
+        if not self.comparison.blocked:
+            return ""
+        return "Forced" if self.comparison.forced else "Not comparable"
+
+    @property
+    def missing(self) -> str:
+        """What an inconclusive verdict lacks."""
+        inconclusive = self.comparison.verdict == "inconclusive"
+        text = words.missing(self.comparison) if inconclusive else ""
+        return f"{text[:1].upper()}{text[1:]}"
+
+    @property
+    def base_name(self) -> str:
+        """What the base is called."""
+        return _cut(self.comparison.base.run_name)
+
+    @property
+    def base_about(self) -> str:
+        """The base in one line."""
+        return _cut(words.sides(self.comparison)[0])
+
+    @property
+    def was(self) -> str:
+        """The sentence that the base comes down to."""
+        return verdict(self.comparison.base).sentence
+
+    @cached_property
+    def figures(self) -> list[Line]:
+        """The three numbers of the verdict on both sides."""
+        saved, third = self._on_both(savable), self._thirds()
+        whole = summary.whole_words(self.comparison.base)
+        return [
+            self._timed("", self.comparison.kernel_time, prefix=f"{self.unit}: "),
+            Line("", "", f"base: {_share(saved[0])} of {whole}", self.points(saved[0], saved[1])),
+            Line("", "", f"base: {_share(third[0])}", self.points(third[0], third[1])),
+        ]
+
+    def _on_both(
+        self, of: Callable[[Diagnosis], float | None]
+    ) -> tuple[float | None, float | None]:
+        return of(self.comparison.base), of(self.comparison.head)
+
+    def _thirds(self) -> tuple[float | None, float | None]:
+        """The share that the third number shows: busy, else at a wall; on both sides."""
+        return self._on_both(_busy if self.comparison.head.totals.span_ns else at_a_wall)
+
+    # --- what changed, and why --------------------------------------------------------------
+
+    @property
+    def stories(self) -> list[words.Story]:
+        """Where the time went, why, what to try."""
+        return words.stories(self.comparison)
+
+    def story_name(self, story: words.Story) -> str:
+        """The kernel of a story in short."""
+        return short_names([story.name], _NAME_WIDTH)[story.name] if story.name else ""
+
+    def story_kernel(self, story: words.Story) -> int | None:
+        """The first kernel of the head by that name whose time moved most, for a link."""
+        found = [one for one in self.comparison.kernels if one.name == story.name]
+        return next((self.index("head", g) for one in found for g in _groups(one, "head")), None)
+
+    @cached_property
+    def base_care(self) -> list[Told]:
+        """What a reader must know of the measurement of the base."""
+        return [
+            Told(one.finding.title, one.finding.rule, "", None, _cut(one.finding.because))
+            for one in summary.care(self.comparison.base)
+        ]
+
+    @cached_property
+    def findings(self) -> Some:
+        """What the rules of the comparison say, most worth first."""
+        fired = self.comparison.fired()
+        names = short_names((one.subject for one in fired[:_MOST_FINDINGS]), _NAME_WIDTH)
+        order = self.comparison.order
+        told = []
+        for one in fired[:_MOST_FINDINGS]:
+            change = order[one.subject_index] if one.subject_index is not None else None
+            groups = _groups(change, "head") if change else ()
+            is_kernel = change is not None and change.level == "kernel"
+            told.append(
+                Told(
+                    title=one.title,
+                    rule=one.rule,
+                    where=names[one.subject] if is_kernel else _cut(one.subject),
+                    kernel=self.index("head", groups[0]) if groups else None,
+                    because=_cut(one.because),
+                    fix=one.fix,
+                )
+            )
+        return Some(told, len(fired) - len(told))
+
+    @cached_property
+    def unclear(self) -> Some:
+        """Kernels without a verdict, and those that counters alone call slower, with the reason."""
+        if not self.comparison.compared:
+            return Some((), 0)
+        found = [one for one in self.comparison.of("regressed") if one.basis == "counters"]
+        found += self.comparison.of("inconclusive")
+        shown = found[:_MOST_UNCLEAR]
+        labels = words.labels(shown, _NAME_WIDTH)
+        lines = [
+            self._timed(label, one, why=_cut(words.remark(self.comparison, one)))
+            for one, label in zip(shown, labels, strict=True)
+        ]
+        return Some(lines, len(found) - len(shown))
+
+    # --- fixes ------------------------------------------------------------------------------
+
+    @cached_property
+    def fixes(self) -> Mapping[int, FixChange]:
+        """By the number of the fix in the page."""
+        appeared = {(one.rule, self._where("head", one)) for one in self.comparison.appeared}
+        had = {(one.rule, self._where("base", one)) for one in self.comparison.base.fired()}
+        found: dict[int, FixChange] = {}
+        for number, one in enumerate(summary.advice(self.comparison.head), 1):
+            new = {finding.rule for finding in one.findings if self._is_new(finding, appeared, had)}
+            rules = {finding.rule for finding in one.findings}
+            partner = self._partner(one)
+            if new == rules:
+                found[number] = FixChange(_NEW, "", frozenset())
+            else:
+                found[number] = FixChange(
+                    _KEPT, self._saved_change(partner, one) if partner else "", frozenset(new)
+                )
+        return found
+
+    def _is_new(self, finding: Finding, appeared: set[Any], had: set[Any]) -> bool:
+        key = (finding.rule, self._where("head", finding))
+        return key not in had if finding.severity == "info" else key in appeared
+
+    def _where(self, side: Literal["base", "head"], finding: Finding) -> object:
+        """What tells the subject of a finding on either side."""
+        if finding.scope == "category":
+            return finding.subject
+        if finding.scope == "kernel" and finding.subject_index is not None:
+            group = self._run(side).kernels[finding.subject_index]
+            return self._change_of.get(id(group), (side, finding.subject_index))
+        # Ranks and processes have other numbers in every run: any of them will do.
+        return None
+
+    def _partner(self, one: summary.Advice) -> summary.Advice | None:
+        """What the base was advised on the same subject; None where several are compared as one."""
+        lead = one.lead
+        if lead.scope == "kernel" and lead.subject_index is not None:
+            group = self.base_of(lead.subject_index)
+            key: object = self.index("base", group) if group else None
+            return self._base_advice.get(("kernel", key))
+        named = lead.subject if lead.scope == "category" else lead.rule
+        return self._base_advice.get((lead.scope, named))
+
+    @cached_property
+    def _base_advice(self) -> Mapping[object, summary.Advice]:
+        found: dict[object, summary.Advice] = {}
+        for one in summary.advice(self.comparison.base):
+            lead = one.lead
+            key: object = lead.rule
+            if lead.scope == "kernel":
+                key = lead.subject_index
+            elif lead.scope == "category":
+                key = lead.subject
+            found.setdefault((lead.scope, key), one)
+        return found
+
+    def _saved_change(self, base: summary.Advice, head: summary.Advice) -> str:
+        """'at most 4.1 → 3.2 ms a step, -900 µs': of kernels and categories; else of the time."""
+        before, now = base.largest, head.largest
+        bounds = base.bound_ns, head.bound_ns
+        if before.scope in ("kernel", "category"):
+            scales = self._scale("base"), self._scale("head")
+            one, other = (
+                bound * scale if bound is not None and scale else None
+                for bound, scale in zip(bounds, scales, strict=True)
+            )
+            return self._from_to(one, other, self.unit)
+        wholes = (
+            summary.whole_of(self.comparison.base, before),
+            summary.whole_of(self.comparison.head, now),
+        )
+        shares = [
+            bound / whole if bound is not None and whole else None
+            for bound, whole in zip(bounds, wholes, strict=True)
+        ]
+        if None in shares:
+            return ""
+        points = self.points(shares[0], shares[1])
+        return f"{_share(shares[0])} → {_share(shares[1])} of the time" + (
+            f", {points}" if points else ""
+        )
+
+    def _from_to(self, base: float | None, now: float | None, unit: str) -> str:
+        if base is None and now is None:
+            return ""
+        text = f"{_arrow(base, now)} {unit}"
+        if base is None or now is None or not self.comparison.compared:
+            return text
+        return f"{text}, {words.signed(now - base)}"
+
+    @cached_property
+    def gone_fixes(self) -> Some:
+        """Fixes that only the base was advised."""
+        resolved = {(one.rule, self._where("base", one)) for one in self.comparison.resolved}
+        gone = []
+        for one in summary.advice(self.comparison.base):
+            real = [finding for finding in one.findings if finding.severity != "info"]
+            if real and all((f.rule, self._where("base", f)) in resolved for f in real):
+                gone.append(one)
+        shown = gone[:_MOST_GONE_FIXES]
+        names = short_names((one.lead.subject for one in shown), _NAME_WIDTH)
+        told = []
+        for one in shown:
+            lead, base = one.lead, self.comparison.base
+            is_kernel = lead.scope == "kernel"
+            told.append(
+                Told(
+                    title=lead.title,
+                    rule=lead.rule,
+                    where=names[lead.subject] if is_kernel else _cut(one.where),
+                    kernel=0 if is_kernel else None,
+                    because=summary.gain(base, one),
+                )
+            )
+        return Some(told, len(gone) - len(shown))
+
+    # --- kernels ----------------------------------------------------------------------------
+
+    def kernel(self, index: int) -> KernelChange:
+        """Of ``comparison.head.kernels[index]``."""
+        change = self._changes.get(id(self.comparison.head.kernels[index]))
+        if change is None:
+            # In warm-up steps perhaps, or between steps.
+            outside = f"in no {self.comparison.per}"
+            return KernelChange(DASH, DASH, None, None, MARKS["not-compared"], outside)
+        return KernelChange(
+            times=_arrow(*sides_of(change)),
+            delta=delta(change),
+            base_ns=sides_of(change)[0],
+            delta_ns=change.delta_ns,
+            mark=MARKS[change.verdict],
+            note=", ".join(_notes(change)),
+        )
+
+    def change_of(self, index: int) -> Change | None:
+        """The change of ``comparison.head.kernels[index]``."""
+        return self._changes.get(id(self.comparison.head.kernels[index]))
+
+    def base_of(self, index: int) -> KernelGroup | None:
+        """The one kernel of the base that a kernel of the head is compared with."""
+        change = self.change_of(index)
+        if change is None or change.pair is None or change.pair.by is None:
+            return None
+        one_each = len(change.pair.base) == len(change.pair.head) == 1
+        return change.pair.base[0] if one_each else None
+
+    @property
+    def columns(self) -> tuple[tuple[str, str], ...]:
+        """What the kernel table has more, each with how it sorts."""
+        return ((f"Base → now, {self.unit}", "n"), ("Change", "n"), ("Verdict", "n"))
+
+    @property
+    def gone_mark(self) -> Mark:
+        """The mark of what only the base has."""
+        return MARKS["gone"]
+
+    @cached_property
+    def gone(self) -> Some:
+        """Kernels that only the base has: name, category, class, time, launches."""
+        found = sorted(self.comparison.of("gone"), key=lambda one: -one.slower_ns)
+        shown = found[:_MOST_GONE]
+        rows = [
+            (
+                label,
+                one.category or DASH,
+                _class_of(one),
+                _ns(sides_of(one)[0]),
+                _count(one.base.launches),
+            )
+            for one, label in zip(shown, words.labels(shown, _NAME_WIDTH), strict=True)
+        ]
+        return Some(rows, len(found) - len(shown))
+
+    def unlisted(self, listed: int) -> str:
+        """The verdicts of the kernels that the table has no room for: '3 slower, 12 same'."""
+        found: dict[Mark, int] = {}
+        for index in range(listed, len(self.comparison.head.kernels)):
+            change = self.change_of(index)
+            mark = MARKS[change.verdict if change else "not-compared"]
+            found[mark] = found.get(mark, 0) + 1
+        ranked = sorted(found.items(), key=lambda one: -one[0].rank)
+        return ", ".join(f"{count:,} {mark.word}" for mark, count in ranked)
+
+    @property
+    def words(self) -> list[str]:
+        """The verdicts that kernels of the head have, for the filter."""
+        present = {one.verdict for one in self.comparison.kernels if one.verdict != "gone"}
+        marks = sorted((MARKS[word] for word in present), key=lambda one: -one.rank)
+        return [one.word for one in marks]
+
+    # --- timeline, provenance ---------------------------------------------------------------
+
+    def timeline(self) -> list[Line]:
+        """Step or kernel time with its verdict; how the time went by, on both sides."""
+        comparison = self.comparison
+        lines = [self._timed(f"{comparison.total.name}, {self.unit}", comparison.total)]
+        if comparison.kernel_time is not comparison.total:
+            lines.append(self._timed(f"kernel time, {self.unit}", comparison.kernel_time))
+        for what, pair, rule in (
+            ("idle", comparison.idle_ns, "cmp-idle-up"),
+            ("exposed communication", comparison.exposed_communication_ns, "cmp-exposed-comm-up"),
+        ):
+            if pair:
+                lines.append(self._of_pair(f"{what}, {self.unit}", *pair, rule))
+        for what, part in _SHARES:
+            base, now = (_of_span(run, part) for run in (comparison.base, comparison.head))
+            if base or now:
+                lines.append(Line(what, _share(base), _share(now), self.points(base, now) or DASH))
+        return lines
+
+    def idle_shares(self, cause: str) -> tuple[str, str, str]:
+        """Idle time by a cause as a share of the span, in the base and now, and the difference."""
+        base, now = (
+            _of_span(run, lambda one: one.idle_by_cause.get(cause, 0))
+            for run in (self.comparison.base, self.comparison.head)
+        )
+        return _share(base), _share(now), self.points(base, now) or DASH
+
+    def _of_pair(self, what: str, base: float, now: float, rule: str) -> Line:
+        fired = next((one for one in self.comparison.fired() if one.rule == rule), None)
+        compared = self.comparison.compared
+        return Line(
+            what,
+            _ns(base),
+            _ns(now),
+            words.signed(now - base) if compared else DASH,
+            MARKS["regressed"] if fired else None,
+            _cut(fired.because) if fired else "",
+        )
+
+    @property
+    def rule(self) -> str:
+        """The rule that the verdicts follow."""
+        return words.thresholds(self.comparison)
+
+    @property
+    def trust(self) -> list[str]:
+        """What the verdict rests on."""
+        return [_cut(one) for one in words.trust(self.comparison)]
+
+    @property
+    def differences(self) -> list[tuple[str, str, str, str]]:
+        """What differs besides the code: what, base, now, and whether it keeps times apart."""
+        return [
+            (
+                one.what,
+                _cut(one.base or "not recorded"),
+                _cut(one.head or "not recorded"),
+                "times do not compare" if one.blocks else "said, no obstacle",
+            )
+            for one in self.comparison.differences
+        ]
+
+    @property
+    def base_sources(self) -> list[tuple[str, str, str]]:
+        """The files of the base."""
+        return page.sources(self.comparison.base)
+
+    @property
+    def base_devices(self) -> list[Sequence[tuple[str, str]]]:
+        """The GPUs of the base."""
+        return page.devices(self.comparison.base)
+
+    @property
+    def base_notes(self) -> list[str]:
+        """The notes of the base."""
+        return page.notes(self.comparison.base)
+
+    # --- shared -----------------------------------------------------------------------------
+
+    def _run(self, side: Literal["base", "head"]) -> Diagnosis:
+        return self.comparison.base if side == "base" else self.comparison.head
+
+    @cached_property
+    def _changes(self) -> Mapping[int, Change]:
+        """Identity of each kernel group of either side -> its change."""
+        return {
+            id(group): one
+            for one in self.comparison.kernels
+            for side in ("base", "head")
+            for group in _groups(one, side)
+        }
+
+    @cached_property
+    def _change_of(self) -> Mapping[int, int]:
+        """The same as a number, equal on both sides."""
+        return {key: id(change) for key, change in self._changes.items()}
+
+    @cached_property
+    def _indices(self) -> Mapping[str, Mapping[int, int]]:
+        return {
+            side: {id(group): at for at, group in enumerate(self._run(side).kernels)}
+            for side in ("base", "head")
+        }
+
+    def index(self, side: Literal["base", "head"], group: KernelGroup) -> int:
+        """The place of a kernel group in its diagnosis."""
+        return self._indices[side][id(group)]
+
+    def _scale(self, side: Literal["base", "head"]) -> float | None:
+        """What part of the kernel time of the whole recording is in one step or run."""
+        kernels = self.comparison.kernel_time
+        timed = kernels.base if side == "base" else kernels.head
+        whole = self._run(side).totals.kernel_time_ns
+        return timed.median_ns / whole if timed.median_ns is not None and whole else None
+
+    def _timed(self, what: str, change: Change, *, prefix: str = "", why: str = "") -> Line:
+        base, now = sides_of(change)
+        if prefix:
+            changed = "" if change.delta_ns is None else delta(change)
+            return Line(what, "", prefix + _arrow(base, now), changed, MARKS[change.verdict])
+        return Line(what, _ns(base), _ns(now), delta(change), MARKS[change.verdict], why)
+
+    def points(self, base: float | None, now: float | None) -> str:
+        """A difference of shares in percentage points; empty where there is none to give."""
+        if base is None or now is None or not self.comparison.compared:
+            return ""
+        points = round((now - base) * 100, 1)
+        return f"{points:+.1f} points" if points else "0.0 points"
+
+
+_SHARES: Sequence[tuple[str, Callable[[Timeline], int]]] = (
+    ("GPU busy, of the span", lambda one: one.busy_ns),
+    ("GPU idle, of the span", lambda one: one.idle_ns),
+    ("exposed communication, of the span", lambda one: one.exposed_communication_ns),
+    ("exposed copies, of the span", lambda one: one.exposed_memcpy_ns),
+)
+
+
+def _of_span(run: Diagnosis, part: Callable[[Timeline], int]) -> float | None:
+    span = sum(one.span_ns for one in run.timelines)
+    return sum(part(one) for one in run.timelines) / span if span else None
+
+
+def _busy(run: Diagnosis) -> float | None:
+    span, busy = run.totals.span_ns, run.totals.gpu_busy_ns
+    return busy / span if span and busy is not None else None
+
+
+def _notes(change: Change) -> list[str]:
+    together = len(_groups(change, "head"))
+    found = [f"{together} kernels together"] if together > 1 else []
+    found += [calls] if (calls := words.calls(change)) else []
+    return [*found, "by counters"] if change.basis == "counters" else found
+
+
+def _groups(change: Change, side: str) -> tuple[KernelGroup, ...]:
+    if change.pair is None:
+        return ()
+    return change.pair.base if side == "base" else change.pair.head
+
+
+def _class_of(change: Change) -> str:
+    found = words.bound_by(change)
+    return DASH if found == "-" else found
+
+
+def _ns(value: float | None) -> str:
+    return DASH if value is None else quantity(value, "ns")
+
+
+def _share(value: float | None) -> str:
+    return DASH if value is None else percent(value)
+
+
+def _count(value: float | None) -> str:
+    return DASH if value is None else quantity(value)
+
+
+def sides_of(change: Change) -> tuple[float | None, float | None]:
+    """Time on both sides, ns; None where it is unknown, or where nothing of it ran."""
+    base, head = (one.median_ns if one.launches else None for one in (change.base, change.head))
+    return base, head
+
+
+def mark_of(change: Change) -> Mark:
+    """The verdict; what ran on one side only is new or gone unless more can be said."""
+    base, head = sides_of(change)
+    if change.verdict in ("unchanged", "inconclusive") and (base is None) != (head is None):
+        return MARKS["gone" if head is None else "new"]
+    return MARKS[change.verdict]
+
+
+def _arrow(base: float | None, now: float | None) -> str:
+    """'10 → 11 µs'; a dash for a side that is unknown, or that does not have it."""
+    if base is None or now is None:
+        return DASH if base is None and now is None else f"{_ns(base)} → {_ns(now)}"
+    return words.from_to(base, now)
+
+
+def delta(change: Change) -> str:
+    """'+30 µs (+10.0 %)'; a dash where times are unknown or do not compare."""
+    if change.delta_ns is None:
+        return DASH
+    pct = words.change_pct(change) if change.base.median_ns else ""
+    return words.signed(change.delta_ns) + (f" ({pct})" if pct else "")
+
+
+def _cut(text: str) -> str:
+    text = one_line(text)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def with_base(now: Any, base: Any) -> Any:
+    """A card's value with that of the base beside it where the two differ."""
+    return now if now == base else f"{now}; base {base or DASH}"
+
+
+def compared_card(
+    changes: Changes, index: int, made: Mapping[str, Any], base: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """A card (``operator_card.card``) of a kernel of the head with the figures of the base.
+
+    base: the card of the one kernel that it is compared with; None where there is none.
+    """
+    result = dict(made)
+    for name, entries in made.items() if base is not None else ():
+        before = (base or {}).get(name, ())
+        if name in _LINES:
+            was = _by_label(before)
+            result[name] = [
+                (*entry[:-1], with_base(entry[-1], was.get(key)))
+                for key, entry in zip(_by_label(entries), entries, strict=True)
+            ]
+        elif name == "metrics":
+            was = {at: text for part in dict(before).values() for at, text in part}
+            result[name] = {
+                group: [(at, with_base(text, was.get(at))) for at, text in part]
+                for group, part in entries.items()
+            }
+    result["facts"] = [*_card_lines(changes, index), *result.get("facts", ())]
+    return result
+
+
+# Parts of a card that are lines: (label, ..., text).
+_LINES = ("facts", "uses", "roof", "occupancy", "stalls")
+
+
+def _by_label(entries: Sequence[Sequence[Any]]) -> dict[tuple[str, int], Any]:
+    """Label, and how many entries before have the same, -> the text."""
+    seen: dict[str, int] = {}
+    found: dict[tuple[str, int], Any] = {}
+    for label, *_, text in entries:
+        seen[label] = seen.get(label, -1) + 1
+        found[label, seen[label]] = text
+    return found
+
+
+def _card_lines(changes: Changes, index: int) -> list[tuple[str, str]]:
+    """What a card says of the change itself."""
+    change, base = changes.change_of(index), changes.base_of(index)
+    if change is None:
+        return []
+    said = [MARKS[change.verdict].word, "by counters" if change.basis else "", change.reason]
+    if change.basis == "time":
+        said[1] = words.p_value(change.p) if change.p is not None else ""
+    lines = [
+        (f"time {changes.unit}", _arrow(*sides_of(change))),
+        ("change", delta(change)),
+        ("verdict", ", ".join(part for part in said if part)),
+    ]
+    if change.pair is None or change.pair.by is None:
+        return lines
+    now = changes.comparison.head.kernels[index]
+    launches = change.base.launches, change.head.launches
+    several = len(change.pair.base), len(change.pair.head)
+    for label, text, worth in (
+        ("class", f"{now.primary_class}; base {base.primary_class}" if base else "",
+         base is not None and base.primary_class != now.primary_class),
+        (f"launches {changes.unit}", " → ".join(_count(one) for one in launches),
+         launches[0] != launches[1]),
+        ("paired by", change.pair.by, not change.pair.same_name),
+        ("in the base", base.kernel[: page.NAMED] if base else "",
+         base is not None and not change.pair.same_name),
+        ("compared together", f"{several[0]} of the base, {several[1]} now", max(several) > 1),
+    ):  # fmt: skip
+        if worth:
+            lines.append((label, text))
+    return lines

@@ -1,0 +1,211 @@
+"""A diagnosis as GitHub Markdown, for an issue, a pull request or a job summary.
+
+The first line is a hidden marker; whoever posts looks for a comment that begins with it and
+replaces that one. GitHub takes 65,536 characters in a comment and 1 MiB in a summary: what is cut
+is counted.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from traceroof.core.kernel_names import short_names
+from traceroof.core.units import one_line, percent, quantity
+from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.report.run import summary
+from traceroof.report.run.timeline_lines import timeline_lines
+from traceroof.report.run.verdict import verdict
+
+#: What a comment may hold.
+MOST_CHARACTERS = 65_536
+# How much of it is used, in all and by the parts that grow with a run.
+_BUDGET, _KERNEL_BUDGET, _FINDING_BUDGET, _NOTE_BUDGET = 60_000, 20_000, 22_000, 6_000
+# No sentence needs more; names of runs and of files may be of any length.
+_LONGEST = 600
+
+_NAME_WIDTH = 60
+
+
+def marker(what: str, key: str) -> str:
+    """The hidden first line of a comment; one comment a key. what: 'pr-report', 'diagnosis'."""
+    # No "--": it would end the comment.
+    safe = re.sub(r"[^A-Za-z0-9._]+", "-", key).strip("-")[:60] or "default"
+    return f"<!-- traceroof:{what}:v1 key={safe} -->"
+
+
+def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None) -> str:
+    """The diagnosis as Markdown of at most 65,536 characters; what is cut is counted.
+
+    top: how many kernels and findings are shown, None for all that fit. key: what the comment is
+    found again by; the name of the run by default.
+    """
+    kernels = diagnosis.kernels[:top]
+    advised = summary.advice(diagnosis)
+    worth = advised[:top]
+    shown = [one.kernel for one in kernels]
+    shown += [one.lead.subject for one in worth if one.lead.scope == "kernel"]
+    names = short_names(shown, _NAME_WIDTH)
+    lines = [
+        marker("diagnosis", key or diagnosis.run_name),
+        f"**{short(verdict(diagnosis).sentence)}**",
+        "",
+        f"{short(summary.about(diagnosis))}. {text(summary.total(diagnosis))}",
+        "",
+    ]
+    lines += _care(diagnosis)
+    timelines = timeline_lines(diagnosis)
+    lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
+    lines += [""] if timelines else []
+    lines += _table(
+        ("Category", "Time", "Share of GPU time", "Launches"),
+        "lrrr",
+        (
+            (
+                one.category,
+                quantity(one.time_ns, "ns"),
+                percent(one.share),
+                f"{one.launches:,}",
+            )
+            for one in diagnosis.categories
+        ),
+    )
+    lines += ["", "| # | Kernel | Category | Class | Time | Share of kernel time | Calls |",
+              "|--:|:--|:--|:--|--:|--:|--:|"]  # fmt: skip
+    rows = fitting(
+        [
+            f"| {number} | {code(names[one.kernel])} | {one.category} | {one.primary_class} "
+            f"| {quantity(one.time_ns, 'ns')} | {percent(one.share)} | {one.launches:,} |"
+            for number, one in enumerate(kernels, 1)
+        ],
+        _KERNEL_BUDGET,
+    )
+    lines += rows
+    if len(diagnosis.kernels) > len(rows):
+        lines.append(f"\n{len(diagnosis.kernels) - len(rows):,} more kernels not shown.")
+    lines += ["", f"### {_heading(diagnosis, len(worth), len(advised))}", ""]
+    if not worth:
+        lines.append("Nothing: no rule fired on what this file shows.")
+    entries = [
+        "\n".join(_entry(number, one, names, summary.gain(diagnosis, one)))
+        for number, one in enumerate(worth, 1)
+    ]
+    listed = fitting(entries, _FINDING_BUDGET)
+    lines += listed
+    if len(entries) > len(listed):
+        left = len(entries) - len(listed)
+        lines += ["", f"{left:,} more do not fit here: `--format json` has all."]
+    if ceilings := summary.ceilings(diagnosis):
+        lines += ["", prose(ceilings)]
+    for section in (_not_judged(diagnosis), _notes(diagnosis)):
+        fits = sum(map(len, [*lines, *section])) + len(lines) + len(section) < _BUDGET
+        lines += section if fits else []
+    return "\n".join(lines) + "\n"
+
+
+def _notes(diagnosis: Diagnosis) -> list[str]:
+    notes = [f"- {short(note)}" for note in summary.note_lines(diagnosis)]
+    shown = fitting(notes, _NOTE_BUDGET)
+    if len(notes) > len(shown):
+        shown.append(f"- {len(notes) - len(shown):,} more (`--format json` has all)")
+    return ["", "### Notes", "", *shown] if notes else []
+
+
+def fitting(lines: Iterable[str], budget: int) -> list[str]:
+    """The first lines that have room in so many characters."""
+    kept: list[str] = []
+    for line in lines:
+        budget -= len(line) + 1
+        if budget < 0:
+            break
+        kept.append(line)
+    return kept
+
+
+def short(value: str) -> str:
+    """Plain text inside Markdown, of a length that leaves room for the rest."""
+    return text(value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…")
+
+
+def _care(diagnosis: Diagnosis) -> list[str]:
+    found = summary.care(diagnosis)
+    if not found:
+        return []
+    lines = ["### Read with care", ""]
+    for one in found:
+        finding = one.finding
+        lines += [
+            f"- **{text(finding.title)}**: {prose(finding.because)}; it {prose(one.means)}.",
+            f"  - try: {prose(finding.fix)}",
+        ]
+    return [*lines, ""]
+
+
+def _heading(diagnosis: Diagnosis, listed: int, all: int) -> str:
+    some = f"{listed} of {all}; " if all > listed else ""
+    return f"Worth trying, best first ({some}shares of {summary.whole_words(diagnosis)})"
+
+
+def _entry(number: int, one: summary.Advice, names: Mapping[str, str], gain: str) -> list[str]:
+    """What is worth trying on a subject; what else was found there follows in a line each."""
+    lead = one.lead
+    where = code(names[lead.subject]) if lead.scope == "kernel" else short(lead.subject)
+    where += f" and {one.others} more" if one.others else ""
+    return [
+        f"{number}. **{text(lead.title)}** ({one.severity}) in {where}"
+        + (f": {gain}" if gain else ""),
+        f"   - because {prose(lead.because)}",
+        *([f"   - {text(summary.confidence(lead))}"] if lead.doubted_by else []),
+        *([f"   - {text(lead.near_threshold.says)}"] if lead.near_threshold else []),
+        f"   - try: {prose(lead.fix)}",
+        f"   - wrong if: {prose(lead.refute)}",
+        *(f"   - also {code(other.rule)}: {prose(other.because)}" for other in one.findings[1:]),
+    ]
+
+
+def _not_judged(diagnosis: Diagnosis) -> list[str]:
+    entries = summary.not_judged(diagnosis)
+    if not entries:
+        return []
+    lines = ["", "### Not judged", ""]
+    for entry in entries:
+        missing = f": missing {', '.join(entry.missing)}" if entry.missing else ""
+        lines.append(f"- {text(entry.what)}{text(missing)}")
+    command = next((entry.command for entry in entries if entry.command), None)
+    if command:
+        lines += ["", "```sh", command.replace("```", "` ` `"), "```"]
+    return lines
+
+
+def _table(header: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:
+    marks = {"l": ":--", "r": "--:"}
+    return [
+        f"| {' | '.join(header)} |",
+        f"|{'|'.join(marks[letter] for letter in alignment)}|",
+        *(f"| {' | '.join(text(entry) for entry in row)} |" for row in rows),
+    ]
+
+
+def text(value: str) -> str:
+    """Plain text inside Markdown: nothing in it is markup, a mention or the end of a cell."""
+    return _escaped(" ".join(value.split()))
+
+
+def _escaped(value: str) -> str:
+    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", one_line(value))
+    # A zero-width space keeps GitHub from mentioning whoever is called like the word after "@".
+    return escaped.replace("@", "@\u200b")
+
+
+def prose(value: str) -> str:
+    """A text of ours inside Markdown: what it has between backticks is code."""
+    parts = re.split(r"`([^`]+)`", " ".join(value.split()))
+    return "".join(
+        code(part) if at % 2 else _escaped(part) for at, part in enumerate(parts) if part
+    )
+
+
+def code(value: str) -> str:
+    """Text as inline code that holds whatever the text holds, backticks and pipes included."""
+    value = " ".join(value.split()).replace("|", "\\|") or " "
+    fence = "`" * (max((len(run) for run in re.findall(r"`+", value)), default=0) + 1)
+    pad = " " if value.startswith("`") or value.endswith("`") else ""
+    return f"{fence}{pad}{value}{pad}{fence}"

@@ -1,0 +1,514 @@
+"""The card of one kernel group: everything known of it, as sections of lines.
+
+``sections`` is the one place that decides what a card holds; terminal, Markdown and the HTML page
+show the same lines. What is not known is left out. For the page, columns of the kernel table are
+named by their place in a list that all cards share, so that a card with seventy metrics stays near
+a kilobyte.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from traceroof.core.units import (
+    count,
+    digits,
+    percent,
+    quantity,
+)
+from traceroof.diagnosis import collect
+from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.diagnosis.findings import Finding
+from traceroof.hardware.devices import AMD
+from traceroof.hardware.vendor_terms import AMD as AMD_WORDS
+from traceroof.hardware.vendor_terms import said
+from traceroof.kernels.bound_class import (
+    BUSY_PCT,
+    CLASSES,
+    LAUNCH_NS,
+    WALL_PCT,
+)
+from traceroof.kernels.groups import VOCABULARY
+from traceroof.report.run import summary
+
+# Use of the machine, as bars: label, metric, and the metric that says what it is measured against.
+_USES = (
+    ("compute", "compute_pct", "compute_basis"),
+    ("memory", "memory_pct", None),
+    ("DRAM", "dram_pct", "dram_basis"),
+    ("L2", "l2_throughput_pct", None),
+    ("L1", "l1_throughput_pct", None),
+    ("tensor cores", "tensor_pct", None),
+    ("occupancy", "achieved_occupancy_pct", None),
+    ("possible occupancy", "theoretical_occupancy_pct", None),
+)
+
+# What decides how many blocks or warps are resident, and what follows.
+_OCCUPANCY = (
+    ("registers", "registers_per_thread", "", " a thread"),
+    ("shared memory", "shared_memory_bytes", "byte", " a block"),
+    ("waves of blocks", "waves", "", ""),
+    ("a scheduler issues", "issue_active", "", " instructions a cycle"),
+    ("eligible warps", "warps_eligible", "", " a scheduler"),
+)
+_LIMIT = "occupancy_limit_"
+_INSUFFICIENT = "insufficient_"
+
+_STALL = "stall_"
+_STALLS_SHOWN = 8
+_VENDOR_LENGTH = 700
+# Real names reach six kilobytes.
+_NAME_LENGTH = 8192
+# Optimizers take lists of a hundred tensors.
+_SHAPES_LENGTH = 600
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a card. bar: percent, where the line is a share that can be drawn."""
+
+    label: str
+    text: str
+    bar: float | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """Some lines of a card that belong together; ``key`` names them for a renderer. command: what
+    collects what is missing."""
+
+    key: str
+    title: str
+    lines: tuple[Line, ...]
+    command: str | None = None
+
+
+def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
+    """The card of a kernel group, section by section; one with nothing to say is left out.
+
+    findings: all that was found on it, what could not be judged included.
+    """
+    made = (
+        Section("launches", "Launches", tuple(_launches(kernel))),
+        Section("class", "Class", tuple(_class(kernel))),
+        Section("roof", "Roofline, per launch", tuple(_roof(kernel))),
+        Section("uses", "Use, of peak", tuple(_uses(kernel))),
+        Section("occupancy", "Occupancy", tuple(_occupancy(kernel))),
+        Section("stalls", "Where warps wait", tuple(_stalls(kernel))),
+        Section("findings", "Findings", tuple(_findings(findings))),
+        Section("vendor", "The vendor says", tuple(_vendor(kernel))),
+        Section("missing", "Not judged", tuple(_missing(findings)), _command(kernel, findings)),
+    )
+    on_amd = kernel.metrics.get("vendor") in AMD
+    return [_in_amd_words(one) if on_amd else one for one in made if one.lines]
+
+
+def _in_amd_words(section: Section) -> Section:
+    """A section in AMD's words, where the text is the card's own."""
+    own = section.key in ("class", "uses", "occupancy")
+    lines = tuple(
+        Line(said(one.label, AMD_WORDS), said(one.text, AMD_WORDS) if own else one.text, one.bar)
+        for one in section.lines
+    )
+    return replace(section, title=said(section.title, AMD_WORDS), lines=lines)
+
+
+def shape(size: tuple[int, int, int] | None) -> str:
+    """A launch shape: ``256``, ``86 × 128``; empty where unknown."""
+    if size is None:
+        return ""
+    kept = list(size)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " × ".join(f"{one:,}" for one in kept)
+
+
+def _launches(kernel: KernelGroup) -> Iterable[Line]:
+    share = f" ({percent(kernel.share)} of kernel time)" if kernel.share is not None else ""
+    yield Line("time", f"{quantity(kernel.time_ns, 'ns')}{share}")
+    yield Line("launches", f"{kernel.launches:,}")
+    if kernel.median_ns is not None:
+        yield Line("per launch", f"{quantity(kernel.median_ns, 'ns')} (median){spread(kernel)}")
+    yield Line("category", kernel.category)
+    yield from facts(kernel)
+
+
+def spread(kernel: KernelGroup) -> str:
+    """`` ± 1.2 µs``: how far launches lie from their median; empty where they do not."""
+    return f" ± {quantity(kernel.mad_ns, 'ns')}" if kernel.mad_ns else ""
+
+
+def facts(kernel: KernelGroup) -> Iterable[Line]:
+    """What was launched: operator, shapes, types, grid."""
+    lines = (
+        Line("operator", kernel.operator or ""),
+        Line("input shapes", _cut(kernel.input_shapes or "", _SHAPES_LENGTH)),
+        Line("input types", _cut(kernel.input_dtypes or "", _SHAPES_LENGTH)),
+        Line("sizes", str(kernel.metrics.get("model_shape") or "")),
+        Line("grid", shape(kernel.grid)),
+        Line("block", shape(kernel.block)),
+    )
+    return (line for line in lines if line.text)
+
+
+def _class(kernel: KernelGroup) -> Iterable[Line]:
+    primary = kernel.primary_class
+    yield Line("class", f"{primary}: {CLASSES.get(primary, '')}")
+    because = reason(kernel)
+    if because:
+        yield Line("because", because)
+    if kernel.class_near:
+        near = kernel.class_near
+        yield Line("nearly", f"{near.primary_class}: {near.metric} is close to a threshold")
+
+
+def reason(kernel: KernelGroup) -> str:
+    """Why a kernel has its class, with the figures that decided."""
+    uses = {label: _use(kernel, name, basis) for label, name, basis in _USES}
+    compute, memory, dram = (uses[label] for label in ("compute", "memory", "DRAM"))
+    sides = ", ".join(f"{label} {text}" for label, text in uses.items() if text and label in _SIDES)
+    apart = f"{sides}; between {BUSY_PCT:g} and {WALL_PCT:g} %"
+    reasons: Mapping[str, str] = {
+        "dram-bound": dram and f"DRAM {dram}; {_wall(kernel, 'dram_basis')}",
+        "compute-bound": compute and f"compute {compute}; {_wall(kernel, 'compute_basis')}",
+        "l2-bound": f"L2 {uses['L2']}, DRAM {dram or 'unknown'}; L2 from {WALL_PCT:g} % on",
+        "l1-bound": f"L1 {_use(kernel, 'l1_pct', 'l1_basis')}, DRAM {dram or 'unknown'}; "
+        f"L1 from {WALL_PCT:g} % on",
+        "memory-leaning": apart,
+        "compute-leaning": apart,
+        "balanced": f"compute {compute}, memory {memory}; busy from {BUSY_PCT:g} % on",
+        "latency-bound": f"{sides}; busy from {BUSY_PCT:g} % on",
+        "launch-bound": f"{quantity(kernel.median_ns, 'ns')} a launch; "
+        f"short below {quantity(LAUNCH_NS, 'ns')}",
+        "not-evaluable": f"missing {', '.join(kernel.missing)}" if kernel.missing else "",
+    }
+    return reasons.get(kernel.primary_class, "")
+
+
+_SIDES = ("compute", "memory")
+
+
+def _wall(kernel: KernelGroup, basis: str) -> str:
+    """From which use on a side is at its wall: rates reach less of a peak than counters do."""
+    if kernel.metrics.get(basis) in ("elapsed", "pipe"):
+        return f"at its wall from {WALL_PCT:g} % on"
+    return "at its wall from 0.9 of what is attainable on"
+
+
+def _use(kernel: KernelGroup, name: str, basis: str | None) -> str:
+    """``61.8 % of elapsed``; empty where unknown."""
+    value = kernel.metrics.get(name)
+    if not isinstance(value, float | int):
+        return ""
+    against = kernel.metrics.get(basis) if basis else VOCABULARY[name].basis
+    against = _BASES.get(str(against), against)
+    return quantity(value, "%") + (f" of {against}" if against and against != "group" else "")
+
+
+_BASES = {"model, nominal peak": "nominal peak, by its shapes", "pipe": "its pipe's peak"}
+
+
+def _uses(kernel: KernelGroup) -> Iterable[Line]:
+    for label, name, basis in _USES:
+        text = _use(kernel, name, basis)
+        if text:
+            yield Line(label, text, _bar(float(kernel.metrics[name])))
+
+
+_CEILINGS_FROM = {
+    "report": "the report",
+    "device-table": "the device table",
+    "measured": "measured on this device",
+    "calibrated": "calibrated",
+    "assumed": "assumed",
+}
+_SOURCE = {"measured": "counted", "model": "by its shapes"}
+
+
+def _roof(kernel: KernelGroup) -> Iterable[Line]:
+    roof, model = kernel.roofline, kernel.modelled_roofline
+    if not roof:
+        return
+    yield from _work(kernel, roof, model)
+    yield from _places(roof, model)
+    yield from _reached(roof)
+    yield from _least(kernel, roof, model)
+    if roof["peak_flops_per_s"] or roof["peak_bytes_per_s"]:
+        basis = _CEILINGS_FROM.get(roof["ceiling_basis"], roof["ceiling_basis"])
+        yield Line("peaks from", basis)
+
+
+def _work(
+    kernel: KernelGroup, roof: Mapping[str, Any], model: Mapping[str, Any] | None
+) -> Iterable[Line]:
+    """Operations and bytes: counted, by the operator's shapes, and the ratio of the two."""
+    measured = roof["traffic_basis"] == "measured"
+    counted = roof if measured else None
+    by_shapes = model if measured else roof
+    for one, source in ((counted, _SOURCE["measured"]), (by_shapes, _SOURCE["model"])):
+        if one and one["flops"] is not None:
+            yield Line("operations", f"{quantity(one['flops'], 'FLOP')} ({source})")
+    if counted and counted["bytes"] is not None:
+        yield Line("DRAM traffic", f"{quantity(counted['bytes'], 'byte')} (counted)")
+        for label, name in (("… read", "dram_read_bytes"), ("… written", "dram_write_bytes")):
+            if name in kernel.metrics:
+                yield Line(label, quantity(kernel.metrics[name], "byte"))
+    if by_shapes and by_shapes["bytes"] is not None:
+        yield Line("least traffic", f"{quantity(by_shapes['bytes'], 'byte')} (by its shapes)")
+        if "traffic_ratio" in kernel.metrics:
+            times = digits(float(kernel.metrics["traffic_ratio"]))
+            yield Line("moved over least", f"{times} times")
+
+
+def _places(roof: Mapping[str, Any], model: Mapping[str, Any] | None) -> Iterable[Line]:
+    """Intensity against the ridge, of each basis."""
+    for one in (roof, model):
+        if one and one["intensity"] is not None:
+            ridge = f" (ridge {digits(one['ridge'])})" if one["ridge"] is not None else ""
+            source = f", {_SOURCE[one['traffic_basis']]}" if one is model else ""
+            yield Line(f"intensity{source}", f"{digits(one['intensity'])} FLOP/byte{ridge}")
+
+
+def _reached(roof: Mapping[str, Any]) -> Iterable[Line]:
+    """The rates reached, of the nominal peak and of what is attainable."""
+    dtype = f" {roof['dtype']}" if roof["dtype"] else ""
+    sides = (("FLOP rate", "flops", "FLOP/s", dtype), ("bandwidth", "bytes", "byte/s", ""))
+    for label, kind, unit, of in sides:
+        reached, peak = roof[f"achieved_{kind}_per_s"], roof[f"peak_{kind}_per_s"]
+        if not reached:
+            continue
+        yield Line(label, quantity(reached, unit))
+        if peak:
+            yield Line(f"… of nominal{of}", f"{percent(reached / peak)} of {quantity(peak, unit)}")
+        attainable = roof.get(f"likely_{kind}_per_s")
+        if attainable:
+            origin = str(roof.get(f"likely_{kind}_basis"))
+            # What is only assumed to be attainable can be beaten.
+            over = reached > attainable
+            share = "above" if over else f"{percent(reached / attainable)} of"
+            words = _CEILINGS_FROM.get(origin, origin)
+            traffic = roof.get("likely_bytes_ceiling") if kind == "bytes" else None
+            words += f": {traffic}" if traffic not in (None, "dram") else ""
+            yield Line("… of attainable", f"{share} {quantity(attainable, unit)} ({words})")
+    if roof["attainable_flops_per_s"] is not None:
+        rate = quantity(roof["attainable_flops_per_s"], "FLOP/s")
+        yield Line("roof at this intensity", rate)
+
+
+def _least(
+    kernel: KernelGroup, roof: Mapping[str, Any], model: Mapping[str, Any] | None
+) -> Iterable[Line]:
+    """The least time and how much of the time taken it is: for the work done, for that needed."""
+    duration = kernel.metrics.get("duration_ns") or kernel.median_ns
+    for one in (roof, model):
+        if not one or one["t_min_ns"] is None:
+            continue
+        source = f", {_SOURCE[one['traffic_basis']]}" if one is model else ""
+        yield Line(f"least time{source}", f"{quantity(one['t_min_ns'], 'ns')} at nominal peaks")
+        likely = one.get("likely_t_min_ns")
+        if likely and not (duration and likely > float(duration)):
+            yield Line("… at attainable", quantity(likely, "ns"))
+        if one["utilisation"]:
+            yield Line("… over the time", f"{percent(one['utilisation'])} (utilisation)")
+
+
+def _occupancy(kernel: KernelGroup) -> Iterable[Line]:
+    metrics = kernel.metrics
+    for label, name, unit, each in _OCCUPANCY:
+        value = metrics.get(name)
+        if value is not None:
+            yield Line(label, quantity(value, unit) + each)
+    limits = {
+        name.removeprefix(_LIMIT): float(value)
+        for name, value in metrics.items()
+        if name.startswith(_LIMIT) and isinstance(value, float | int) and value > 0
+    }
+    if limits:
+        fewest = min(limits.values())
+        by = ", ".join(_words(name) for name, value in limits.items() if value == fewest)
+        yield Line(
+            "limited by", f"{by}: {count(round(fewest), 'block fits', 'blocks fit')} at once"
+        )
+    waited = {
+        name.removeprefix(_INSUFFICIENT).removesuffix("_pct"): float(value)
+        for name, value in metrics.items()
+        if name.startswith(_INSUFFICIENT) and isinstance(value, float | int) and value > 0
+    }
+    if waited:
+        most = max(waited, key=lambda name: waited[name])
+        resource = _words(most).replace("wave slots", "wavefront slots")
+        yield Line("waits to start for", f"{resource}, {quantity(waited[most], '%')} of the time")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _stalls(kernel: KernelGroup) -> Iterable[Line]:
+    shares = sorted(
+        (
+            (-float(value), name)
+            for name, value in kernel.metrics.items()
+            if name.startswith(_STALL) and isinstance(value, float | int)
+        ),
+    )
+    for share, name in shares[:_STALLS_SHOWN]:
+        if share:
+            yield Line(_words(name.removeprefix(_STALL)), percent(-share), _bar(-share * 100))
+
+
+def _bar(pct: float) -> float:
+    return round(min(max(float(pct), 0.0), 100.0), 1)
+
+
+def _findings(findings: Sequence[Finding]) -> Iterable[Line]:
+    for one in findings:
+        if one.state in ("fired", "suppressed"):
+            saved = saving(one)
+            yield Line(one.rule, one.because + (f"; {saved}" if saved else ""))
+
+
+def saving(finding: Finding) -> str:
+    """What a finding saves, or what silences it; empty where nothing can be said."""
+    if finding.suppressed_by:
+        return f"silenced by {finding.suppressed_by}"
+    if finding.time_saved_bound_ns is None:
+        return ""
+    return summary.savings(finding, 0)
+
+
+def _missing(findings: Sequence[Finding]) -> Iterable[Line]:
+    lacking = [one for one in findings if one.state == "not-evaluable"]
+    if lacking:
+        yield Line("rules", _some([one.rule for one in lacking]))
+        yield Line("they need", _some(_columns_missing(findings)))
+
+
+def _command(kernel: KernelGroup, findings: Sequence[Finding]) -> str | None:
+    """What collects all that the rules and the class of this kernel lack."""
+    missing = [*kernel.missing, *_columns_missing(findings)]
+    vendor = kernel.metrics.get("vendor")
+    return collect.command(missing, [kernel.kernel], vendor=str(vendor) if vendor else None)
+
+
+def _columns_missing(findings: Sequence[Finding]) -> list[str]:
+    lacking = (one for one in findings if one.state == "not-evaluable")
+    return list(dict.fromkeys(name for one in lacking for name in one.missing))
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few names and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+_NAMED = 8
+
+
+def _vendor(kernel: KernelGroup) -> Iterable[Line]:
+    for name, stands, text in vendor(kernel):
+        yield Line(name, f"{stands}. {text}" if stands else text)
+
+
+def vendor(kernel: KernelGroup) -> list[tuple[str, str, str]]:
+    """Each verdict of the vendor: its rule, how it stands to ours, what it says."""
+    told = []
+    for verdict in kernel.vendor:
+        stands = ""
+        if verdict.classes:
+            agrees = kernel.primary_class in verdict.classes
+            stands = "agrees" if agrees else f"says otherwise: we say {kernel.primary_class}"
+        elif verdict.estimate_pct is not None:
+            stands = f"estimates {quantity(verdict.estimate_pct, '%')}"
+            if verdict.speedup_scope:
+                # Local ones are no share of the kernel's time.
+                unit = verdict.speedup_scope == "local"
+                limits = "of one unit's time" if unit else "of the kernel's time"
+                limits += ", capped at our bound" if verdict.capped_pct is not None else ""
+                stands += f" ({limits})"
+        text = _cut(verdict.text, _VENDOR_LENGTH)
+        told.append((verdict.rule or verdict.section, stands, text))
+    return told
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[:length].rsplit(" ", 1)[0] + " …"
+
+
+class Columns:
+    """The columns that cards of a page speak of: name -> place, filled as cards are made."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def place(self, name: str) -> int:
+        return self._places.setdefault(name, len(self._places))
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Name and meaning of every column, by place."""
+        return [
+            (name, VOCABULARY[name].meaning if name in VOCABULARY else "") for name in self._places
+        ]
+
+
+def card(
+    diagnosis: Diagnosis,
+    index: int,
+    columns: Columns,
+    findings: Sequence[tuple[int, Finding]],
+    *,
+    named: int,
+) -> dict[str, Any]:
+    """The card of ``diagnosis.kernels[index]`` for the page, beyond what its row there says.
+
+    findings: what was found on it, each with the number of its entry among the fixes (0: none).
+    named: how much of a name the page has anyway; a longer one stands in the card. Parts that
+    there is nothing to say in are absent.
+    """
+    kernel = diagnosis.kernels[index]
+    made = {
+        "name": kernel.kernel[:_NAME_LENGTH] if len(kernel.kernel) > named else "",
+        "why": reason(kernel),
+        "spread": spread(kernel),
+        "facts": _pairs(facts(kernel)),
+        "uses": _bars(_uses(kernel)),
+        "roof": _pairs(_roof(kernel)),
+        "occupancy": _pairs(_occupancy(kernel)),
+        "stalls": _bars(_stalls(kernel)),
+        "findings": [(number, one.rule, one.because, saving(one)) for number, one in findings],
+        "vendor": vendor(kernel),
+        "metrics": _metrics(kernel, columns),
+    }
+    return {key: value for key, value in made.items() if value}
+
+
+def _pairs(lines: Iterable[Line]) -> list[tuple[str, str]]:
+    return [(line.label, line.text) for line in lines]
+
+
+def _bars(lines: Iterable[Line]) -> list[tuple[str, float | None, str]]:
+    return [(line.label, line.bar, line.text) for line in lines]
+
+
+# What the lines on the roofline say already.
+_PLACED = frozenset(
+    {"flops", "flops_per_s", "flop_dtype", "flop_peak_per_s", "dram_bytes_per_s", "intensity",
+     "dram_peak_bytes_per_s", "roof_flops_per_s", "roof_dtype", "dram_from", "flop_from"}
+)  # fmt: skip
+
+
+def _metrics(kernel: KernelGroup, columns: Columns) -> Mapping[str, list[tuple[int, str]]]:
+    """The metrics of the group, by the groups of the kernel table, without those shown above."""
+    drawn = {f"{_STALL}{line.label.replace(' ', '_')}" for line in _stalls(kernel)}
+    drawn |= {name for use in _USES for name in use[1:] if name}
+    drawn |= _PLACED if kernel.roofline else frozenset()
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name, value in kernel.metrics.items():
+        if name in drawn or value == "":
+            continue
+        column = VOCABULARY.get(name)
+        group = column.group if column else "other"
+        group = "derived" if group == "group" else group
+        unit = column.unit if column else ""
+        found.setdefault(group, []).append((columns.place(name), quantity(value, unit)))
+    return found

@@ -1,0 +1,290 @@
+"""A diagnosis for a terminal: one screen, legible at 80 columns."""
+
+import re
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from traceroof.core.units import count, percent, quantity
+from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.report.common.console import to_text
+from traceroof.report.run import summary
+from traceroof.report.run.timeline_lines import timeline_lines
+
+_STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
+_CATEGORIES = 5
+# From this width on the kernels show how busy they keep compute, memory and DRAM.
+_WIDE = 100
+# Below this width they do without the number of calls.
+_NARROW = 72
+_USES = (("compute_pct", "compute"), ("memory_pct", "memory"), ("dram_pct", "DRAM"))
+_NOTES = 5
+
+
+def render(
+    diagnosis: Diagnosis, *, top: int | None = 10, width: int = 80, color: bool = False
+) -> str:
+    """The diagnosis as text of at most ``width`` columns (no less than 60).
+
+    top: how many kernels and findings are shown; None shows all.
+    """
+    shown = diagnosis.kernels[:top]
+    room = width - (80 if width >= _WIDE else 52 if width >= _NARROW else 40)
+    names = summary.labels(diagnosis, range(len(shown)), room)
+
+    def draw(console: Console) -> None:
+        console.print(Text(summary.about(diagnosis), style="bold"))
+        console.print(summary.total(diagnosis))
+        _care(console, diagnosis)
+        _timelines(console, diagnosis)
+        _categories(console, diagnosis)
+        _kernels(console, diagnosis, shown, names, width)
+        _advice(console, diagnosis, top, width)
+        _vendor(console, shown, names)
+        _not_judged(console, diagnosis)
+        _notes(console, diagnosis)
+
+    return to_text(draw, width=width, color=color)
+
+
+def _heading(console: Console, text: str) -> None:
+    console.print()
+    console.print(Text(text, style="bold underline"))
+
+
+def _care(console: Console, diagnosis: Diagnosis) -> None:
+    found = summary.care(diagnosis)
+    if not found:
+        return
+    _heading(console, "Read with care")
+    for one in found:
+        finding = one.finding
+        head = Text(f" - {finding.title}", style="bold")
+        where = finding.subject if finding.scope == "timeline" else ""
+        more = f" and {one.others} more" if one.others else ""
+        head.append(f" ({where}{more})" if where else "", style="bold")
+        console.print(head)
+        _indented(console, _cut(f"{finding.rule}: {finding.because}", _LINES * (console.width - 4)))
+        _indented(console, f"It {one.means}.")
+        _indented(console, _advice_text(f"Try: {finding.fix}", console.width - 4))
+
+
+def _timelines(console: Console, diagnosis: Diagnosis) -> None:
+    lines = timeline_lines(diagnosis)
+    if not lines:
+        return
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column()
+    for label, text in lines:
+        table.add_row(label, text)
+    console.print()
+    console.print(table)
+
+
+def _categories(console: Console, diagnosis: Diagnosis) -> None:
+    _heading(console, "Time by category (shares of GPU time)")
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    for justify in ("left", "right", "right", "left", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    listed = diagnosis.categories[:_CATEGORIES]
+    for one in listed:
+        table.add_row(
+            one.category,
+            quantity(one.time_ns if one.share is not None else None, "ns"),
+            percent(one.share),
+            "█" * round((one.share or 0) * 20),
+            count(one.launches, "launch", "launches"),
+        )
+    rest = diagnosis.categories[_CATEGORIES:]
+    if rest:
+        table.add_row(
+            count(len(rest), "other"),
+            quantity(sum(one.time_ns for one in rest), "ns"),
+            percent(sum(one.share or 0 for one in rest)),
+            "",
+            count(sum(one.launches for one in rest), "launch", "launches"),
+        )
+    console.print(table)
+
+
+def _kernels(
+    console: Console,
+    diagnosis: Diagnosis,
+    shown: tuple[KernelGroup, ...],
+    names: Mapping[int, str],
+    width: int,
+) -> None:
+    wide, calls = width >= _WIDE, width >= _NARROW
+    more = len(diagnosis.kernels) - len(shown)
+    listed = f"{len(shown)} of {len(diagnosis.kernels):,}; " if more else ""
+    _heading(console, f"Kernels by time ({listed}shares of kernel time)")
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("#", justify="right", no_wrap=True)
+    table.add_column("kernel", no_wrap=True, overflow="ellipsis")
+    table.add_column("class", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    if calls:
+        table.add_column("calls", justify="right", no_wrap=True)
+    for _, title in _USES if wide else ():
+        table.add_column(title, justify="right", no_wrap=True)
+    for number, kernel in enumerate(shown, start=1):
+        table.add_row(
+            str(number),
+            names[number - 1],
+            kernel.primary_class,
+            quantity(kernel.time_ns, "ns"),
+            percent(kernel.share),
+            *((f"{kernel.launches:,}",) if calls else ()),
+            *(_use(kernel, name) for name, _ in _USES if wide),
+        )
+    console.print(table)
+
+
+def _use(kernel: KernelGroup, name: str) -> str:
+    value = kernel.metrics.get(name)
+    return f"{value:.1f} %" if isinstance(value, float) else "unknown"
+
+
+def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int) -> None:
+    found = summary.advice(diagnosis)
+    listed = found[:top]
+    shown = f"{len(listed)} of {len(found)}; " if len(found) > len(listed) else ""
+    _heading(
+        console, f"Worth trying, best first ({shown}shares of {summary.whole_words(diagnosis)})"
+    )
+    if not found:
+        console.print("  nothing: no rule fired on what this file shows")
+    kernels = [one.lead.subject_index for one in listed if one.lead.scope == "kernel"]
+    names = summary.labels(diagnosis, [one for one in kernels if one is not None], width - 30)
+    cut = False
+    for number, one in enumerate(listed, start=1):
+        lead = one.lead
+        head = Text(f"{number:2} ")
+        head.append(f"{one.severity} ", style=_STYLES[one.severity])
+        head.append(_where(diagnosis, one, names), style="bold")
+        console.print(head)
+        gain = summary.gain(diagnosis, one)
+        if gain:
+            near = f"; {lead.near_threshold.says}" if lead.near_threshold else ""
+            _indented(console, f"{gain[0].upper()}{gain[1:]}; {summary.confidence(lead)}{near}")
+        elif lead.near_threshold:
+            says = lead.near_threshold.says
+            _indented(console, f"{says[0].upper()}{says[1:]}")
+        room = _LINES * (console.width - 4)
+        others = [*(finding.rule for finding in one.findings[1:]), *_vendor_says(diagnosis, one)]
+        also = f"Also: {', '.join(others)}" if others else ""
+        whole = [f"{lead.rule}: {lead.because}", f"Try: {lead.fix}", also]
+        said = [_cut(whole[0], room), _advice_text(whole[1], room), _cut(also, room)]
+        for text, style in zip(said, ("", "", "dim"), strict=True):
+            if text:
+                _indented(console, text, style=style)
+        cut |= said[:2] != [" ".join(text.split()) for text in whole[:2]]
+    if cut:
+        console.print(Text("Texts are cut; `--explain N` prints entry N whole.", style="dim"))
+    if ceilings := summary.ceilings(diagnosis):
+        console.print(Text(ceilings, style="dim"))
+
+
+# How many lines evidence and advice may take each; --format json and the rule's card have all.
+_LINES = 2
+
+
+def _advice_text(fix: str, length: int) -> str:
+    """Whole sentences while they fit, else the beginning of the first."""
+    kept = ""
+    for sentence in re.split(r"(?<=[.!?]) ", fix):
+        if len(kept) + len(sentence) > length:
+            break
+        kept += f" {sentence}"
+    return kept.strip() or _cut(fix, length)
+
+
+def _where(diagnosis: Diagnosis, one: summary.Advice, names: Mapping[int, str]) -> str:
+    if one.lead.scope == "kernel" and one.lead.subject_index is not None:
+        kernel = diagnosis.kernels[one.lead.subject_index]
+        return f"#{one.lead.subject_index + 1} {names[one.lead.subject_index]} ({kernel.primary_class})"
+    if one.lead.scope == "timeline":
+        return f"{one.lead.title} ({one.where})"
+    return one.lead.title if one.lead.scope == "run" else one.where
+
+
+def _vendor_says(diagnosis: Diagnosis, one: summary.Advice) -> list[str]:
+    """The vendor's own advice on a kernel in few words: the rule with the largest estimate."""
+    if one.lead.scope != "kernel" or one.lead.subject_index is None:
+        return []
+    vendor = diagnosis.kernels[one.lead.subject_index].vendor
+    advised = [verdict for verdict in vendor if verdict.level in ("OPT", "WRN")]
+    if not advised:
+        return []
+    most = max(advised, key=lambda verdict: verdict.estimate_pct or 0.0)
+    whose = "that unit's" if most.speedup_scope == "local" else "its"
+    capped = " (capped)" if most.capped_pct is not None else ""
+    estimate = (
+        f": up to {most.estimate_pct:.0f} % of {whose} time{capped}" if most.estimate_pct else ""
+    )
+    return [f"the vendor's rule {most.rule or most.section}{estimate}"]
+
+
+def _indented(console: Console, text: str, style: str = "") -> None:
+    console.print(Padding(Text(text, style=style), (0, 0, 0, 3)))
+
+
+def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int, str]) -> None:
+    apart = [(number, one) for number, one in enumerate(shown, 1) if one.disagreements]
+    if not apart:
+        return
+    _heading(console, "The vendor says otherwise")
+    for number, kernel in apart[:3]:
+        verdict = kernel.disagreements[0]
+        inputs = ", ".join(
+            f"{label} {quantity(kernel.metrics[name], '%')}"
+            for label, name in (
+                ("compute", "compute_pct"),
+                ("memory", "memory_pct"),
+                ("DRAM", "dram_pct"),
+            )
+            if name in kernel.metrics
+        )
+        console.print(f" #{number} {names[number - 1]}: we say {kernel.primary_class} ({inputs})")
+        _indented(console, f"{verdict.rule or verdict.section}: {_cut(verdict.text, 200)}")
+
+
+def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
+    entries = summary.not_judged(diagnosis)
+    if not entries:
+        return
+    _heading(console, "Not judged")
+    for entry in entries:
+        missing = ", ".join(entry.missing[:_MISSING])
+        more = len(entry.missing) - _MISSING
+        missing += f" and {more} more" if more > 0 else ""
+        _indented(console, f"{entry.what}: missing {missing}")
+    command = next((entry.command for entry in entries if entry.command), None)
+    if command:
+        # One line, however long: the terminal wraps it, and it can be copied.
+        console.print(Text(f"   collect it: {command}", style="green"), soft_wrap=True)
+
+
+# How many missing columns are named; --format json has them all.
+_MISSING = 4
+
+
+def _notes(console: Console, diagnosis: Diagnosis) -> None:
+    lines = summary.note_lines(diagnosis)
+    if not lines:
+        return
+    _heading(console, "Notes")
+    for line in lines[:_NOTES]:
+        _indented(console, line)
+    if len(lines) > _NOTES:
+        _indented(console, f"and {len(lines) - _NOTES} more (--format json lists all)")
+
+
+def _cut(text: str, length: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 1].rsplit(" ", 1)[0] + " …"

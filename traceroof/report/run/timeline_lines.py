@@ -1,0 +1,145 @@
+"""The timelines of a run in a few words: busy, idle and why, communication, steps, ranks."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from traceroof.core.units import percent, quantity
+from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.timeline import Timeline
+from traceroof.timeline.ranks import RESIDUAL_LIMIT_NS, Ranks
+
+# Causes of idle time in a reader's words; those of ``timeline.CAUSES``.
+_CAUSES: Mapping[str, str] = {
+    "back_to_back": "between kernels",
+    "copy": "waiting for a copy",
+    "data_loader": "waiting for data",
+    "load": "loading or compiling code",
+    "collect": "collecting garbage",
+    "allocate": "asking for memory",
+    "sync": "after a wait for the GPU",
+    "communication": "behind a collective",
+    "profiler": "the profiler",
+    "host": "the host launched late",
+    "launch": "launches under way",
+    "dependency": "waiting for other work",
+    "unknown": "launch not recorded",
+}
+
+# A part of the span below this is not worth a word.
+_WORTH = 0.01
+_CAUSES_SHOWN = 4
+# From here on the GPU itself is the limit, and only its kernels can be improved.
+_FULL = 0.95
+
+
+def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """(label, text) pairs, at most five; none where the run has no timeline."""
+    found = diagnosis.timelines
+    span = sum(one.span_ns for one in found)
+    if not span:
+        return []
+    lines = [
+        ("GPU" if len(found) == 1 else "GPUs", _busy(found, span)),
+        ("Idle", _idle(found, span)),
+        ("Moving data", _moving(found, span)),
+        ("Steps", _steps(found)),
+        ("Ranks", _ranks(diagnosis.ranks)),
+    ]
+    return [(label, text) for label, text in lines if text]
+
+
+def _busy(found: Sequence[Timeline], span: int) -> str:
+    busy = sum(one.busy_ns for one in found)
+    exposed = sum(one.exposed_communication_ns + one.exposed_memcpy_ns for one in found)
+    if len(found) == 1:
+        text = f"busy {percent(busy / span)} of {quantity(span, 'ns')}"
+    else:
+        shares = [one.busy_ns / one.span_ns for one in found if one.span_ns]
+        text = (
+            f"{len(found)}, busy {_range(percent(min(shares)), percent(max(shares)))} "
+            f"of {_times([one.span_ns for one in found])}"
+        )
+    if busy - exposed >= _FULL * span:
+        text += ": its kernels are the limit"
+    return text
+
+
+def _times(times: Sequence[int]) -> str:
+    return _range(quantity(min(times), "ns"), quantity(max(times), "ns"))
+
+
+def _range(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def _idle(found: Sequence[Timeline], span: int) -> str:
+    text = percent(sum(one.idle_ns for one in found) / span)
+    causes = {
+        cause: sum(one.idle_by_cause.get(cause, 0) for one in found) / span for cause in _CAUSES
+    }
+    ranked = sorted(causes.items(), key=lambda one: -one[1])[:_CAUSES_SHOWN]
+    worth = [f"{_CAUSES[cause]} {percent(share)}" for cause, share in ranked if share >= _WORTH]
+    return f"{text}: {', '.join(worth)}" if worth else text
+
+
+def _moving(found: Sequence[Timeline], span: int) -> str:
+    communication = sum(one.communication_ns for one in found) / span
+    exposed = sum(one.exposed_communication_ns for one in found) / span
+    copies = sum(one.exposed_memcpy_ns for one in found) / span
+    parts = []
+    if communication >= _WORTH:
+        parts.append(
+            f"communication {percent(communication)}, "
+            f"{percent(exposed)} with nothing computing meanwhile"
+        )
+    if copies >= _WORTH:
+        parts.append(f"copies with nothing else running {percent(copies)}")
+    return "; ".join(parts)
+
+
+def _steps(found: Sequence[Timeline]) -> str:
+    """The steps of the timeline whose steady ones take longest."""
+    stepped = [one for one in found if one.steps]
+    if not stepped:
+        return ""
+    worst = max(stepped, key=lambda one: one.facts.get("median_step_ns", 0.0))
+    steady, warm_up = worst.steady_steps, len(worst.steps) - len(worst.steady_steps)
+    spans = [step.span_ns for step in steady]
+    if len(spans) == 1:
+        text = f"1 of {quantity(spans[0], 'ns')}"
+    else:
+        text = f"{len(spans)}, median {quantity(float(np.median(spans)), 'ns')}"
+        text += f" ({_times(spans)})" if max(spans) > 1.01 * min(spans) else ""
+    if len(stepped) > 1 and worst.rank is not None:
+        text += f" on rank {worst.rank}"
+    if warm_up:
+        first = quantity(sum(step.span_ns for step in worst.steps[:warm_up]), "ns")
+        text += f"; {warm_up} of warm-up set apart ({first})"
+    return text
+
+
+def _ranks(across: Ranks | None) -> str:
+    if across is None:
+        return ""
+    facts = across.facts
+    text = f"{len(across.ranks)}"
+    if not across.comparable:
+        residual = facts.get("clock_residual_ns")
+        if residual is None:
+            return f"{text}, no collective in common: waiting is not judged"
+        return (
+            f"{text}, clocks apart by {quantity(residual, 'ns')} after alignment "
+            f"(limit {quantity(RESIDUAL_LIMIT_NS, 'ns')}): waiting is not judged"
+        )
+    text += f", waiting for each other {quantity(facts['waiting_ns'], 'ns')} on average"
+    if "waiting_share" in facts:
+        text += f", {percent(facts['waiting_share'])} of their communication"
+    if "slowest_rank" in facts:
+        text += f"; {percent(facts['slowest_share'])} for rank {facts['slowest_rank']:.0f}"
+    if facts.get("clock_sets", 1) > 1:
+        text += (
+            f"; {facts['clock_sets']:.0f} sets of them share no collective and are not compared "
+            "with each other"
+        )
+    return text

@@ -1,0 +1,1 @@
+"""What rules judge: kernels, categories, timelines, the run, a comparison, the measurement."""

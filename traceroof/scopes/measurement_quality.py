@@ -1,0 +1,463 @@
+"""What a run says about its own measurement: warm-up, scatter, clocks, caches, peaks, windows.
+
+These are facts, not verdicts: rules of scope ``run`` judge them (``rules/run_*.py``), and lower the
+confidence of what rests on a figure that is in doubt. Shares are of the time of the kernels that
+compute: collectives wait for each other, so that their times scatter whatever is measured.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.core.facts import Facts, Mask, is_unknown_value
+from traceroof.core.kernel_table import Column, as_reals
+from traceroof.core.recording import DeviceInfo, Recording
+from traceroof.hardware.devices import Device, matches
+from traceroof.kernels.groups import Groups, device_of_group
+from traceroof.timeline import Timeline
+
+Reals = npt.NDArray[np.float64]
+
+_TEXT, _REAL = pa.string(), pa.float64()
+
+#: Columns of the facts of scope ``run`` that tell how well it was measured.
+HYGIENE_COLUMNS: tuple[Column, ...] = tuple(
+    Column(name, kind, unit, meaning, "hygiene", basis)
+    for name, kind, unit, meaning, basis in (
+        ("first_excess_pct", _REAL, "%", "time of first launches above their kernel's median", "kernel time"),
+        ("warm_up_pct", _REAL, "%", "time of the steps set apart as warm-up", "span"),
+        ("set_up_pct", _REAL, "%", "host time loading or compiling code and asking for memory before steady work, less that during it", "span"),
+        ("repeated_pct", _REAL, "%", "kernels launched often enough to show how times scatter", "kernel time"),
+        ("scattered_pct", _REAL, "%", "kernels whose times scatter by more than 5 % of their median", "kernel time"),
+        ("typical_scatter_pct", _REAL, "%", "how far the times of those scatter, mean by time", "median"),
+        ("slow_clock_hz", _REAL, "Hz", "core clock that launches of 100 µs or more stay above for 95 % of their time", ""),
+        ("fast_clock_hz", _REAL, "Hz", "core clock that they stay below for 95 % of their time", ""),
+        ("clock_fall_pct", _REAL, "%", "how far the first of these lies below the second, on the GPU that fell furthest", "highest clock"),
+        ("clock_gpu", _REAL, "", "ordinal of this GPU, which the five clocks and shares around are of", ""),
+        ("boost_clock_hz", _REAL, "Hz", "clock that the device's peaks are rated at", ""),
+        ("boost_share_pct", _REAL, "%", "core clock, median by time, where no tool locks it", "rated clock"),
+        ("fast_dram_clock_hz", _REAL, "Hz", "memory clock that launches of 100 µs or more stay below for 95 % of their time", ""),
+        ("dram_clock_fall_pct", _REAL, "%", "how far the memory clock falls, on the GPU where it falls furthest", "highest clock"),
+        ("dram_clock_gpu", _REAL, "", "ordinal of this GPU", ""),
+        ("dram_rated_pct", _REAL, "%", "DRAM peak at the memory clock measured, median by time, of the GPU where it is least", "nominal peak"),
+        ("cached_pct", _REAL, "%", "kernels whose bytes came from a cache, by their model", "kernel time"),
+        ("working_set_pct", _REAL, "%", "bytes that all launches of a step, or of the run, move at least, by models", "L2 size"),
+        ("working_set_of", _TEXT, "", "what working_set_pct is of: a step, or the run where no steps are known", ""),
+        ("over_peak_pct", _REAL, "%", "largest measured or modelled use of any peak", "over_peak_of"),
+        ("over_peak_time_pct", _REAL, "%", "kernels above 100 % of a peak", "kernel time"),
+        ("over_peak_of", _TEXT, "", "which peak was exceeded most", ""),
+        ("window_ns", _REAL, "ns", "longest timeline", ""),
+        ("steady_steps", _REAL, "step", "steps after warm-up, fewest of the timelines that have any", ""),
+        ("overlap_pct", _REAL, "%", "kernel and copy time beyond the time in which any ran", "span"),
+        ("busy_share_pct", _REAL, "%", "time in which any kernel or copy ran", "kernel and copy time"),
+        ("stream_overlap_pct", _REAL, "%", "activities that ran beside another of their own stream", "kernel and copy time"),
+        ("sm_count", _REAL, "SM", "multiprocessors that the profiled program could use", ""),
+        ("whole_sm_count", _REAL, "SM", "multiprocessors of the whole device", ""),
+        ("sm_share_pct", _REAL, "%", "multiprocessors that the program could use", "the device's"),
+        ("mixed_use", _TEXT, "", "which use has the most kernel time on another basis: compute or DRAM", ""),
+        ("main_basis", _TEXT, "", "what that use is measured against for most of the kernel time", ""),
+        ("other_basis", _TEXT, "", "what it is measured against for most of the rest", ""),
+        ("other_basis_pct", _REAL, "%", "kernels whose use has another basis than main_basis", "kernel time"),
+        ("gpu_kinds", _REAL, "", "different GPUs in the run", ""),
+        ("collapsed_pct", _REAL, "%", "kernels of unknown shapes whose launches differ more than five-fold", "kernel time"),
+        ("cut_names_pct", _REAL, "%", "kernels whose name was cut off", "kernel time"),
+    )
+)  # fmt: skip
+
+#: Nsight Compute finds the SM clock of a launch from cycles over time, which counts the start: of
+#: 78 launches on one card those from 100 µs on agree within 1 %, those of 4 µs lie up to 20 % low.
+SETTLED_NS = 100_000
+
+#: Times scatter when 1.4826 MAD exceeds this share of the median (rules.md 2.1).
+SCATTER_PCT = 5.0
+#: Launches of one name whose 95th and 5th percentiles lie further apart do different work.
+SPREAD = 5.0
+#: A first launch this many times as long as the median of its kernel is warm-up.
+FIRST_RATIO = 2.0
+# Below this share of modelled kernel time the models do not tell what all launches moved.
+_MOSTLY = 0.8
+
+#: What the masks below read.
+CACHED = (
+    "model_dram_pct", "traffic_ratio", "model_bytes", "last_cache_bytes", "model_intensity",
+    "model_ridge", "l2_hit_pct", "dram_pct",
+)  # fmt: skip
+PEAKS: Mapping[str, str] = {
+    "compute_pct": "compute",
+    "memory_pct": "memory",
+    "dram_pct": "DRAM",
+    "flop_pct": "FLOP rate",
+    "tensor_pct": "tensor cores",
+    "model_flop_pct": "FLOP rate by shapes",
+}
+#: What the profiler measured by itself on the device of this very file: FLOP rates by unit.
+_OWN_FLOPS = (
+    "calibrated_fp64_flops_per_s", "calibrated_fp32_flops_per_s", "calibrated_tensor_flops_per_s",
+)  # fmt: skip
+
+
+def cached(k: Facts) -> Mask:
+    """Groups that cannot have had all their bytes from DRAM: by shapes they move more than it can
+    in their time; or measured DRAM bytes are less than half of what the shapes need; or the shapes
+    make it a matter of memory, and yet it hits L2 with more than 90 % and uses DRAM under 20 %.
+
+    Hits alone are no sign: a kernel that reads its data often hits L2 as well.
+    """
+    above = (k.model_dram_pct > 100) & ~(beyond_cache_pct(k) > 100)
+    hits = (k.l2_hit_pct > 90) & (k.dram_pct < 20) & (k.model_intensity < k.model_ridge)
+    return np.asanyarray(above | (k.traffic_ratio < 0.5) | hits)
+
+
+def beyond_cache_pct(k: Facts) -> Reals:
+    """Modelled DRAM use in percent without what the last cache before DRAM may have held before and
+    may hold after: of the bytes at most its size twice."""
+    spared = np.nan_to_num(2 * k.last_cache_bytes, nan=np.inf) / k.model_bytes
+    return np.asanyarray(k.model_dram_pct * np.maximum(1 - spared, 0))
+
+
+def over_peak(k: Facts) -> Reals:
+    """The largest use of any peak, percent; modelled bytes count where no cache can explain them."""
+    return np.asanyarray(np.fmax.reduce(list(_uses(k).values())))
+
+
+def _uses(k: Facts) -> dict[str, Reals]:
+    """Every peak in words -> its use, percent."""
+    # A modelled DRAM use above the peak is the cache's (``cached``), not a peak's.
+    from_model = k.model_dram_pct > 100
+    uses = {
+        label: np.where(from_model, np.nan, getattr(k, name))
+        if name in ("memory_pct", "dram_pct")
+        else getattr(k, name)
+        for name, label in PEAKS.items()
+    }
+    # What ``traceroof calibrate`` stored is of another run, and may lie a few percent above.
+    rate = k.flop_attainable * k.roof_flops_per_s
+    own = np.any([np.isclose(rate, getattr(k, name), rtol=1e-6) for name in _OWN_FLOPS], axis=0)
+    return {
+        **uses,
+        "DRAM by the profiler's own measurement": (
+            k.calibrated_dram_bytes_per_s / k.dram_peak_bytes_per_s * 100
+        ),
+        "FLOP rate by the profiler's own measurement": np.where(
+            own, k.flop_attainable * 100, np.nan
+        ),
+        "DRAM by shapes, beyond what a cache can hold": beyond_cache_pct(k),
+    }
+
+
+#: What ``over_peak`` reads.
+OVER_PEAK = (
+    *PEAKS, "model_dram_pct", "model_bytes", "last_cache_bytes", "calibrated_dram_bytes_per_s",
+    "dram_peak_bytes_per_s", "flop_attainable", "roof_flops_per_s", *_OWN_FLOPS,
+)  # fmt: skip
+
+
+def scattered(k: Facts) -> Mask:
+    """Groups whose launches take different times and do the same work, as far as one can tell."""
+    return np.asanyarray((k.scatter_pct > SCATTER_PCT) & ~collapsed(k))
+
+
+#: What ``scattered`` and ``collapsed`` read.
+SCATTERED = ("scatter_pct", "spread", "input_shapes")
+
+
+def collapsed(k: Facts) -> Mask:
+    """Groups without known shapes whose launches differ more than five-fold."""
+    shaped = np.array([isinstance(text, str) for text in k.input_shapes], dtype=bool)
+    return np.asanyarray((k.spread > SPREAD) & ~shaped)
+
+
+def facts_of(
+    recording: Recording,
+    grouped: Groups,
+    lines: Sequence[Timeline],
+    gpus: Sequence[tuple[DeviceInfo, Device | None]],
+) -> Mapping[str, float | str]:
+    """HYGIENE_COLUMNS -> value; what is unknown is absent.
+
+    grouped: the kernel groups with SCATTER_COLUMNS. gpus: what the files say of each GPU, and its
+    row of the device table.
+    """
+    values: dict[str, float | str] = {
+        **_of_groups(grouped, sum(len(one.steps) for one in lines)),
+        **_clocks(recording, grouped, gpus),
+        **_of_timelines(lines),
+        **_partition(_used(recording, gpus)),
+    }
+    return {name: one for name, one in values.items() if not is_unknown_value(one)}
+
+
+_GROUP_COLUMNS = (
+    "time_ns", "launches", "category", "median_ns", "scatter_pct", "spread", "first_ratio",
+    "first_excess_ns", "input_shapes", "compute_basis", "dram_basis", "l2_cache_bytes", *OVER_PEAK,
+    *CACHED,
+)  # fmt: skip
+
+
+def _working_set_pct(k: Facts, time: Reals, steps: float) -> float:
+    """All bytes that the launches of a step (of the run, without steps) move by their models,
+    percent of L2: no less than the tensors that they share. Unknown where a fifth of the time has
+    no model."""
+    known = ~np.isnan(k.model_bytes) & (time > 0)
+    cache = k.l2_cache_bytes[~np.isnan(k.l2_cache_bytes)]
+    if not len(cache) or float(time[known].sum()) < _MOSTLY * float(time.sum()):
+        return np.nan
+    moved = float((k.launches * k.model_bytes)[known].sum()) / max(steps, 1.0)
+    return moved / float(cache.min()) * 100
+
+
+def _of_groups(grouped: Groups, steps: float) -> dict[str, float | str]:
+    k = grouped.facts.only(tuple(dict.fromkeys(_GROUP_COLUMNS)))
+    time = np.nan_to_num(k.time_ns)
+    computes = k.category != "communication"
+    own = np.where(computes, time, 0.0)
+    total = float(own.sum())
+    if not total:
+        return {}
+
+    def share(mask: Mask, known: Mask | None = None) -> float:
+        if known is not None and not known.any():
+            return np.nan
+        return float(own[mask].sum()) / total * 100
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scatters = computes & scattered(k)
+        first = computes & (k.first_ratio > FIRST_RATIO)
+        peaks = over_peak(k)
+        hot = cached(k)
+    timed = ~np.isnan(k.first_ratio)
+    values: dict[str, float | str] = {
+        "first_excess_pct": float(np.nansum(k.first_excess_ns[first])) / total * 100
+        if timed.any()
+        else np.nan,
+        "repeated_pct": share(~np.isnan(k.scatter_pct)),
+        "scattered_pct": share(scatters, ~np.isnan(k.scatter_pct)),
+        "cached_pct": share(hot, ~np.isnan(k.model_dram_pct) | ~np.isnan(k.traffic_ratio)),
+        "working_set_pct": _working_set_pct(k, own, steps),
+        "working_set_of": "a step" if steps else "the run",
+        "collapsed_pct": share(collapsed(k), ~np.isnan(k.spread)),
+        "cut_names_pct": float(own[_cut(grouped.names)].sum()) / total * 100,
+        **_bases(k, own, total),
+    }
+    if own[scatters].sum():
+        values["typical_scatter_pct"] = float(
+            np.average(k.scatter_pct[scatters], weights=own[scatters])
+        )
+    if not np.isnan(peaks).all():
+        at = int(np.nanargmax(peaks))
+        values["over_peak_pct"] = float(peaks[at])
+        values["over_peak_time_pct"] = share(peaks > 100)
+        values["over_peak_of"] = next(
+            label for label, one in _uses(k).items() if one[at] == peaks[at]
+        )
+    return values
+
+
+def _bases(k: Facts, time: Reals, total: float) -> dict[str, float | str]:
+    """Whether the kernels' compute and DRAM use are measured against one thing."""
+    found: dict[str, float | str] = {}
+    for use, column in (("compute", k.compute_basis), ("DRAM", k.dram_basis)):
+        by_basis: dict[str, float] = {}
+        for basis, one in zip(column.tolist(), time.tolist(), strict=True):
+            if isinstance(basis, str):
+                by_basis[basis] = by_basis.get(basis, 0.0) + one
+        ranked = sorted(by_basis.items(), key=lambda entry: (-entry[1], entry[0]))
+        if not ranked:
+            continue
+        other = sum(one for _, one in ranked[1:]) / total * 100
+        if other > float(found.get("other_basis_pct", -1.0)):
+            found |= {"mixed_use": use, "other_basis_pct": other, "main_basis": ranked[0][0]}
+            if len(ranked) > 1:
+                found["other_basis"] = ranked[1][0]
+    return found
+
+
+# Operators whose brackets do not come in pairs, and shifts of template arguments.
+_UNPAIRED = re.compile(r"->|operator\s*[<>=]+|<<|<=|>=")
+
+
+def _cut(names: Iterable[str]) -> Mask:
+    """Names of functions that end before their brackets do, or in dots."""
+    found = []
+    for name in names:
+        text = _UNPAIRED.sub("", name)
+        unclosed = text.count("(") > text.count(")") or text.count("<") > text.count(">")
+        unclosed &= re.search(r"\w[<(]", text) is not None
+        found.append(unclosed or name.rstrip().endswith(("...", "\u2026")))
+    return np.array(found, dtype=bool)
+
+
+def _clocks(
+    recording: Recording, grouped: Groups, gpus: Sequence[tuple[DeviceInfo, Device | None]]
+) -> dict[str, float | str]:
+    """Clocks of every GPU by itself, each figure of the one where it says most: cards of several
+    kinds, each steady, have clocks far apart."""
+    kernels = recording.kernels
+    # A row of a summary counts once per launch.
+    weight = np.nan_to_num(as_reals(kernels["duration_ns"]) * as_reals(kernels["launch_count"]))
+    settled = (grouped.of_row >= 0) & (as_reals(kernels["duration_ns"]) >= SETTLED_NS)
+    ordinals = as_reals(kernels["device"])
+    each = np.unique(ordinals[settled])  # NaN is one of them, once
+    listed = {-1 if info.index is None else info.index: device for info, device in gpus}
+    found = []
+    for ordinal, device in zip(each.tolist(), device_of_group(each, listed), strict=True):
+        here = settled & (np.isnan(ordinals) if np.isnan(ordinal) else ordinals == ordinal)
+        clock, of_memory, peak = (
+            _by_time(as_reals(kernels[name])[here], weight[here])
+            for name in ("sm_clock_hz", "dram_clock_hz", "peak_dram_bytes_per_s")
+        )
+        # Nsight Compute locks the clock at its base by default: that is no throttling.
+        locked = recording.time_basis != "timeline"
+        found.append((_core(clock, device, locked), _memory(of_memory, peak, device), ordinal))
+    values: dict[str, float | str] = {}
+    if found:
+        # Both shares are in doubt from 10 % below: the larger shortfall counts.
+        core, _, at = max(found, key=lambda one: _shortfall(one[0]))
+        values |= core
+        if "fast_clock_hz" in core:
+            values["clock_gpu"] = at
+        _, memory, at = max(found, key=lambda one: one[1].get("dram_clock_fall_pct", -1.0))
+        values |= {name: one for name, one in memory.items() if name != "dram_rated_pct"}
+        if "fast_dram_clock_hz" in memory:
+            values["dram_clock_gpu"] = at
+        rated = [one["dram_rated_pct"] for _, one, _ in found if "dram_rated_pct" in one]
+        if rated:
+            values["dram_rated_pct"] = min(rated)
+    return values
+
+
+def _by_time(value: Reals, weight: Reals) -> tuple[float, float, float] | None:
+    """Value at 5, 50 and 95 % of the time: one odd launch of many says nothing."""
+    known = value > 0
+    value, weight = value[known], weight[known]
+    if not weight.sum():
+        return None
+    order = np.argsort(value)
+    reached = np.cumsum(weight[order])
+    parts = np.searchsorted(reached, reached[-1] * np.array([0.05, 0.5, 0.95]))
+    low, middle, high = value[order][parts].tolist()
+    return low, middle, high
+
+
+def _core(
+    clock: tuple[float, float, float] | None, device: Device | None, locked: bool
+) -> dict[str, float]:
+    """What the core clock of one GPU says."""
+    values: dict[str, float] = {}
+    if clock:
+        values["slow_clock_hz"], _, values["fast_clock_hz"] = clock
+        values["clock_fall_pct"] = (1 - clock[0] / clock[2]) * 100
+    if device and device.boost_clock_hz:
+        values["boost_clock_hz"] = device.boost_clock_hz
+        if clock and not locked:
+            values["boost_share_pct"] = clock[1] / device.boost_clock_hz * 100
+    return values
+
+
+def _memory(
+    clock: tuple[float, float, float] | None,
+    peak: tuple[float, float, float] | None,
+    device: Device | None,
+) -> dict[str, float]:
+    """What the memory clock of one GPU says."""
+    values: dict[str, float] = {}
+    if clock:
+        values["fast_dram_clock_hz"] = clock[2]
+        values["dram_clock_fall_pct"] = (1 - clock[0] / clock[2]) * 100
+    if peak and device and device.dram_bandwidth_bytes_per_s:
+        values["dram_rated_pct"] = peak[1] / device.dram_bandwidth_bytes_per_s * 100
+    return values
+
+
+def _shortfall(core: Mapping[str, float]) -> float:
+    if "clock_fall_pct" not in core:
+        return -1.0
+    return max(core["clock_fall_pct"], 100 - core.get("boost_share_pct", 100.0))
+
+
+def _of_timelines(lines: Sequence[Timeline]) -> dict[str, float | str]:
+    span = float(sum(one.span_ns for one in lines))
+    if not span:
+        return {}
+
+    def fact(name: str) -> float:
+        return sum(one.facts.get(name, 0.0) for one in lines)
+
+    # What goes on as before is no setting up: steady work asks for memory as well.
+    set_up = sum(
+        max(fact(f"{what}_time_ns") - 2 * fact(f"late_{what}_time_ns"), 0.0)
+        for what in ("load", "allocate")
+    )
+    stepped = [one.facts["steps"] for one in lines if one.steps]
+    values: dict[str, float | str] = {
+        "window_ns": float(max(one.span_ns for one in lines)),
+        "warm_up_pct": sum(
+            step.span_ns for one in lines for step in one.steps if step.warm_up
+        ) / span * 100,
+        "set_up_pct": set_up / span * 100,
+        **_overlap(lines, span),
+    }  # fmt: skip
+    if stepped:
+        values["steady_steps"] = min(stepped)
+    return values
+
+
+def _overlap(lines: Sequence[Timeline], span: float) -> dict[str, float]:
+    """How far times that are added up exceed the time that went by."""
+    summed, beside = (
+        sum(one.facts.get(name, 0.0) for one in lines)
+        for name in ("activity_time_ns", "stream_overlap_ns")
+    )
+    busy = float(sum(one.busy_ns for one in lines))
+    if not summed:
+        return {}
+    return {
+        "overlap_pct": (summed - busy) / span * 100,
+        "busy_share_pct": busy / summed * 100,
+        "stream_overlap_pct": beside / summed * 100,
+    }
+
+
+def _used(
+    recording: Recording, gpus: Sequence[tuple[DeviceInfo, Device | None]]
+) -> list[tuple[DeviceInfo, Device | None]]:
+    """The GPUs on which something ran; files list those that stood by as well."""
+    ran = set(recording.kernels["device"].unique().to_pylist())
+    return [one for one in gpus if one[0].index is None or one[0].index in ran] or list(gpus)
+
+
+def _partition(gpus: Sequence[tuple[DeviceInfo, Device | None]]) -> dict[str, float | str]:
+    values: dict[str, float | str] = {}
+    kinds = {(device.name if device else info.name) for info, device in gpus}
+    known = {one for one in kinds if one}
+    if known:
+        values["gpu_kinds"] = float(len(known))
+    shares = []
+    for info, device in gpus:
+        whole = _whole_sm_count(info, device)
+        count = info.sm_count or (device.sm_count if device else None)
+        if whole and count:
+            shares.append((count / whole, count, whole))
+    if shares:
+        least, count, whole = min(shares)
+        values |= {
+            "sm_count": float(count),
+            "whole_sm_count": float(whole),
+            "sm_share_pct": least * 100,
+        }
+    return values
+
+
+def _whole_sm_count(info: DeviceInfo, device: Device | None) -> int | None:
+    """Multiprocessors of the card that the GPU is a part of; of the smallest that its name means."""
+    rows = matches(info.name) if info.name else ()
+    if not rows and device is not None:
+        # "MI300X (38 of 304 CUs)": the table's own name of a part begins with that of the whole.
+        rows = matches(device.name.split(" (")[0])
+    counts = [row.sm_count for row in rows if row.sm_count]
+    if info.gfx_target and rows and rows[0].wavefront == 32:
+        return None  # HIP counts pairs of compute units there (``devices``)
+    return min(counts, default=None)
