@@ -132,7 +132,7 @@ def classes(folder: Path) -> Section:
             "Nsight Compute's SpeedOfLight rule says of a launch that compute, memory, both or",
             "neither is busy. We say more (which level of memory, whether the launch is too short",
             "to judge), so a class agrees when it lies within what the vendor's sentence allows",
-            "(`traceroof/vendor.py` has the table). Counted are launches.",
+            "(`traceroof/diagnosis/vendor_verdicts.py` has the table). Counted are launches.",
             "",
             "| file | kernel | launches | ours | the vendor says |",
             "|---|---|--:|---|---|",

@@ -11,8 +11,10 @@ Importing the package costs nothing: pandas and the like load when they are need
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from traceroof.errors import TraceroofError
@@ -129,3 +131,15 @@ def run_name(paths: Sequence[Path | str]) -> str:
 
 def _listed(paths: Sequence[Path | str] | Path | str) -> list[Path | str]:
     return [paths] if isinstance(paths, Path | str) else list(paths)
+
+
+class _Package(ModuleType):
+    """Keeps functions that share their name with a package (``ingest``): importing
+    ``traceroof.ingest.detect`` would otherwise put the package in the function's place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and callable(self.__dict__.get(name))):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

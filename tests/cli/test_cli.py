@@ -223,9 +223,9 @@ def test_help_and_import_are_quick() -> None:
     """No heavy package may load for --help or import: counted, because a clock would flicker."""
     heavy = {"pandas", "pyarrow", "sqlalchemy", "plotly", "numpy", "msgspec"}
     code = (
-        "import sys, traceroof, traceroof.cli\n"
+        "import sys, traceroof, traceroof.cli.main\n"
         "from typer.testing import CliRunner\n"
-        "assert CliRunner().invoke(traceroof.cli.app, ['--help']).exit_code == 0\n"
+        "assert CliRunner().invoke(traceroof.cli.main.app, ['--help']).exit_code == 0\n"
         "print(' '.join(name for name in sys.modules if '.' not in name))"
     )
     result = subprocess.run(

@@ -31,7 +31,7 @@ from traceroof.report.html.palette import COLORS, LOOKS
 from traceroof.report.run.verdict import verdict
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
-ASSETS = Path(report.__file__).parent / "assets"
+ASSETS = Path(report.__file__).parent / "html" / "assets"
 
 
 @pytest.fixture(scope="module")
