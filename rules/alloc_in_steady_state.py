@@ -16,6 +16,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="alloc-in-steady-state",
+        topic="allocation",
         title="Memory is asked of the driver while the program runs",
         scope="timeline",
         why=(

@@ -19,6 +19,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="amd-coalescing",
+        topic="uncoalesced",
         title="Lanes of a wavefront touch scattered addresses",
         scope="kernel",
         why=(

@@ -8,6 +8,7 @@ from traceroof.rules._kernels import STATE, has_headroom, on_amd, spare
 RULES = (
     Rule(
         id="amd-fabric-bound",
+        topic="remote-memory",
         title="The fabric behind the L2 holds requests back",
         scope="kernel",
         why=(

@@ -15,6 +15,7 @@ def _applies(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="amd-icache-miss",
+        topic="instruction-fetch",
         title="Instructions are fetched from beyond the instruction cache",
         scope="kernel",
         why=(

@@ -18,6 +18,7 @@ class _Resource:
     """
 
     id: str
+    topic: str
     column: str
     title: str
     words: str
@@ -30,6 +31,7 @@ class _Resource:
 _RESOURCES = (
     _Resource(
         "amd-occ-vgpr",
+        "occupancy-registers",
         "vector_registers",
         "Workgroups wait for vector registers",
         "vector registers (VGPRs)",
@@ -43,6 +45,7 @@ _RESOURCES = (
     ),
     _Resource(
         "amd-occ-lds",
+        "occupancy-shared",
         "lds",
         "Workgroups wait for LDS",
         "LDS",
@@ -54,6 +57,7 @@ _RESOURCES = (
     ),
     _Resource(
         "amd-occ-sgpr",
+        "occupancy-registers",
         "scalar_registers",
         "Workgroups wait for scalar registers",
         "scalar registers (SGPRs)",
@@ -65,6 +69,7 @@ _RESOURCES = (
     ),
     _Resource(
         "amd-occ-waveslots",
+        "occupancy-block",
         "wave_slots",
         "All wavefront slots are taken",
         "wavefront slots",
@@ -78,6 +83,7 @@ _RESOURCES = (
     ),
     _Resource(
         "amd-occ-barriers",
+        "occupancy-block",
         "barriers",
         "Workgroups wait for barriers",
         "barriers",
@@ -87,6 +93,7 @@ _RESOURCES = (
     ),
     _Resource(
         "amd-occ-wg-limit",
+        "occupancy-block",
         "workgroup_slots",
         "Workgroups wait for workgroup slots",
         "workgroup slots",
@@ -113,6 +120,7 @@ def _rule(one: _Resource) -> Rule:
 
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="kernel",
         why=one.why,

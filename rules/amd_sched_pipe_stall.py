@@ -8,6 +8,7 @@ from traceroof.rules._kernels import STATE, has_headroom, on_amd, spare
 RULES = (
     Rule(
         id="amd-sched-pipe-stall",
+        topic="small-grid",
         title="The workgroup manager cannot place workgroups",
         scope="kernel",
         why=(

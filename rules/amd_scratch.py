@@ -6,6 +6,7 @@ from traceroof.rules._kernels import on_amd, tunable
 RULES = (
     Rule(
         id="amd-scratch",
+        topic="spills",
         title="Threads keep values in scratch memory",
         scope="kernel",
         why=(

@@ -22,6 +22,7 @@ def _factor(k: Facts, run: Facts) -> Column:
 RULES = (
     Rule(
         id="amd-short-kernel",
+        topic="too-short-to-judge",
         title="Occupancy and busy figures of short kernels are too low",
         scope="run",
         why=(

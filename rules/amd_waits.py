@@ -33,6 +33,7 @@ _REFERENCES = (
 RULES = (
     Rule(
         id="amd-dependency-wait",
+        topic="long-scoreboard-latency",
         title="Wavefronts wait for data",
         scope="kernel",
         why=(
@@ -95,6 +96,7 @@ RULES = (
     ),
     Rule(
         id="amd-issue-wait",
+        topic="math-pipe",
         title="Wavefronts are ready but do not issue",
         scope="kernel",
         why=(

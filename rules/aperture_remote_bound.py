@@ -6,6 +6,7 @@ from traceroof.rules._kernels import computes, spare
 RULES = (
     Rule(
         id="aperture-remote-bound",
+        topic="remote-memory",
         title="Data lies on the other side of a link",
         scope="kernel",
         why=(

@@ -15,6 +15,7 @@ def _contends(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="atomics-contention",
+        topic="atomics",
         title="Atomic operations contend",
         scope="kernel",
         why=(

@@ -31,6 +31,7 @@ _PREFILL = {**_PROMPT, "roof_pct": 49.9, "model_flop_pct": 49.9, "model_dram_pct
 RULES = (
     Rule(
         id="attn-decode-kv",
+        topic="attention-kernel",
         title="Decoding attention reads its cache slowly",
         scope="kernel",
         why=(
@@ -79,6 +80,7 @@ RULES = (
     ),
     Rule(
         id="attn-prefill-compute",
+        topic="attention-kernel",
         title="Attention over long inputs is slower than fused kernels are",
         scope="kernel",
         why=(

@@ -15,6 +15,7 @@ def _both_busy(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="balanced-high",
+        topic="algorithm",
         title="Compute and memory are both busy",
         scope="kernel",
         why=(

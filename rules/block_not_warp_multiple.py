@@ -16,6 +16,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="block-not-warp-multiple",
+        topic="occupancy-block",
         title="Blocks do not fill their last warp",
         scope="kernel",
         why=(

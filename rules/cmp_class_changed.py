@@ -6,6 +6,7 @@ from traceroof.rules._changes import on_both_sides
 RULES = (
     Rule(
         id="cmp-class-changed",
+        topic="change",
         title="The kernel meets another wall",
         scope="compare",
         why=(

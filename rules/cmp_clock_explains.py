@@ -29,6 +29,7 @@ _KERNEL = {"level": "kernel", "verdict": "regressed", "class_head": "compute-bou
 RULES = (
     Rule(
         id="cmp-clock-explains",
+        topic="clock",
         title="The clock explains the change",
         scope="compare",
         why=(

@@ -19,6 +19,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="cmp-count-changed",
+        topic="change",
         title="Another number of launches",
         scope="compare",
         why=(

@@ -7,6 +7,7 @@ from traceroof.rule import Rule
 RULES = (
     Rule(
         id="cmp-improved",
+        topic="change",
         title="Takes less time",
         scope="compare",
         why=(

@@ -14,6 +14,7 @@ _LEAST_PCT = 0.5
 @dataclass(frozen=True)
 class _Kind:
     id: str
+    topic: str
     title: str
     condition: str
     when: Callable[[Facts], Mask]
@@ -25,6 +26,7 @@ class _Kind:
 _KINDS = (
     _Kind(
         id="cmp-new-kernel",
+        topic="change",
         title="A kernel that the base does not have",
         condition="on the head only, and no kernel of the base that it could stand for",
         when=lambda k: k.verdict == "new",
@@ -34,6 +36,7 @@ _KINDS = (
     ),
     _Kind(
         id="cmp-vanished-kernel",
+        topic="change",
         title="A kernel that the head no longer has",
         condition="on the base only, and no kernel of the head that could stand for it",
         when=lambda k: k.verdict == "gone",
@@ -43,6 +46,7 @@ _KINDS = (
     ),
     _Kind(
         id="cmp-kernel-substituted",
+        topic="change",
         title="Another kernel does the same work",
         condition=(
             "names differ, but what was computed agrees: operator and inputs, a name that differs "
@@ -60,6 +64,7 @@ def _rule(one: _Kind) -> Rule:
     big: dict[str, Any] = {"level": "kernel", "share_pct": 0.5, "matched_by": "none"}
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="compare",
         why=(

@@ -23,6 +23,7 @@ def _shifted(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="cmp-mix-shift",
+        topic="change",
         title="Other launches, not slower ones",
         scope="compare",
         why=(

@@ -6,6 +6,7 @@ from traceroof.rules._changes import of_level
 RULES = (
     Rule(
         id="cmp-noise-only",
+        topic="change",
         title="No change beyond the noise",
         scope="compare",
         why=(

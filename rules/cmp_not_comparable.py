@@ -6,6 +6,7 @@ from traceroof.rules._changes import of_level
 RULES = (
     Rule(
         id="cmp-not-comparable",
+        topic="not-comparable",
         title="The two runs differ in more than the code",
         scope="compare",
         why=(

@@ -36,6 +36,7 @@ def _examples(column: str, *pairs: tuple[object, object]) -> tuple[dict[str, obj
 RULES = (
     Rule(
         id="cmp-precision-changed",
+        topic="gemm-precision",
         title="Another element type",
         scope="compare",
         why=_WHY,
@@ -59,6 +60,7 @@ RULES = (
     ),
     Rule(
         id="cmp-tensor-cores-changed",
+        topic="tensor-cores-unused",
         title="On tensor cores on one side only",
         scope="compare",
         why=_WHY,

@@ -12,6 +12,7 @@ from traceroof.rules._changes import lost, of_level
 @dataclass(frozen=True)
 class _Level:
     id: str
+    topic: str
     title: str
     level: str
     effect: str
@@ -21,6 +22,7 @@ class _Level:
 _LEVELS = (
     _Level(
         id="cmp-step-regressed",
+        topic="change",
         title="The whole takes longer",
         level="total",
         effect="2 % of the step (without steps: of the kernel time), or 20 % from one run a side",
@@ -28,6 +30,7 @@ _LEVELS = (
     ),
     _Level(
         id="cmp-category-regressed",
+        topic="change",
         title="A category takes longer",
         level="category",
         effect="2 % of the category and 1 % of the kernel time",
@@ -35,6 +38,7 @@ _LEVELS = (
     ),
     _Level(
         id="cmp-kernel-regressed",
+        topic="change",
         title="A kernel takes longer",
         level="kernel",
         effect="5 % of the kernel and 0.25 % of the kernel time",
@@ -54,6 +58,7 @@ def _rule(one: _Level) -> Rule:
     example = {"level": one.level, "verdict": "regressed", "delta_ns": 2e6, "time_ns": 12e6}
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="compare",
         why=(

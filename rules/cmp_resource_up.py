@@ -18,6 +18,7 @@ _COMPILER = "Compare compiler version, flags and unrolling of the two builds. "
 @dataclass(frozen=True)
 class _Resource:
     id: str
+    topic: str
     title: str
     column: str
     condition: str
@@ -34,6 +35,7 @@ class _Resource:
 _RESOURCES = (
     _Resource(
         id="cmp-registers-up",
+        topic="occupancy-registers",
         title="A thread takes more registers",
         column="registers_per_thread",
         condition="8 registers a thread more, in a kernel of one name",
@@ -48,6 +50,7 @@ _RESOURCES = (
     ),
     _Resource(
         id="cmp-spills-appeared",
+        topic="spills",
         title="Local-memory requests where there were none",
         column="local_requests",
         condition="no local-memory requests in the base, some in the head, in a kernel of one name",
@@ -65,6 +68,7 @@ _RESOURCES = (
     ),
     _Resource(
         id="cmp-occupancy-lost",
+        topic="change",
         title="Fewer blocks fit on a multiprocessor",
         column="resident_blocks",
         condition="fewer resident blocks by any limit, in a kernel of one name",
@@ -89,6 +93,7 @@ def _rule(one: _Resource) -> Rule:
 
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="compare",
         why=(

@@ -14,6 +14,7 @@ _LEAST = 0.01
 @dataclass(frozen=True)
 class _Kind:
     id: str
+    topic: str
     title: str
     column: str
     what: str
@@ -24,6 +25,7 @@ class _Kind:
 _KINDS = (
     _Kind(
         id="cmp-idle-up",
+        topic="change",
         title="The GPU idles more",
         column="idle",
         what="idle time",
@@ -35,6 +37,7 @@ _KINDS = (
     ),
     _Kind(
         id="cmp-exposed-comm-up",
+        topic="exposed-communication",
         title="More communication that nothing hides",
         column="exposed_communication",
         what="exposed communication",
@@ -62,6 +65,7 @@ def _rule(one: _Kind) -> Rule:
     total = {"level": "total", "base_ns": 100e6, "time_ns": 110e6}
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="compare",
         why=one.why,

@@ -38,6 +38,7 @@ _KERNEL = {"level": "kernel", "verdict": "inconclusive"}
 RULES = (
     Rule(
         id="cmp-bytes-up",
+        topic="change",
         title="A launch moves more bytes",
         scope="compare",
         why=(
@@ -77,6 +78,7 @@ RULES = (
     ),
     Rule(
         id="cmp-flops-up",
+        topic="change",
         title="A launch does more operations",
         scope="compare",
         why=(

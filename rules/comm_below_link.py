@@ -19,6 +19,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="comm-below-link",
+        topic="slow-communication",
         title="Large collectives are slower than a PCIe slot would be",
         scope="timeline",
         why=(

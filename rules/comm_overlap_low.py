@@ -27,6 +27,7 @@ def _slowed(k: Facts) -> Column:
 RULES = (
     Rule(
         id="comm-overlap-low",
+        topic="exposed-communication",
         title="Little of the communication overlaps with computation",
         scope="timeline",
         why="Time in which both run costs nothing extra; here most communication runs alone.",
@@ -86,6 +87,7 @@ RULES = (
     ),
     Rule(
         id="overlap-contention",
+        topic="exposed-communication",
         title="Computation is slower beside communication",
         scope="timeline",
         why=(

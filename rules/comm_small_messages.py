@@ -18,6 +18,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="comm-small-messages",
+        topic="small-messages",
         title="Many small collectives",
         scope="timeline",
         why=(

@@ -25,6 +25,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="compute-fp64-bound",
+        topic="fp64",
         title="Double precision weighs on the kernel",
         scope="kernel",
         why=(

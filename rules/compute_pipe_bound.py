@@ -151,6 +151,7 @@ def _rule(one: _Pipe) -> Rule:
 
     return Rule(
         id=f"compute-{one.pipe}-bound",
+        topic="l1-traffic" if one.pipe == "lsu" else "math-pipe",
         title=one.title,
         scope="kernel",
         why=one.why,

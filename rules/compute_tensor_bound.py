@@ -16,6 +16,7 @@ def _at_wall(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="compute-tensor-bound",
+        topic="math-pipe",
         title="The tensor cores are at their wall",
         scope="kernel",
         why=(

@@ -6,6 +6,7 @@ from traceroof.rules._kernels import of_class, on_amd, pipe_may_reach
 RULES = (
     Rule(
         id="compute-valu-bound",
+        topic="math-pipe",
         title="The vector units (VALU) are at their wall",
         scope="kernel",
         why=(

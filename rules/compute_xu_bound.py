@@ -21,6 +21,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="compute-xu-bound",
+        topic="math-pipe",
         title="The special function unit limits the kernel",
         scope="kernel",
         why=(

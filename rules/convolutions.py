@@ -34,6 +34,7 @@ _THIN = {
 RULES = (
     Rule(
         id="depthwise-conv",
+        topic="conv-efficiency",
         title="A depthwise convolution uses less than half of the bandwidth",
         scope="kernel",
         why=(
@@ -78,6 +79,7 @@ RULES = (
     ),
     Rule(
         id="im2col-traffic",
+        topic="conv-efficiency",
         title="A convolution copies its input out before it multiplies",
         scope="kernel",
         why=(
@@ -123,6 +125,7 @@ RULES = (
     ),
     Rule(
         id="channels-last-missing",
+        topic="layout",
         title="Convolutions change the layout of their tensors",
         scope="category",
         why=(

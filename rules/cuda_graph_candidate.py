@@ -33,6 +33,7 @@ def _fires(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="cuda-graph-candidate",
+        topic="small-kernels-graph",
         title="The same launches repeat: a graph could replay them",
         scope="timeline",
         why=(

@@ -50,6 +50,7 @@ class _Waste:
     """
 
     id: str
+    topic: str
     role: str
     title: str
     least_pct: float
@@ -76,6 +77,7 @@ class _Waste:
 _WASTES = (
     _Waste(
         id="layout-conversion-share",
+        topic="layout",
         role="layout change",
         title="Changing layouts takes long",
         least_pct=5,
@@ -101,6 +103,7 @@ _WASTES = (
     ),
     _Waste(
         id="redundant-copy",
+        topic="device-copy",
         role="copy",
         title="Copies within the device take long",
         least_pct=3,
@@ -134,6 +137,7 @@ _WASTES = (
     ),
     _Waste(
         id="device-copy-share",
+        topic="device-copy",
         role="copy",
         title="Copies within the device that the code asks for",
         least_pct=3,
@@ -165,6 +169,7 @@ _WASTES = (
     ),
     _Waste(
         id="precision-convert-churn",
+        topic="precision-cast",
         role="cast",
         title="Casting between element types takes long",
         least_pct=3,
@@ -192,6 +197,7 @@ _WASTES = (
     ),
     _Waste(
         id="padding-waste",
+        topic="device-copy",
         role="padding",
         title="Padding copies tensors",
         least_pct=1,
@@ -215,6 +221,7 @@ _WASTES = (
     ),
     _Waste(
         id="grad-zeroing",
+        topic="optimizer",
         role="gradient reset",
         title="Gradients are overwritten with zeros",
         least_pct=0.5,
@@ -232,6 +239,7 @@ _WASTES = (
     ),
     _Waste(
         id="embedding-scatter",
+        topic="embedding",
         role="scattered gradient",
         title="Adding gradients into a table row by row takes long",
         least_pct=3,
@@ -257,6 +265,7 @@ _WASTES = (
     ),
     _Waste(
         id="kv-cache-write-share",
+        topic="kv-cache",
         role="cache write",
         title="Writing the key-value cache takes long",
         least_pct=10,
@@ -280,6 +289,7 @@ _WASTES = (
     ),
     _Waste(
         id="dequant-overhead",
+        topic="precision-cast",
         role="dequantisation",
         title="Converting quantised data back takes long",
         least_pct=5,
@@ -331,6 +341,7 @@ def _rule(waste: _Waste) -> Rule:
 
     return Rule(
         id=waste.id,
+        topic=waste.topic,
         title=waste.title,
         scope="category",
         why=waste.why,

@@ -6,6 +6,7 @@ from traceroof.rules._timelines import QUALITY, part, trust
 RULES = (
     Rule(
         id="dataloader-bound",
+        topic="dataloader",
         title="The GPU waits for data",
         scope="timeline",
         why=(

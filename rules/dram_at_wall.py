@@ -17,6 +17,7 @@ def _at_wall(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="dram-at-wall",
+        topic="dram-wall",
         title="Device memory is at its wall",
         scope="kernel",
         why=(

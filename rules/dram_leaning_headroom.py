@@ -15,6 +15,7 @@ def _leans_on_dram(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="dram-leaning-headroom",
+        topic="dram-wall",
         title="Device memory limits the kernel before its peak",
         scope="kernel",
         why=(

@@ -69,6 +69,7 @@ def _low_reuse(level: str, name: str, limit: int, fix: str) -> Rule:
 
     return Rule(
         id=f"{level}-reuse-low",
+        topic="l2-traffic",
         title=f"Data that could be reused misses in {name}",
         scope="kernel",
         why=(
@@ -113,6 +114,7 @@ _PRODUCT = {
 RULES = (
     Rule(
         id="excess-traffic",
+        topic="algorithm",
         title="Far more bytes move than the shapes need",
         scope="kernel",
         why=(
@@ -157,6 +159,7 @@ RULES = (
     *(_low_reuse(*level) for level in _LEVELS),
     Rule(
         id="gemm-l2-reuse",
+        topic="l2-traffic",
         title="The tiles in flight read more than L2 holds",
         scope="kernel",
         why=(

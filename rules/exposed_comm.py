@@ -16,6 +16,7 @@ def _transfer(k: Facts) -> Column:
 RULES = (
     Rule(
         id="exposed-comm",
+        topic="exposed-communication",
         title="Communication runs while nothing computes",
         scope="timeline",
         why=(

@@ -18,6 +18,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="fallback-kernel",
+        topic="fallback-kernel",
         title="The name marks a generic implementation",
         scope="kernel",
         why=(

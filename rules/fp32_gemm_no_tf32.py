@@ -39,6 +39,7 @@ _EXAMPLE = {
 RULES = (
     Rule(
         id="fp32-gemm-no-tf32",
+        topic="gemm-precision",
         title="An FP32 product runs without tensor cores",
         scope="kernel",
         why=(

@@ -21,6 +21,7 @@ _EXAMPLE = {"flop_fp64": 1e6, "declared_dtype": "fp32", "pipe_fp64_use_pct": 30.
 RULES = (
     Rule(
         id="fp64-accidental",
+        topic="fp64",
         title="A kernel on narrower data computes in FP64",
         scope="kernel",
         why=(

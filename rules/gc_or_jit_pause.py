@@ -14,6 +14,7 @@ def _pauses(k: Facts) -> Column:
 RULES = (
     Rule(
         id="gc-or-jit-pause",
+        topic="cold-start",
         title="Pauses for compilation, code loading or garbage collection",
         scope="timeline",
         why=(

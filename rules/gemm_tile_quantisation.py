@@ -61,6 +61,7 @@ _USE = {"roof_pct": 40.0, "model_flop_pct": 40.0, "model_dram_pct": 10.0}
 RULES = (
     Rule(
         id="gemm-tile-quantisation",
+        topic="gemm-shape",
         title="The tiles of a product do not fit its sizes or the multiprocessors",
         scope="kernel",
         why=(
@@ -129,6 +130,7 @@ RULES = (
     ),
     Rule(
         id="gemm-splitk-missing",
+        topic="gemm-shape",
         title="A long, narrow product keeps few multiprocessors busy",
         scope="kernel",
         why=(

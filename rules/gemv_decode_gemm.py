@@ -26,6 +26,7 @@ _EXAMPLE = {
 RULES = (
     Rule(
         id="gemv-decode-gemm",
+        topic="memory-bandwidth-decode",
         title="A product of few rows reads its weight slowly",
         scope="kernel",
         why=(

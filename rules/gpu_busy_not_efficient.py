@@ -18,6 +18,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="gpu-busy-not-efficient",
+        topic="summary",
         title="The kernels use little of the GPU",
         scope="run",
         why=(

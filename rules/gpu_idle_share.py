@@ -5,6 +5,7 @@ from traceroof.rule import Rule
 RULES = (
     Rule(
         id="gpu-idle-share",
+        topic="idle",
         title="The GPU is idle for part of the time",
         scope="timeline",
         why=(

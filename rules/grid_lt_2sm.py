@@ -16,6 +16,7 @@ def _applies(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="grid-lt-2sm",
+        topic="small-grid",
         title="One block per multiprocessor, waiting at its barriers",
         scope="kernel",
         why=(

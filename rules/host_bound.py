@@ -16,6 +16,7 @@ def _fires(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="host-bound",
+        topic="host-bound-other",
         title="The GPU waits for the host",
         scope="timeline",
         why=(

@@ -16,6 +16,7 @@ def _fires(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="host-sync-in-step",
+        topic="sync",
         title="The host waits for the GPU, which then runs dry",
         scope="timeline",
         why=(

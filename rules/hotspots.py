@@ -9,6 +9,7 @@ from traceroof.rules._models import missed
 RULES = (
     Rule(
         id="category-hotspot",
+        topic="summary",
         title="This kind of work takes most of the time",
         scope="category",
         why=(
@@ -55,6 +56,7 @@ RULES = (
     ),
     Rule(
         id="single-kernel-dominates",
+        topic="summary",
         title="One kernel takes more than half of the kernel time",
         scope="kernel",
         why="Whatever else is improved, the run cannot get twice as fast without this kernel.",

@@ -56,6 +56,7 @@ def _rule(unit: _Unit) -> Rule:
     column = f"imbalance_{unit.name}_pct"
     return Rule(
         id=f"imbalance-{unit.name}",
+        topic="imbalance",
         title=f"The {unit.words} carry uneven load",
         scope="kernel",
         why=f"{unit.why} The busiest one sets the time; the others wait for it.",

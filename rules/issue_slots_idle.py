@@ -8,6 +8,7 @@ from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work, spare
 RULES = (
     Rule(
         id="issue-slots-idle",
+        topic="long-scoreboard-latency",
         title="Schedulers find no warp that can issue",
         scope="kernel",
         why=(

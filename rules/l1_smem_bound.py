@@ -31,6 +31,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="l1-smem-bound",
+        topic="l1-traffic",
         title="The first-level cache or shared memory is at its wall",
         scope="kernel",
         why=(

@@ -30,6 +30,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="l2-bound",
+        topic="l2-traffic",
         title="The second-level cache is the busiest unit",
         scope="kernel",
         why=(

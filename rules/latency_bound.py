@@ -6,6 +6,7 @@ from traceroof.rules._kernels import of_class, spare
 RULES = (
     Rule(
         id="latency-bound",
+        topic="latency",
         title="Neither compute nor memory is busy",
         scope="kernel",
         why=(

@@ -6,6 +6,7 @@ from traceroof.rules._timelines import QUALITY, TINY_NS, graph_saving, launch_bo
 RULES = (
     Rule(
         id="launch-bound",
+        topic="host-bound-launch",
         title="Short kernels, launched one by one",
         scope="timeline",
         why=(

@@ -5,6 +5,7 @@ from traceroof.rule import Rule
 RULES = (
     Rule(
         id="memcpy-exposed",
+        topic="input-copy",
         title="Copies run while nothing computes",
         scope="timeline",
         why=(

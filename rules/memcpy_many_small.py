@@ -21,6 +21,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="memcpy-many-small",
+        topic="input-copy",
         title="Many small copies",
         scope="timeline",
         why=(

@@ -25,6 +25,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="memcpy-pageable",
+        topic="input-copy",
         title="Copies with pageable host memory",
         scope="timeline",
         why=(

@@ -17,6 +17,7 @@ class _Blocking:
     """One kind of call. bound: how much of the GPU's time it can have cost at most. ns."""
 
     id: str
+    topic: str
     title: str
     calls: str
     time: str
@@ -30,6 +31,7 @@ class _Blocking:
 _KINDS = (
     _Blocking(
         id="memcpy-sync",
+        topic="sync",
         title="Blocking copies",
         calls="copy_calls",
         time="copy_time_ns",
@@ -52,6 +54,7 @@ _KINDS = (
     ),
     _Blocking(
         id="memset-sync",
+        topic="sync",
         title="Blocking fills",
         calls="fill_calls",
         time="fill_time_ns",
@@ -81,6 +84,7 @@ def _rule(one: _Blocking) -> Rule:
     }
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="timeline",
         why=one.why,

@@ -30,6 +30,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="misaligned-128",
+        topic="uncoalesced",
         title="Contiguous loads straddle sectors: an address is not aligned",
         scope="kernel",
         why=(

@@ -25,6 +25,7 @@ _EXAMPLE = {
 RULES = (
     Rule(
         id="moe-small-groups",
+        topic="moe",
         title="Each expert gets few rows, and reads its weight slowly",
         scope="kernel",
         why=(
@@ -71,6 +72,7 @@ RULES = (
     ),
     Rule(
         id="moe-permute-share",
+        topic="moe",
         title="Routing and sorting rows for the experts takes long",
         scope="category",
         why=(

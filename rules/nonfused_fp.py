@@ -27,6 +27,7 @@ def _rule(precision: str, instructions: str) -> Rule:
 
     return Rule(
         id=f"nonfused-{precision}",
+        topic="fp64" if precision == "fp64" else "math-pipe",
         title=f"{name} additions and multiplications are not fused",
         scope="kernel",
         why=(

@@ -21,6 +21,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="occ-achieved-gap",
+        topic="imbalance",
         title="Fewer warps reside than the launch allows",
         scope="kernel",
         why=(

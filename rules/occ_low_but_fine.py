@@ -6,6 +6,7 @@ from traceroof.rules._kernels import computes
 RULES = (
     Rule(
         id="occ-low-but-fine",
+        topic="nothing-to-gain",
         title="Occupancy is low, and that is not the problem",
         scope="kernel",
         why=(

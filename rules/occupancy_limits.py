@@ -28,6 +28,7 @@ class _Limit:
     why: str
     fix: str
     id: str = ""
+    topic: str = "occupancy-block"
     uses: tuple[str, ...] = ()
     min_compute_capability: float = 0.0  #: profilers report the limit from here on
 
@@ -41,6 +42,7 @@ _LIMITS = (
         "wanted, or a register cap.[nvidia:  n blocks fit when registers a thread x threads a block "
         "x n is at most 65,536.][amd:  VGPRs and AGPRs count together from MI200 on: 512 a lane and "
         "SIMD.] A cap that causes spills costs more than it gains.",
+        topic="occupancy-registers",
         uses=("registers_per_thread", "accumulation_registers_per_thread", "spill_requests"),
     ),
     _Limit(
@@ -50,6 +52,7 @@ _LIMITS = (
         "Fewer pipeline stages or a smaller tile, a narrower element type in shared memory"
         "[nvidia: , or the largest shared-memory carve-out]. Values used by one warp only may stay in registers.",
         id="occ-limited-smem",
+        topic="occupancy-shared",
         uses=("shared_memory_static_bytes", "shared_memory_dynamic_bytes"),
     ),
     _Limit(
@@ -117,6 +120,7 @@ def _rule(one: _Limit) -> Rule:
 
     return Rule(
         id=one.id or f"occ-limited-{one.name}",
+        topic=one.topic,
         title=f"Occupancy is limited by {one.words}",
         scope="kernel",
         why=(

@@ -50,6 +50,7 @@ _ADAM = {
 RULES = (
     Rule(
         id="optimizer-single-tensor",
+        topic="optimizer",
         title="The optimizer updates one tensor at a time",
         scope="run",
         why=(
@@ -105,6 +106,7 @@ RULES = (
     ),
     Rule(
         id="optimizer-at-floor",
+        topic="nothing-to-gain",
         title="The optimizer is as fast as memory allows",
         scope="kernel",
         why=(

@@ -29,6 +29,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="partial-sector-writes",
+        topic="uncoalesced",
         title="Stores fill only parts of sectors",
         scope="kernel",
         why=(

@@ -50,6 +50,7 @@ _INT8 = {"category": "gemm", "operand_dtype": "int8"}
 RULES = (
     Rule(
         id="quantise-weights",
+        topic="quantisation",
         title="Reading the weights takes the time: fewer bits would help",
         scope="kernel",
         why=(
@@ -117,6 +118,7 @@ RULES = (
     ),
     Rule(
         id="quantise-not-useful",
+        topic="quantisation",
         title="Weights in few bits gain nothing here",
         scope="kernel",
         why=(
@@ -157,6 +159,7 @@ RULES = (
     ),
     Rule(
         id="quantise-int8-slow-device",
+        topic="quantisation",
         title="INT8 is slow on this device",
         scope="kernel",
         why=(
@@ -203,6 +206,7 @@ RULES = (
     ),
     Rule(
         id="dequant-alu-bound",
+        topic="quantisation",
         title="Converting the weights takes longer than reading them",
         scope="kernel",
         why=(

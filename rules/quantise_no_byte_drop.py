@@ -50,6 +50,7 @@ _EXAMPLE = {
 RULES = (
     Rule(
         id="quantise-no-byte-drop",
+        topic="quantisation",
         title="Narrower operands, and as many bytes as before",
         scope="compare",
         why=(

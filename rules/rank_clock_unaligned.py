@@ -5,6 +5,7 @@ from traceroof.rule import Rule
 RULES = (
     Rule(
         id="rank-clock-unaligned",
+        topic="recording-skew",
         title="The clocks of the ranks do not agree",
         scope="run",
         why=(

@@ -13,6 +13,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="rank-compute-imbalance",
+        topic="late-rank",
         title="The ranks compute for different times",
         scope="run",
         why=(

@@ -41,6 +41,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="register-spill",
+        topic="spills",
         title="Registers spill to local memory",
         scope="kernel",
         why=(

@@ -15,6 +15,7 @@ class _Repeat:
     """One pattern of ``sequences`` in which launches repeat."""
 
     id: str
+    topic: str
     pattern: str
     title: str
     condition: str
@@ -28,6 +29,7 @@ class _Repeat:
 _REPEATS = (
     _Repeat(
         id="workgroup-serial-launch",
+        topic="small-kernels-graph",
         pattern="serial",
         title="One kernel is launched many times in a row",
         condition=(
@@ -49,6 +51,7 @@ _REPEATS = (
     ),
     _Repeat(
         id="for-loop-indexing",
+        topic="small-kernels-graph",
         pattern="loop",
         title="A loop indexes tensors one piece at a time",
         condition=(
@@ -94,6 +97,7 @@ def _rule(one: _Repeat) -> Rule:
 
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="run",
         why=one.why,

@@ -1,5 +1,6 @@
 """A kernel takes far longer than its shapes need, or is as fast as they allow."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,19 @@ from traceroof.rules._models import CEILINGS, attained, credible, missed, traced
 
 _LIBRARY = ("gemm", "conv")
 _ATTENTION = ("attention",)
+# What a kernel that is neither is about: its fix is that of its kind.
+_TOPICS = {
+    "norm": "unfused-norm",
+    "softmax": "unfused-norm",
+    "elementwise": "unfused-elementwise",
+    "layout": "layout",
+    "quantize": "precision-cast",
+    "optimizer": "optimizer",
+    "embedding": "embedding",
+    "moe-routing": "moe",
+    "sort-scan": "sampling",
+    "": "kernel-efficiency",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +36,7 @@ class _Work:
     """
 
     id: str
+    topic: str | Mapping[str, str]
     title: str
     what: str
     categories: tuple[str, ...]
@@ -38,6 +53,7 @@ class _Work:
 _WORKS = (
     _Work(
         id="roofline-headroom",
+        topic="gemm-efficiency",
         title="The product takes far longer than its shapes need",
         what="a product or a convolution",
         categories=_LIBRARY,
@@ -54,6 +70,7 @@ _WORKS = (
     ),
     _Work(
         id="roofline-headroom-attention",
+        topic="attention-kernel",
         title="Attention takes far longer than its shapes need",
         what="attention",
         categories=_ATTENTION,
@@ -71,6 +88,7 @@ _WORKS = (
     ),
     _Work(
         id="roofline-headroom-bytes",
+        topic=_TOPICS,
         title="The kernel takes far longer than its bytes need",
         what="neither a product, a convolution nor attention",
         categories=(*_LIBRARY, *_ATTENTION),
@@ -101,6 +119,7 @@ def _headroom(one: _Work) -> Rule:
     other = next(work.example for work in _WORKS if work is not one)
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="kernel",
         why=(
@@ -171,6 +190,7 @@ RULES = (
     *(_headroom(one) for one in _WORKS),
     Rule(
         id="roofline-at-wall",
+        topic="nothing-to-gain",
         title="The kernel is as fast as its shapes allow",
         scope="kernel",
         why=(

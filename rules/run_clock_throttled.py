@@ -51,6 +51,7 @@ def _elsewhere(k: Facts, run: Facts, gpu: Column) -> Mask:
 RULES = (
     Rule(
         id="run-clock-throttled",
+        topic="clock",
         title="The clocks fell, or lie below their rating",
         scope="run",
         why=(

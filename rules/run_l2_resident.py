@@ -25,6 +25,7 @@ _DRAM = ("dram_*", "model_dram_pct", "model_bytes", "roof_pct", "t_min_ns", "tra
 RULES = (
     Rule(
         id="run-l2-resident",
+        topic="measurement",
         title="The data came from a cache",
         scope="run",
         why=(

@@ -37,6 +37,7 @@ _COMPUTE, _MEMORY = ("compute_pct", "busiest_pct"), ("dram_pct", "memory_pct", "
 RULES = (
     Rule(
         id="run-mixed-denominators",
+        topic="measurement",
         title="Kernels are held against different peaks",
         scope="run",
         why=(

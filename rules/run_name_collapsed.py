@@ -14,6 +14,7 @@ def _factor(k: Facts, run: Facts) -> Column:
 RULES = (
     Rule(
         id="run-name-collapsed",
+        topic="measurement",
         title="One name stands for different work",
         scope="run",
         why=(

@@ -17,6 +17,7 @@ def _fires(k: Facts) -> Mask:
 RULES = (
     Rule(
         id="run-partitioned-device",
+        topic="measurement",
         title="The program had a part of the device",
         scope="run",
         why=(

@@ -21,6 +21,7 @@ def _nothing_left(k: Facts, run: Facts) -> Column:
 RULES = (
     Rule(
         id="run-peak-suspect",
+        topic="measurement",
         title="A peak of the device is exceeded",
         scope="run",
         why=(

@@ -17,6 +17,7 @@ def _factor(k: Facts, own: Facts) -> Column:
 RULES = (
     Rule(
         id="run-profiler-overhead",
+        topic="profiler-overhead",
         title="The profiler makes the host slower than it is",
         scope="timeline",
         why=(

@@ -18,6 +18,7 @@ def _factor(k: Facts, run: Facts) -> Column:
 RULES = (
     Rule(
         id="run-short-window",
+        topic="too-short-to-judge",
         title="The recording is short",
         scope="run",
         why=(

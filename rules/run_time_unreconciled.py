@@ -15,6 +15,7 @@ _WHAT = "kernels run side by side, so that less time saved may show in the run"
 RULES = (
     Rule(
         id="run-time-unreconciled",
+        topic="measurement",
         title="Kernel times add up to more than the time that went by",
         scope="run",
         why=(

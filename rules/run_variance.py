@@ -15,6 +15,7 @@ def _factor(k: Facts, run: Facts) -> Column:
 RULES = (
     Rule(
         id="run-variance",
+        topic="measurement",
         title="Kernels take different times from launch to launch",
         scope="run",
         why=(

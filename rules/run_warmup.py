@@ -32,6 +32,7 @@ def _of_timeline(k: Facts, run: Facts) -> Column:
 RULES = (
     Rule(
         id="run-warmup",
+        topic="cold-start",
         title="The recording includes warm-up",
         scope="run",
         why=(

@@ -64,6 +64,7 @@ _ALONE = {
 RULES = (
     Rule(
         id="prefill-decode-mix",
+        topic="summary",
         title="What the run serves: prompts or tokens",
         scope="run",
         why=(
@@ -104,6 +105,7 @@ RULES = (
     ),
     Rule(
         id="tpot-floor",
+        topic="memory-bandwidth-decode",
         title="A token takes far longer than reading the weights",
         scope="run",
         why=(
@@ -160,6 +162,7 @@ RULES = (
     ),
     Rule(
         id="sampling-sort-overhead",
+        topic="sampling",
         title="Choosing the next token takes long",
         scope="run",
         why=(

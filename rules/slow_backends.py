@@ -6,6 +6,7 @@ from traceroof.rules._timelines import MATTERS
 RULES = (
     Rule(
         id="dp-instead-of-ddp",
+        topic="exposed-communication",
         title="torch.nn.DataParallel instead of DistributedDataParallel",
         scope="timeline",
         why=(
@@ -35,6 +36,7 @@ RULES = (
     ),
     Rule(
         id="non-nccl-backend",
+        topic="slow-communication",
         title="Collectives run on the host",
         scope="timeline",
         why=(

@@ -30,6 +30,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="slow-pipe-limiter",
+        topic="math-pipe",
         title="One slow pipe holds back all others",
         scope="kernel",
         why=(

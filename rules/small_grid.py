@@ -24,6 +24,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="small-grid",
+        topic="small-grid",
         title="The grid is too small for the device",
         scope="kernel",
         why=(

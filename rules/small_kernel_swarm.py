@@ -20,6 +20,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="small-kernel-swarm",
+        topic="small-kernels",
         title="Many kernels shorter than 10 µs",
         scope="timeline",
         why=(

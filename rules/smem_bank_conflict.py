@@ -25,6 +25,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="smem-bank-conflict",
+        topic="bank-conflicts",
         title="Shared-memory accesses collide in banks",
         scope="kernel",
         why=(

@@ -37,6 +37,7 @@ class _Stall:
     """
 
     id: str
+    topic: str
     reason: str
     title: str
     waits: str
@@ -79,6 +80,7 @@ def _not_hopper(k: Facts) -> Mask:
 _STALLS = (
     _Stall(
         id="stall-long-scoreboard",
+        topic="long-scoreboard-latency",
         reason="long_scoreboard",
         title="Warps wait for loads",
         waits="waiting for loads from global, local or texture memory",
@@ -105,6 +107,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-short-scoreboard",
+        topic="l1-traffic",
         reason="short_scoreboard",
         title="Warps wait for shared memory or special functions",
         waits="waiting for shared memory, special functions or warp shuffles",
@@ -127,6 +130,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-mio-throttle",
+        topic="l1-traffic",
         reason="mio_throttle",
         title="Warps wait for room in the queue of shared memory and special functions",
         waits="waiting for a slot in the MIO queue (shared memory, special functions, shuffles)",
@@ -147,6 +151,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-lg-throttle",
+        topic="l1-traffic",
         reason="lg_throttle",
         title="Warps wait for room in the queue of global and local memory",
         waits="waiting for a slot in the L1 queue of global and local accesses",
@@ -167,6 +172,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-tex-throttle",
+        topic="l1-traffic",
         reason="tex_throttle",
         title="Warps wait for room in the texture queue",
         waits="waiting for a slot in the L1 queue of texture and surface accesses",
@@ -183,6 +189,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-math-pipe",
+        topic="math-pipe",
         reason="math_pipe_throttle",
         title="Warps wait for an execution pipe",
         waits="waiting for a busy execution pipe",
@@ -206,6 +213,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-barrier",
+        topic="barrier",
         reason="barrier",
         title="Warps wait for each other at barriers",
         waits="waiting for sibling warps at a block barrier",
@@ -233,6 +241,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-membar",
+        topic="memory-fence",
         reason="membar",
         title="Warps wait for memory fences",
         waits="waiting at memory fences",
@@ -249,6 +258,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-wait",
+        topic="latency",
         reason="wait",
         title="Warps wait for the latency of their own arithmetic",
         waits="waiting for the fixed latency of the instruction before",
@@ -271,6 +281,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-not-selected",
+        topic="nothing-to-gain",
         reason="not_selected",
         title="More warps are ready than can issue",
         waits="ready while another warp was chosen",
@@ -288,6 +299,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-no-instruction",
+        topic="instruction-fetch",
         reason="no_instruction",
         title="Warps wait for instructions",
         waits="waiting for instructions to be fetched",
@@ -307,6 +319,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-imc-miss",
+        topic="instruction-fetch",
         reason="imc_miss",
         title="Warps wait for constants",
         waits="waiting for the immediate constant cache",
@@ -326,6 +339,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-dispatch",
+        topic="math-pipe",
         reason="dispatch_stall",
         title="Warps are held back at dispatch",
         waits="held back by the dispatcher",
@@ -341,6 +355,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-sleeping",
+        topic="latency",
         reason="sleeping",
         title="Warps sleep",
         waits="sleeping (nanosleep) or yielding",
@@ -353,6 +368,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-branch-resolving",
+        topic="divergence",
         reason="branch_resolving",
         title="Warps wait for branch targets",
         waits="waiting for branch targets",
@@ -366,6 +382,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-drain",
+        topic="write-drain",
         reason="drain",
         title="Finished warps wait for their stores",
         waits="waiting after EXIT for stores to leave",
@@ -382,6 +399,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-gmma",
+        topic="math-pipe",
         reason="gmma",
         title="Warps wait for matrix instructions",
         waits="waiting for warpgroup matrix instructions (wgmma)",
@@ -402,6 +420,7 @@ _STALLS = (
     ),
     _Stall(
         id="stall-misc",
+        topic="latency",
         reason="misc",
         title="Warps wait for a reason the hardware does not name",
         waits="stalled for reasons that the hardware does not name",
@@ -450,6 +469,7 @@ def _rule(one: _Stall) -> Rule:
     typical = {own: 0.5, "issue_active_ceiling": 0.4, "compute_pct": 40.0, "memory_pct": 40.0}
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="kernel",
         why=one.why,

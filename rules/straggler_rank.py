@@ -22,6 +22,7 @@ def _waiting(k: Facts) -> Column:
 RULES = (
     Rule(
         id="straggler-rank",
+        topic="late-rank",
         title="One rank keeps the others waiting",
         scope="run",
         why=(

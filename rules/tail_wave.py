@@ -19,6 +19,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="tail-wave",
+        topic="tail-wave",
         title="The last wave of blocks is partly empty",
         scope="kernel",
         why=(

@@ -67,6 +67,7 @@ _USE = {"model_flop_pct": 30.0, "model_dram_pct": 10.0}
 RULES = (
     Rule(
         id="tc-misaligned-dims",
+        topic="gemm-shape",
         title="Sizes of a product that tensor cores take badly",
         scope="kernel",
         why=(

@@ -54,6 +54,7 @@ _EXAMPLE = {
 RULES = (
     Rule(
         id="tensor-core-unused",
+        topic="tensor-cores-unused",
         title="A low-precision product runs without tensor cores",
         scope="kernel",
         why=(

@@ -18,6 +18,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 RULES = (
     Rule(
         id="thread-divergence",
+        topic="divergence",
         title="Instructions run for too few threads of a warp",
         scope="kernel",
         why=(

@@ -40,6 +40,7 @@ def _known(share: Column) -> Column:
 RULES = (
     Rule(
         id="uncoalesced-global",
+        topic="uncoalesced",
         title="Global accesses move bytes that no thread asked for",
         scope="kernel",
         why=(

@@ -12,6 +12,7 @@ def _saves(k: Facts) -> Column:
 RULES = (
     Rule(
         id="uneven-steps",
+        topic="uneven-steps",
         title="One step takes much longer than the others",
         scope="timeline",
         why=(

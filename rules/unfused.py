@@ -19,6 +19,7 @@ class _Pattern:
     which peak the fused kernel is held against."""
 
     id: str
+    topic: str
     pattern: str
     title: str
     condition: str
@@ -36,6 +37,7 @@ class _Pattern:
 _PATTERNS = (
     _Pattern(
         id="unfused-elementwise-chain",
+        topic="unfused-elementwise",
         pattern="chain",
         title="Element-wise kernels run one after another on the same data",
         condition=(
@@ -64,6 +66,7 @@ _PATTERNS = (
     ),
     _Pattern(
         id="unfused-norm",
+        topic="unfused-norm",
         pattern="norm",
         title="Normalisation runs in several kernels",
         condition=(
@@ -89,6 +92,7 @@ _PATTERNS = (
     ),
     _Pattern(
         id="unfused-softmax",
+        topic="attention-kernel",
         pattern="softmax",
         title="Softmax runs in several kernels",
         condition="a maximum, an exponential, a sum and a division right after one another",
@@ -103,6 +107,7 @@ _PATTERNS = (
     ),
     _Pattern(
         id="attn-unfused-scores",
+        topic="attention-kernel",
         pattern="attention",
         title="Attention writes out its score matrix",
         condition=(
@@ -126,6 +131,7 @@ _PATTERNS = (
     ),
     _Pattern(
         id="gemm-epilogue-unfused",
+        topic="unfused-elementwise",
         pattern="epilogue",
         title="Bias, activation or residual run behind a matrix product",
         condition=(
@@ -145,6 +151,7 @@ _PATTERNS = (
     ),
     _Pattern(
         id="conv-bias-before-bn",
+        topic="unfused-elementwise",
         pattern="bias",
         title="A convolution adds a bias that batch norm takes away again",
         condition="an addition launched for a convolution's bias, with a batch norm right behind it",
@@ -187,6 +194,7 @@ def _rule(one: _Pattern) -> Rule:
 
     return Rule(
         id=one.id,
+        topic=one.topic,
         title=one.title,
         scope="run",
         why=one.why,

@@ -7,6 +7,7 @@ from traceroof.rule import Rule
 RULES = (
     Rule(
         id="wait-in-collective",
+        topic="late-rank",
         title="Much of the communication time is waiting for other ranks",
         scope="run",
         why=(

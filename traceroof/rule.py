@@ -89,6 +89,8 @@ class Rule:
 
     id: kebab case, unique.
     title: what is wrong, in a few words.
+    topic: what the fix is about, one of ``traceroof.core.topics``; where that depends on the
+        operator category of the subject, a topic per category, under "" that of all others.
     scope: which table of subjects it judges.
     why: what happens inside the machine, two or three sentences.
     condition: the condition in words and numbers, as people read it.
@@ -123,6 +125,7 @@ class Rule:
     """
 
     id: str
+    topic: str | Mapping[str, str]
     title: str
     scope: Scope
     why: str
@@ -157,6 +160,17 @@ class Rule:
     def columns(self) -> tuple[str, ...]:
         """Every column that the rule may read, needs first."""
         return (*self.needs, *self.uses)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Every topic that its findings may have."""
+        return (self.topic,) if isinstance(self.topic, str) else tuple(self.topic.values())
+
+    def topic_of(self, category: str | None) -> str:
+        """The topic of a finding on a subject of this operator category (None: it has none)."""
+        if isinstance(self.topic, str):
+            return self.topic
+        return self.topic.get(category or "") or self.topic[""]
 
 
 @dataclass(frozen=True)

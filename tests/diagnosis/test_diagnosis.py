@@ -37,6 +37,7 @@ def made(id: str = "made", **changes: Any) -> Rule:
         "needs": ("sm_throughput_pct",),
         "when": lambda k: k.sm_throughput_pct >= 0,
         "because": "compute runs at {sm_throughput_pct}",
+        "topic": "latency",
         "fix": "fix",
         "refute": "refute",
         "saves": share(0.1),

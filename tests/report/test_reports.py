@@ -35,6 +35,7 @@ def diagnosis() -> Diagnosis:
 
 def _finding(rule: str, bound: int | None, likely: int | None, **more: Any) -> Finding:
     return Finding(
+        topic="gemm-efficiency",
         rule=rule, title=f"title of {rule}", state="fired", scope="kernel",
         **{
             "subject": "copy<float>(float *)", "subject_index": 0, "severity": "low",

@@ -8,12 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from traceroof.core.topics import TOPICS
+from traceroof.kernels.categories import CATEGORIES
 from traceroof.plugins import rules
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, Scope, judge
 from traceroof.scopes.subjects import vocabulary
 
 RULES = rules()
 EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+
+
+@EACH
+def test_has_a_topic_of_the_vocabulary(rule: Rule) -> None:
+    """And where it depends on the category, one for all others, and only categories that exist."""
+    assert set(rule.topics) <= set(TOPICS)
+    if not isinstance(rule.topic, str):
+        assert set(rule.topic) <= {"", *CATEGORIES}
+        assert "" in rule.topic
+        assert rule.scope in ("kernel", "category")
 
 
 @EACH

@@ -109,7 +109,8 @@ MATTERS = 0.1
 class Finding:
     """What one rule says of one subject.
 
-    subject: the kernel, category, timeline or "run"; subject_index: its place in the list of its
+    topic: what its fix is about (``core.topics``). subject: the kernel, category, timeline or
+    "run"; subject_index: its place in the list of its
     scope, None where it speaks of several. Times are ns over all launches of the subject: the
     bound holds at nominal peaks, the likely figure at what good code reaches. missing: columns
     that a not-evaluable rule lacked, with the command that collects them. confidence_factors: what
@@ -120,6 +121,7 @@ class Finding:
     """
 
     rule: str
+    topic: str
     title: str
     state: State
     scope: Scope
@@ -428,6 +430,7 @@ def fired(
         findings.append(
             Finding(
                 rule=rule.id,
+                topic=rule.topic_of(facts.value("category", row) if "category" in facts else None),
                 title=say(rule.title),
                 state="suppressed" if silencer else "fired",
                 scope=rule.scope,
@@ -610,6 +613,7 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
         return None
     return Finding(
         rule=rule.id,
+        topic=rule.topic_of(None),
         title=said(rule.title, context.words),
         state="not-evaluable",
         scope=rule.scope,

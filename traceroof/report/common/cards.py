@@ -46,6 +46,7 @@ def card_lines(rule: Rule) -> list[tuple[str, str]]:
     """A rule as (label, text) pairs, in reading order; the same in terminal and docs."""
     lines = [
         ("why", on_card(rule.why)),
+        ("topic", ", ".join(dict.fromkeys(rule.topics))),
         ("fires when", rule.condition),
         ("needs", ", ".join(rule.needs) or "nothing"),
     ]

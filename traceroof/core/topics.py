@@ -1,0 +1,138 @@
+"""What a finding is about: the vocabulary of ``Rule.topic`` and of the advice.
+
+A topic is one thing that one person can go and do something about. Its ``claims`` say which part of
+the run's time a fix of that topic takes its saving from, so that two fixes never promise the same
+time: causes of idle time (``traceroof.timeline.CAUSES``, patterns allowed), ``communication`` and
+``copy`` that nothing hides, or ``kernels``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+KERNELS = "kernels"
+COMMUNICATION = "communication"
+COPY = "copy"
+#: All idle time, whatever its cause.
+IDLE = "idle:*"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic: what it is about, in words, and what its savings are taken from.
+
+    measurement: it says how far the recording can be trusted, not what to speed up. summary: it
+    describes the run where no cause is known. once: its time passes once per process, so it is no
+    saving of the steady state. whole_run: one switch for the whole run, so one entry, whatever the
+    kernels. nothing: it says that there is little to gain.
+    """
+
+    words: str
+    claims: tuple[str, ...] = (KERNELS,)
+    measurement: bool = False
+    summary: bool = False
+    once: bool = False
+    whole_run: bool = False
+    nothing: bool = False
+
+
+def _idle(*causes: str) -> tuple[str, ...]:
+    return tuple(f"idle:{cause}" for cause in causes)
+
+
+TOPICS: Mapping[str, Topic] = {
+    # The host, and what the GPU waits for.
+    "cold-start": Topic(
+        "first launches, module load, compilation, tuning",
+        _idle("load", "cold*", "allocate", "host"),
+        once=True,
+    ),
+    "host-bound-launch": Topic(
+        "the host launches more slowly than the GPU runs",
+        _idle("host", "launch", "back_to_back", "unknown"),
+    ),
+    "host-bound-other": Topic("the host does something else", _idle("host", "collect")),
+    "dependency-wait": Topic("work waits for an event or a stream", _idle("dependency", "event*")),
+    "sync": Topic("the host waits for the GPU, which then runs dry", _idle("sync")),
+    "dataloader": Topic("the host prepares the next batch", _idle("data_loader")),
+    "allocation": Topic("memory is allocated or freed", _idle("allocate")),
+    "idle": Topic("the GPU is idle", (IDLE,), summary=True),
+    "uneven-steps": Topic("some steps take longer", (IDLE, KERNELS)),
+    "profiler-overhead": Topic("the profiler slows the host", _idle("profiler", "host")),
+    # Copies and communication.
+    "input-copy": Topic("copies between host and device", (COPY, *_idle("copy"))),
+    "device-copy": Topic("copies within the device"),
+    "exposed-communication": Topic("communication that nothing hides", (COMMUNICATION,)),
+    "slow-communication": Topic("communication below the speed of its link", (COMMUNICATION,)),
+    "small-messages": Topic("many small collectives", (COMMUNICATION,)),
+    "late-rank": Topic(
+        "one rank keeps the others waiting", (COMMUNICATION, *_idle("communication"))
+    ),
+    # The measurement itself.
+    "recording-skew": Topic(
+        "ranks start recording at different times", (COMMUNICATION,), measurement=True
+    ),
+    "lost-records": Topic("the profiler lost records", (), measurement=True),
+    "too-short-to-judge": Topic("too little was recorded", (), measurement=True),
+    "blocking-launches": Topic("each launch waits for its kernel", (IDLE,), measurement=True),
+    "clock": Topic("the clock is low or falls", (KERNELS,), measurement=True),
+    "measurement": Topic("figures that do not fit together", (), measurement=True),
+    "not-enough-metrics": Topic("what would decide was not collected", (), measurement=True),
+    "not-comparable": Topic("the two runs differ in more than the code", (), measurement=True),
+    # Operators.
+    "gemm-precision": Topic("products in a wider type than needed", whole_run=True),
+    "quantisation": Topic("weights in fewer bits", whole_run=True),
+    "gemm-efficiency": Topic("products far from their roof"),
+    "gemm-shape": Topic("sizes that products take badly"),
+    "conv-efficiency": Topic("convolutions far from their roof"),
+    "attention-kernel": Topic("attention far from its roof"),
+    "unfused-norm": Topic("normalisation in several kernels"),
+    "unfused-elementwise": Topic("element-wise kernels on the same data"),
+    "layout": Topic("conversions of layout"),
+    "precision-cast": Topic("casts between element types"),
+    "small-kernels-graph": Topic(
+        "launches that a graph would replay", _idle("host", "launch", "back_to_back", "unknown")
+    ),
+    "small-kernels": Topic("many short kernels", (KERNELS, *_idle("back_to_back")), summary=True),
+    "moe": Topic("experts"),
+    "memory-bandwidth-decode": Topic("decoding reads weights or cache slowly"),
+    "kv-cache": Topic("writing the key-value cache"),
+    "sampling": Topic("choosing the next token"),
+    "embedding": Topic("table look-ups and their gradients"),
+    "optimizer": Topic("the optimizer step"),
+    "kernel-efficiency": Topic("kernels far from their roof"),
+    "fallback-kernel": Topic("a generic implementation"),
+    "summary": Topic("where the time goes", summary=True),
+    # Kernels, by counters.
+    "uncoalesced": Topic("bytes move that no thread asked for"),
+    "bank-conflicts": Topic("shared-memory accesses collide"),
+    "small-grid": Topic("too few blocks for the device"),
+    "tail-wave": Topic("the last wave of blocks is partly empty"),
+    "occupancy-registers": Topic("registers limit the resident warps"),
+    "occupancy-shared": Topic("shared memory limits the resident warps"),
+    "occupancy-block": Topic("the block size limits the resident warps"),
+    "long-scoreboard-latency": Topic("warps wait for loads"),
+    "latency": Topic("neither compute nor memory is busy"),
+    "barrier": Topic("warps wait at barriers"),
+    "math-pipe": Topic("an execution pipe is the limit"),
+    "tensor-cores-unused": Topic("tensor cores stay idle"),
+    "fp64": Topic("double precision"),
+    "fp32-gemm-precision": Topic("an FP32 product where a narrower type would do", whole_run=True),
+    "divergence": Topic("instructions run for too few threads"),
+    "atomics": Topic("atomic operations"),
+    "spills": Topic("registers spill to local memory"),
+    "dram-wall": Topic("device memory is the limit"),
+    "l1-traffic": Topic("the first-level cache or shared memory is the limit"),
+    "l2-traffic": Topic("the second-level cache is the limit"),
+    "write-drain": Topic("warps wait for their stores"),
+    "memory-fence": Topic("warps wait for memory fences"),
+    "instruction-fetch": Topic("warps wait for instructions"),
+    "imbalance": Topic("units carry uneven load"),
+    "remote-memory": Topic("data lies behind a link or fabric"),
+    "problem-too-small": Topic("the problem does not fill the device"),
+    "algorithm": Topic("the algorithm does more work than needed"),
+    "random-setup": Topic("set-up of random numbers", nothing=True),
+    "toy-kernel-nothing-to-gain": Topic("a toy kernel", nothing=True),
+    "nothing-to-gain": Topic("as fast as it can be", nothing=True),
+    # Two runs.
+    "change": Topic("what changed between two runs"),
+}
