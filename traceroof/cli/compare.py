@@ -1,0 +1,92 @@
+"""``traceroof compare``: what changed between two runs, and whether a gate fails."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from traceroof.cli.inputs import calibration_of, run_of
+from traceroof.cli.options import (
+    CompareOptions,
+    ComparisonFormat,
+    ComparisonView,
+    NoCalibration,
+    ReadOptions,
+    grouped,
+)
+from traceroof.cli.output import terminal, write
+from traceroof.errors import GATE_FAILED
+
+if TYPE_CHECKING:
+    from traceroof.compare import Comparison
+    from traceroof.core.recording import Run
+    from traceroof.hardware.ceilings import MeasuredRate
+
+
+@grouped
+def compare(
+    base: Annotated[str, typer.Argument(metavar="BASE", help="A run, a baseline, or a path.")],
+    head: Annotated[str, typer.Argument(metavar="HEAD", help="A run, a baseline, or a path.")],
+    *,
+    view: ComparisonView,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GATE",
+            help="Exit 1 on regression, inconclusive, finding:ID, or a severity (high, medium, "
+            "low). May be given several times.",
+        ),
+    ] = None,
+    comparing: CompareOptions,
+    no_calibration: NoCalibration = False,
+    reading: ReadOptions,
+) -> None:
+    """Say what changed between two runs, and whether it is more than noise."""
+    from traceroof import plugins
+    from traceroof.compare import gates
+
+    gate = gates.checked(fail_on or (), [rule.id for rule in plugins.rules()])
+    before, after = (run_of([side], reading) for side in (base, head))
+    calibration = calibration_of(reading.store, no_calibration)
+    comparison = compared(before, after, reading.device, comparing, calibration)
+    write(_rendered(comparison, view), view.output)
+    failures = gates.failures(comparison, gate)
+    for failure in failures:
+        typer.echo(f"gate failed: {failure}", err=True)
+    if failures:
+        raise typer.Exit(GATE_FAILED)
+
+
+def compared(
+    base: "Run",
+    head: "Run",
+    device: str | None,
+    comparing: CompareOptions,
+    calibration: "Sequence[MeasuredRate]",
+) -> "Comparison":
+    """Both runs compared, as ``compare`` and ``report --base`` do it."""
+    from traceroof.compare import compare as compare_runs
+
+    return compare_runs(
+        base,
+        head,
+        device=device,
+        force=comparing.force,
+        limits=comparing.thresholds(),
+        calibration=calibration,
+    )
+
+
+def _rendered(comparison: "Comparison", view: ComparisonView) -> str:
+    if view.format is ComparisonFormat.json:
+        from traceroof.report.common import json
+
+        return json.render(comparison, top=view.top)
+    if view.format is ComparisonFormat.markdown:
+        from traceroof.report.compare import markdown
+
+        return markdown.render(comparison, key=view.key, top=view.top or 10)
+    from traceroof.report.compare import terminal as as_text
+
+    width, color = terminal(view.output)
+    return as_text.render(comparison, top=view.top or 10, width=width, color=color)

@@ -1,0 +1,122 @@
+"""From what the user named to runs: stored runs, files, folders, stdin."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+import traceroof
+from traceroof.cli.options import ReadOptions
+from traceroof.errors import TraceroofError
+
+if TYPE_CHECKING:
+    from traceroof.core.recording import Recording, Run
+    from traceroof.hardware.ceilings import MeasuredRate
+    from traceroof.parser import Progress
+
+STDIN = "-"
+
+
+def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
+    """A stored run, or files read directly: a name that exists as a path is a path."""
+    from traceroof.core.recording import Run
+
+    there = [entry == STDIN or Path(entry).exists() for entry in what]
+    if any(there):
+        for entry, exists in zip(what, there, strict=True):
+            if not exists:
+                raise TraceroofError(f"{entry} does not exist")
+        with spooled(what) as files:
+            recording = read(files, reading)
+        return Run(recording=recording, name=traceroof.run_name(what))
+    if len(what) > 1:
+        raise TraceroofError(
+            f"none of {', '.join(what)} is a file here", "name one stored run, or several files"
+        )
+    return _stored(what[0] if what else None, reading.store)
+
+
+def _stored(name: str | None, folder: Path | None) -> "Run":
+    from traceroof.store import Store
+
+    try:
+        return Store.open(folder, create=False).get(name)
+    except TraceroofError as error:
+        if name is None:
+            raise
+        if _looks_like_path(name):
+            raise TraceroofError(f"{name} does not exist") from None
+        message = f"{name} is no file here, and {error.message}"
+        raise TraceroofError(message, error.hint) from None
+
+
+def _looks_like_path(text: str) -> bool:
+    return "/" in text or "\\" in text or bool(Path(text).suffix)
+
+
+@contextmanager
+def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path]]":
+    """The paths, each once, with stdin (``-``) as a file: readers look at a file's head first."""
+    import shutil
+    import tempfile
+
+    files = list(dict.fromkeys(Path(path) for path in paths))
+    if Path(STDIN) not in files:
+        yield files
+        return
+    with tempfile.TemporaryDirectory(prefix="traceroof-") as folder:
+        spool = Path(folder) / "stdin"
+        with spool.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        yield [spool if file == Path(STDIN) else file for file in files]
+
+
+def read(paths: Sequence[Path], reading: ReadOptions) -> "Recording":
+    """The files as one recording."""
+    from traceroof.core.recording import merge
+
+    return merge(read_each(paths, reading))
+
+
+def read_each(paths: Sequence[Path], reading: ReadOptions) -> "list[Recording]":
+    """One recording per file, on the device that the user named where one is named."""
+    from traceroof.core.recording import on_device
+    from traceroof.ingest import detect
+
+    with _progress() as progress:
+        found = detect.read_each(paths, progress, reading.parser_options())
+    severe = [note for recording in found for note in recording.notes if note.severe]
+    if reading.strict and severe:
+        raise TraceroofError(
+            f"--strict: {severe[0]}" + (f" and {len(severe) - 1} more notes" if severe[1:] else ""),
+            "without --strict the file is read and the notes are printed",
+        )
+    return [on_device(one, reading.device) for one in found] if reading.device else found
+
+
+@contextmanager
+def _progress() -> "Iterator[Progress]":
+    """Progress on a terminal, for work that takes longer than a second; silence elsewhere."""
+    from traceroof.parser import silent
+
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    from traceroof.report.common.progress import bar
+
+    with bar() as update:
+        yield update
+
+
+def calibration_of(store: Path | None, without: bool) -> "tuple[MeasuredRate, ...]":
+    """The ceilings of the store; a store that cannot be read is no reason to say nothing at all."""
+    if without:
+        return ()
+    try:
+        return traceroof.stored_calibration(store)
+    except TraceroofError as error:
+        typer.echo(f"note: stored ceilings are left out: {error.message}", err=True)
+        return ()

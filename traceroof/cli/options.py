@@ -1,0 +1,187 @@
+"""The options that several commands share, in groups that are passed whole.
+
+A command takes a group as one parameter; ``grouped`` shows the command line its fields.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from traceroof.compare.verdicts import Thresholds
+    from traceroof.parser import Options
+
+
+class Format(StrEnum):
+    """How ``diagnose`` writes its result."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+    csv = "csv"
+
+
+class ComparisonFormat(StrEnum):
+    """How ``compare`` writes its result."""
+
+    table = "table"
+    json = "json"
+    markdown = "markdown"
+
+
+Paths = Annotated[
+    list[Path], typer.Argument(metavar="PATH...", help="Profiler files or folders.", exists=False)
+]
+RunOrPaths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RUN|PATH...]",
+        help="A stored run (id, beginning of an id, or name; default: the newest) or files.",
+    ),
+]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", metavar="DIR", help="Store folder; default $TRACEROOF_STORE or .traceroof."
+    ),
+]
+NoCalibration = Annotated[
+    bool,
+    typer.Option(
+        "--no-calibration",
+        help="Leave out the ceilings of `traceroof calibrate`: the same result on every machine.",
+    ),
+]
+Top = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="How many kernels and findings to show.")
+]
+Output = Annotated[
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
+]
+Key = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KEY",
+        help="Markdown: key that identifies the comment to update; default: the run, or BASE.",
+    ),
+]
+_AS = typer.Option("--format", "-f", case_sensitive=False, help="How to write it.")
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read profiler files, and which store holds the runs that are named."""
+
+    device: Annotated[
+        str | None,
+        typer.Option("--device", metavar="NAME", help="The GPU, where the file does not name it."),
+    ] = None
+    store: StoreFolder = None
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed."),
+    ] = False
+    jobs: Annotated[
+        int,
+        typer.Option("--jobs", metavar="N", min=1, help="Processes that may read a large file."),
+    ] = 1
+    max_inflated: Annotated[
+        int, typer.Option(metavar="GIB", min=1, help="Maximum decompressed size of a file.")
+    ] = 64
+    max_inflation: Annotated[
+        int,
+        typer.Option(
+            metavar="FACTOR", min=1, help="Maximum ratio of decompressed to compressed size."
+        ),
+    ] = 200
+
+    def parser_options(self) -> "Options":
+        """The same as a parser takes it."""
+        from traceroof.parser import Options
+
+        return Options(
+            jobs=self.jobs,
+            device=self.device,
+            max_inflated_bytes=self.max_inflated << 30,
+            max_inflation=self.max_inflation,
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """What of a diagnosis to show, how, and where."""
+
+    top: Top = None
+    format: Annotated[Format, _AS] = Format.table
+    output: Output = None
+    key: Key = None
+
+
+@dataclass(frozen=True)
+class ComparisonView:
+    """What of a comparison to show, how, and where."""
+
+    top: Top = None
+    format: Annotated[ComparisonFormat, _AS] = ComparisonFormat.table
+    output: Output = None
+    key: Key = None
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What counts as a change between two runs."""
+
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Compare times although GPU, driver, clocks or tool differ."),
+    ] = False
+    min_percent: Annotated[
+        float, typer.Option(metavar="PCT", min=0, help="Least change of a kernel that counts.")
+    ] = 5.0
+    min_ms: Annotated[
+        float | None,
+        typer.Option(metavar="MS", min=0, help="The same in ms; default 0.25 % of kernel time."),
+    ] = None
+
+    def thresholds(self) -> "Thresholds":
+        """The same as ``compare`` takes it."""
+        from traceroof.compare.verdicts import Thresholds
+
+        least = None if self.min_ms is None else self.min_ms * 1e6
+        return Thresholds(percent=self.min_percent, least_ns=least)
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` as the command line sees it: each group of options stands for its fields."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    seen: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        if parameter.name in groups:
+            seen += _fields_of(groups[parameter.name])
+        else:
+            seen.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
+        command(**given)
+
+    called.__signature__ = Signature(seen)  # type: ignore[attr-defined]
+    called.__annotations__ = {one.name: one.annotation for one in seen}
+    return called
+
+
+def _fields_of(group: Any) -> list[Parameter]:
+    types = get_type_hints(group, include_extras=True)
+    return [
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=types[one.name])
+        for one in fields(group)
+    ]

@@ -1,0 +1,56 @@
+"""``traceroof report``: the HTML page of a run, or of the changes between two."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from traceroof.cli.compare import compared
+from traceroof.cli.inputs import calibration_of, run_of
+from traceroof.cli.options import CompareOptions, NoCalibration, ReadOptions, RunOrPaths, grouped
+from traceroof.cli.output import write
+
+if TYPE_CHECKING:
+    from traceroof.compare import Comparison
+    from traceroof.diagnosis.diagnosis import Diagnosis
+
+
+@grouped
+def report(
+    what: RunOrPaths = None,
+    *,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
+    ] = "report.html",
+    base: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BASE", help="Show every change from this run, baseline or path (see compare)."
+        ),
+    ] = None,
+    comparing: CompareOptions,
+    assets: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write every chart as SVG and PNG (needs kaleido)."),
+    ] = None,
+    no_calibration: NoCalibration = False,
+    reading: ReadOptions,
+) -> None:
+    """Write the bottleneck report: one HTML page that works anywhere, offline."""
+    from traceroof.diagnosis.diagnosis import diagnose as diagnose_run
+    from traceroof.report.html import render
+
+    shown: Comparison | Diagnosis
+    run = run_of(what or [], reading)
+    calibration = calibration_of(reading.store, no_calibration)
+    if base is None:
+        shown = diagnose_run(run, device=reading.device, calibration=calibration)
+    else:
+        before = run_of([base], reading)
+        shown = compared(before, run, reading.device, comparing, calibration)
+    write(render.render(shown), output)
+    if assets is not None:
+        from traceroof.report.html.pictures import write_pictures
+
+        for picture in write_pictures(shown, assets):
+            typer.echo(f"wrote {picture}", err=True)
