@@ -1,0 +1,198 @@
+"""Metrics and events of nvprof as columns of the kernel table; what no column names stays raw."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import pyarrow as pa
+
+from traceroof.core.recording import RAW_METRICS, Note
+from traceroof.parsers.nsight.nvprof_tables import Table
+from traceroof.parsers.nsight.nvprof_values import measured, whole
+
+Values = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Kernels with counters, one entry each: a launch, or the mean of ``launches`` of them."""
+
+    kernels: list[str]
+    devices: list[str]
+    launches: list[int]
+    correlations: list[int | None]
+    columns: dict[str, list[Any]]
+    raw: pa.Table
+    notes: list[Note]
+
+
+@cache
+def _book() -> Mapping[str, Mapping[str, Any]]:
+    path = files("traceroof.parsers.nsight") / "nvprof_columns.toml"
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+@dataclass
+class _Kernel:
+    """One row to be: who it is, its values by metric name, and how each was printed."""
+
+    device: str
+    name: str
+    launches: int
+    correlation: int | None
+    values: Values
+    printed: dict[str, tuple[str, str]]
+
+
+def measured_kernels(tables: Sequence[Table]) -> Measured:
+    """All kernels of the tables; metrics and events of one kernel meet in one row."""
+    rows: dict[tuple[Any, ...], _Kernel] = {}
+    unread: list[str] = []
+    spread = 0
+    for table in tables:
+        for cells in table.rows:
+            row = dict(zip(table.header, cells, strict=True))
+            if table.kind == "launch-metrics":
+                _of_launch(row, rows, unread)
+            else:
+                spread += _of_kernel(row, rows, unread, table.kind)
+    listed = list(rows.values())
+    notes = _notes(unread, spread)
+    return Measured(
+        kernels=[one.name for one in listed],
+        devices=[one.device for one in listed],
+        launches=[one.launches for one in listed],
+        correlations=[one.correlation for one in listed],
+        columns=_columns([one.values for one in listed]),
+        raw=_raw(listed),
+        notes=notes,
+    )
+
+
+def _notes(unread: Sequence[str], spread: int) -> list[Note]:
+    notes = []
+    if unread:
+        examples = ", ".join(dict.fromkeys(unread[:3]))
+        notes.append(Note(f"values of nvprof that are no number ({examples})", len(unread)))
+    if spread:
+        text = "metrics that differ over the launches of a kernel, their mean taken"
+        notes.append(Note(text, spread, severe=False))
+    return notes
+
+
+def _of_kernel(
+    row: Mapping[str, str], rows: dict[tuple[Any, ...], _Kernel], unread: list[str], kind: str
+) -> int:
+    """Take one line "metric of a kernel"; 1 where its launches differ."""
+    name, device = row["Kernel"].strip(), row["Device"].strip()
+    launches = whole(row["Invocations"]) or 1
+    found = rows.setdefault((device, name, launches), _Kernel(device, name, launches, None, {}, {}))
+    metric = row["Metric Name" if kind == "metrics" else "Event Name"].strip()
+    _take(found, metric, row["Avg"], unread)
+    return int(row["Min"] != row["Max"])
+
+
+_IDENTITY = ("Device", "Context", "Stream", "Kernel", "Correlation_ID", "Correlation ID")
+
+
+def _of_launch(
+    row: Mapping[str, str], rows: dict[tuple[Any, ...], _Kernel], unread: list[str]
+) -> None:
+    """Take one line "launch with all its metrics"."""
+    number = whole(row.get("Correlation_ID", row.get("Correlation ID", "")))
+    name, device = row["Kernel"].strip(), row["Device"].strip()
+    found = rows.setdefault(
+        (device, name, number if number is not None else len(rows), "launch"),
+        _Kernel(device, name, 1, number, {}, {}),
+    )
+    for metric, cell in row.items():
+        if metric not in _IDENTITY and cell.strip():
+            _take(found, _NAMES.get(metric, metric), cell, unread)
+
+
+# A table of launches titles its columns with the metric's name or with its description.
+_NAMES: Mapping[str, str] = {
+    "Achieved Occupancy": "achieved_occupancy",
+    "Executed IPC": "executed_ipc",
+    "Global Memory Load Efficiency": "gld_efficiency",
+    "Global Memory Store Efficiency": "gst_efficiency",
+    "Device Memory Utilization": "dram_utilization",
+    "Device Memory Read Transactions": "dram_read_transactions",
+    "Device Memory Write Transactions": "dram_write_transactions",
+    "Warp Execution Efficiency": "warp_execution_efficiency",
+    "Branch Efficiency": "branch_efficiency",
+}
+
+
+def _take(kernel: _Kernel, metric: str, cell: str, unread: list[str]) -> None:
+    value, unit = measured(cell)
+    if value is None:
+        unread.append(cell.strip())
+    else:
+        kernel.values[metric] = value
+    kernel.printed[metric] = (cell.strip(), unit)
+
+
+def _columns(kernels: Sequence[Values]) -> dict[str, list[Any]]:
+    each = [_of_values(values) for values in kernels]
+    names = dict.fromkeys(name for one in each for name in one)
+    columns: dict[str, list[Any]] = {name: [one.get(name) for one in each] for name in names}
+    stalls = any(name.startswith("stall_") for name in names)
+    if stalls:
+        known = [any(name.startswith("stall_") for name in one) for one in each]
+        columns["stalls_from"] = ["nvprof" if one else None for one in known]
+    if any(name.startswith("pipe_") or name in _ON_PIPES for name in names):
+        columns["pipe_basis"] = ["active"] * len(each)
+    return columns
+
+
+_ON_PIPES = ("sm_busy_pct", "issue_slots_busy_pct")
+
+
+def _of_values(values: Values) -> Values:
+    """The columns of one kernel."""
+    book = _book()
+    zero = book["zero_is_unknown"]
+    found: Values = {}
+    for metric, (column, factor) in book["column"].items():
+        value = values.get(metric)
+        if value is None or column in book["sum"]:
+            continue
+        if not value and metric in zero and not any(values.get(one) for one in zero[metric]):
+            continue
+        found.setdefault(column, value * factor)
+    for column, parts in book["sum"].items():
+        if all(part in values for part in parts):
+            found[column] = sum(values[one] * book["column"][one][1] for one in parts)
+    if {"dram_read_bytes", "dram_write_bytes"} <= found.keys():
+        found["dram_bytes"] = found["dram_read_bytes"] + found["dram_write_bytes"]
+    for column, parts in book["maximum"].items():
+        known = [found[part] for part in parts if part in found]
+        if known and (column != "memory_throughput_pct" or "dram_throughput_pct" in found):
+            found[column] = max(known)
+    return found
+
+
+def _raw(kernels: Sequence[_Kernel]) -> pa.Table:
+    """Every metric that became no column, and the printed text of levels and of odd values."""
+    named = _book()["column"]
+    rows = [
+        (number, metric, *kernel.printed[metric], kernel.values.get(metric))
+        for number, kernel in enumerate(kernels)
+        for metric in kernel.printed
+        if metric not in named or metric not in kernel.values
+    ]
+    return pa.table(
+        {
+            "row": [one[0] for one in rows],
+            "section": [None] * len(rows),
+            "metric": [one[1] for one in rows],
+            "unit": [one[3] or None for one in rows],
+            "value": [one[4] for one in rows],
+            "text": [None if one[4] is not None else one[2] for one in rows],
+        },
+        schema=RAW_METRICS,
+    )
