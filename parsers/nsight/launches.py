@@ -25,11 +25,13 @@ from traceroof.core.recording import (
     Recording,
     source_of,
 )
+from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 from traceroof.parsers.nsight.derive import RuleFacts, derive
 from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
 from traceroof.parsers.nsight.metrics import (
     fits,
+    is_counted,
     is_whole,
     metric_name,
     section_id,
@@ -48,6 +50,11 @@ from traceroof.parsers.nsight.rows import (
 )
 
 _BEYOND_PEAK_PCT = 110
+# Percentages of a whole that cannot hold more: the warp slots of a multiprocessor.
+_OCCUPANCIES = (
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__maximum_warps_per_active_cycle_pct",
+)
 
 #: The name of a kernel in files that do not give one.
 NO_NAME = "(name not in the file)"
@@ -166,14 +173,20 @@ class Launches:
             )
         )
 
-    def recording(self, path: str, format: str, notes: Iterable[Note] = ()) -> Recording:
-        """The recording. Raises TraceroofError when nothing in the file was measured."""
+    def recording(
+        self, path: str, format: str, notes: Iterable[Note] = (), reason: str = ""
+    ) -> Recording:
+        """The recording. Raises TraceroofError when nothing in the file was measured.
+
+        reason: what the profiler itself said of a failure.
+        """
         rows = self._rows()
         rows = self._split_runs(rows)
         sign = self._decimal_sign(rows)
         measured = Measured.read(rows, self._slots, sign)
-        self._refuse_unmeasured(path, rows, measured)
+        self._refuse_unmeasured(path, rows, measured, reason)
         metrics = measured.metrics(len(self.found))
+        self._doubt_beyond_peak(metrics)
         facts = RuleFacts((verdict.launch, verdict.text) for verdict in self._verdicts)
         facts.add_maxima(metrics)
         columns = apply_formulas(metrics, len(self.found))
@@ -186,7 +199,6 @@ class Launches:
         kernels = kernel_table(columns.values)
         raw = measured.raw_metrics(columns)
         self._note_cells(rows, measured)
-        self._note_beyond_peak(metrics)
         every = [
             *notes,
             *(Note(text, count, severe) for (text, severe), count in self.notes.items()),
@@ -281,14 +293,32 @@ class Launches:
 
     def _decimal_sign(self, rows: Rows) -> DecimalSign:
         whole_slot = [is_whole(slot.metric, slot.unit_text) for slot in self._slots]
+        base_slot = [is_counted(slot.unit_text) for slot in self._slots]
         marked = (
-            (text, whole_slot[slot])
+            (text, whole_slot[slot], base_slot[slot])
             for text, slot in zip(rows.text, rows.slot, strict=True)
             if "," in text or "." in text
         )
-        return vote(marked, spreadsheet=self.spreadsheet)
+        found = vote(marked, spreadsheet=self.spreadsheet)
+        if found.sign is DecimalSign.COMMA:
+            self.note(
+                "numbers read in the locale of the file: '.' groups digits, ',' begins decimals"
+                + (
+                    " (every '.' of its counts and nanoseconds is followed by three digits)"
+                    if found.by_groups
+                    else ""
+                ),
+                severe=False,
+            )
+        if found.unclear and found.sign is DecimalSign.POINT:
+            self.note(
+                "numbers with three digits behind their only '.' or ',' read as in a US locale; "
+                "nothing else in the file says which locale it has",
+                found.unclear,
+            )
+        return found.sign
 
-    def _refuse_unmeasured(self, path: str, rows: Rows, measured: Measured) -> None:
+    def _refuse_unmeasured(self, path: str, rows: Rows, measured: Measured, reason: str) -> None:
         if rows.text and not self._knows_metrics:
             names = sorted({slot.metric for slot in self._slots})
             raise TraceroofError(
@@ -299,17 +329,23 @@ class Launches:
         if measured.is_number.any() or not rows.text:
             return
         kinds = {_no_number(text) for text in rows.text}
+        if reason and kinds <= {"n/a", "", "nan"}:
+            raise TraceroofError(
+                f"{path} holds no measurement: Nsight Compute reports {reason!r}, and the metrics "
+                f"of its {count(len(self.found), 'launch', 'launches')} are not available",
+                PERMISSION_HINT if "NVGPUCTRPERM" in reason else "solve that and profile again",
+            )
         if kinds <= {"n/a", ""}:
             raise TraceroofError(
-                f"{path} holds no measurement: every metric of its {len(self.found)} launches is "
-                "n/a, which happens when performance counters are not permitted "
+                f"{path} holds no measurement: every metric of its "
+                f"{count(len(self.found), 'launch', 'launches')} is n/a, which happens when performance counters are not permitted "
                 "(ERR_NVGPUCTRPERM)",
                 PERMISSION_HINT,
             )
         if kinds <= {"n/a", "", "nan"}:
             raise TraceroofError(
-                f"{path} holds no measurement: the metrics of its {len(self.found)} launches are "
-                "nan, which happens when ncu is older than the CUDA driver",
+                f"{path} holds no measurement: the metrics of its "
+                f"{count(len(self.found), 'launch', 'launches')} are nan, which happens when ncu is older than the CUDA driver",
                 "profile again with the Nsight Compute that belongs to the driver's CUDA version",
             )
 
@@ -329,25 +365,32 @@ class Launches:
                 unreadable = unreadable or text[:40]
                 self.note(f"numbers that could not be read, such as {unreadable!r}")
         by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(self._slots)).tolist()
-        for slot, count in zip(self._slots, by_slot, strict=True):
+        for slot, found in zip(self._slots, by_slot, strict=True):
             if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
                 reason = f"{slot.unit_text.strip()!r} is no unit for it"
                 if not slot.unit_text.strip():
                     reason = "its unit is missing"
-                self.note(f"values of {slot.metric} left out: {reason}", count)
+                self.note(f"values of {slot.metric} left out: {reason}", found)
         if measured.contradictions:
             self.note(
                 "values that contradict another row of the same launch", measured.contradictions
             )
 
-    def _note_beyond_peak(self, metrics: Mapping[str, Floats]) -> None:
-        """Rounding and clock changes give 101 %; what is far beyond is a wrong number."""
-        beyond = [
-            values > _BEYOND_PEAK_PCT
-            for name, values in metrics.items()
-            if ".pct_of_peak_sustained_" in name
-        ]
-        self.note(f"values above {_BEYOND_PEAK_PCT} % of peak", int(np.sum(beyond)), severe=False)
+    def _doubt_beyond_peak(self, metrics: dict[str, Floats]) -> None:
+        """Rounding and clock changes give 101 %; what is far beyond is a wrong number.
+
+        More warps than there are slots cannot have been: that occupancy is unknown.
+        """
+        for name, values in metrics.items():
+            beyond = values > _BEYOND_PEAK_PCT
+            if not beyond.any():
+                continue
+            most = f"{np.nanmax(values):,.0f} %"
+            if name in _OCCUPANCIES:
+                metrics[name] = np.where(beyond, np.nan, values)
+                self.note(f"{name} of up to {most} is impossible: left unknown", int(beyond.sum()))
+            elif ".pct_of_peak_sustained_" in name:
+                self.note(f"{name} of up to {most} of peak", int(beyond.sum()), severe=False)
 
     # --- the recording -------------------------------------------------------------------------
 

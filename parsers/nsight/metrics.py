@@ -92,11 +92,35 @@ def metric_name(section: str, body: str, label: str, unit_text: str) -> str | No
     )
     if found:
         return found
+    if unit(unit_text).base == "%" and (metric := _breakdown_metric(label)):
+        return metric
     # A section that we do not know, or none at all: take a label only where it is unmistakable.
     candidates = labels.by_label.get(label, frozenset())
     if len(candidates) > 1:
         candidates = frozenset(name for name in candidates if fits(name, unit_text) is True)
     return next(iter(candidates)) if len(candidates) == 1 else None
+
+
+# The unit that a row of a breakdown table begins with, and how metrics spell it.
+_UNITS = {
+    "SM": "sm", "SMSP": "smsp", "L1": "l1tex", "L1TEX": "l1tex", "L2": "lts", "LTS": "lts",
+    "DRAM": "dram", "FBPA": "fbpa", "GPC": "gpc", "IDC": "idc", "TPC": "tpc", "GPU": "gpu",
+    "PCIE": "pcie", "FE": "fe", "LTC": "ltc", "MCC": "mcc", "LRC": "lrc", "GCC": "gcc",
+}  # fmt: skip
+_BREAKDOWN = re.compile(r"([A-Za-z0-9]{2,5}): ((?:[A-Z][A-Za-z0-9]*)(?: [A-Z0-9][A-Za-z0-9]*)*)")
+
+
+def _breakdown_metric(label: str) -> str | None:
+    """The metric of a row of the breakdown tables: ``SM: Pipe Fma Cycles Active``.
+
+    Their labels are the metric's own name with blanks, on every architecture; all of them are
+    averages in percent of the elapsed peak.
+    """
+    match = _BREAKDOWN.fullmatch(label) if len(label) <= _LONGEST_NAME else None
+    if match is None or match[1].upper() not in _UNITS:
+        return None
+    words = match[2].lower().replace(" ", "_")
+    return f"{_UNITS[match[1].upper()]}__{words}.avg.pct_of_peak_sustained_elapsed"
 
 
 @lru_cache(maxsize=8192)
@@ -129,8 +153,15 @@ def fits(metric: str, unit_text: str) -> bool | None:
     return unit(unit_text).base in _ALSO.get(base, {base})
 
 
+def is_counted(unit_text: str) -> bool:
+    """Whether a unit is counted and printed unscaled: cycles, bytes, nanoseconds, warps."""
+    base, scale = unit(unit_text)
+    return scale == 1.0 and base in _COUNTED_UNITS
+
+
 _COUNTED = frozenset({"inst", "byte", "sector", "request", "warp", "thread", "sample"})
 _WHOLE_UNITS = frozenset({"register/thread", "byte/block", "block", "SM", "cluster"})
+_COUNTED_UNITS = _COUNTED | _WHOLE_UNITS | {"ns", "cycle"}
 
 
 def is_whole(metric: str, unit_text: str) -> bool:

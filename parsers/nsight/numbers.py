@@ -1,7 +1,7 @@
 """Numbers and units as Nsight Compute prints them, in any locale and unit spelling.
 
 Non-integers have two decimals, integers none; whether "," or "." groups thousands depends on the
-locale of the machine, so ``vote`` decides once per table from what only one reading allows.
+locale of the machine, so ``vote`` decides once per file from what only one reading allows.
 """
 
 import math
@@ -67,34 +67,55 @@ def _evidence(text: str, whole: bool) -> DecimalSign | None:
     return if_thousands if whole else None
 
 
-def vote(cells: Iterable[tuple[str, bool]], *, spreadsheet: bool) -> DecimalSign:
-    """The decimal sign of a table.
+class Vote(NamedTuple):
+    """The decimal sign of a file. by_groups: nothing but groups of three in whole numbers says so.
 
-    cells: (text, whole): a cell, and whether its metric can only be a whole number. Cells
+    unclear: how many cells have two readings, where no other cell decides between them.
+    """
+
+    sign: DecimalSign
+    by_groups: bool = False
+    unclear: int = 0
+
+
+def vote(cells: Iterable[tuple[str, bool, bool]], *, spreadsheet: bool) -> Vote:
+    """The decimal sign of a file.
+
+    cells: (text, whole, base): a cell, whether its metric can only be a whole number, and whether
+    its unit is one that is counted (ns, cycle, byte, warp): such a number may be a mean, but Nsight
+    Compute prints means with two decimals, so three digits behind every sign are groups. Cells
     without "," or "." say nothing and may be left out.
     spreadsheet: the table was saved again by a spreadsheet. Otherwise, with no evidence at all,
     it is the point: every real file seen uses it, and a lone "1,234" is then 1234, as Nsight
     Compute never prints three decimals.
     """
     votes = {DecimalSign.POINT: 0, DecimalSign.COMMA: 0}
+    grouped = {DecimalSign.POINT: 0, DecimalSign.COMMA: 0}
     undecided = voted = 0
-    for text, whole in cells:
+    for text, whole, base in cells:
         number = clean(split_instances(text)[0])
         if not number or not (number[0].isdigit() or number[0] in "+-.,"):
             continue
         if "," not in number and "." not in number:
             continue
         evidence = _evidence(number, whole)
-        if evidence is None:
-            undecided += 1
-        else:
+        if evidence is not None:
             votes[evidence] += 1
             voted += 1
             if voted == _ENOUGH_VOTES:
                 break
+        elif base:
+            grouped[DecimalSign.POINT if "," in number else DecimalSign.COMMA] += 1
+        else:
+            undecided += 1
     if any(votes.values()):
-        return max(votes, key=lambda sign: votes[sign])
-    return DecimalSign.UNDECIDED if undecided and spreadsheet else DecimalSign.POINT
+        return Vote(max(votes, key=lambda sign: votes[sign]))
+    if any(grouped.values()):
+        sign = max(grouped, key=lambda sign: grouped[sign])
+        return Vote(sign, sign is DecimalSign.COMMA)
+    if undecided and spreadsheet:
+        return Vote(DecimalSign.UNDECIDED, unclear=undecided)
+    return Vote(DecimalSign.POINT, unclear=undecided)
 
 
 def number(text: str, sign: DecimalSign) -> float:

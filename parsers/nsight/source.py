@@ -38,29 +38,39 @@ def read_source_table(
     header: Header, rows: Iterator[Sequence[str]], name: str, into: Launches
 ) -> str:
     """Add one kernel from one source table; returns the name of the next kernel, if it follows."""
-    sums: dict[str, float] = {}
+    # A page may list the lines of the source and, below each, its instructions, whose figures the
+    # line's row adds up: one kind of row is counted.
+    sums: dict[bool, dict[str, float]] = {True: {}, False: {}}
     columns = _columns(header)
-    instructions = 0
+    line, address = header.position("line no", "line", "#"), header.position("address")
+    counted = {True: 0, False: 0}
     next_name = ""
     for row in rows:
         if len(row) == 2 and row[0].strip() == "Kernel Name":
             next_name = row[1].strip()
             continue
-        instructions += 1
+        is_instruction = bool(_cell(row, address)) or not _cell(row, line)
+        counted[is_instruction] += 1
+        into_sums = sums[is_instruction]
         for position, metric in columns:
             value = number(row[position], DecimalSign.POINT) if position < len(row) else 0.0
             if not math.isnan(value):
-                sums[metric] = sums.get(metric, 0.0) + value
-    if sums:
+                into_sums[metric] = into_sums.get(metric, 0.0) + value
+    kind = bool(counted[True])
+    if sums[kind]:
         launch = into.add_launch(Launch(name=name))
-        for metric, total in sums.items():
+        for metric, total in sums[kind].items():
             into.add_metric(launch, into.slot("SourceCounters", "", metric, ""), repr(total))
     into.note(
         "rows of the source page added up per kernel (their instructions are not kept)",
-        instructions,
+        counted[kind],
         severe=False,
     )
     return next_name
+
+
+def _cell(row: Sequence[str], position: int | None) -> str:
+    return row[position].strip() if position is not None and position < len(row) else ""
 
 
 def _columns(header: Header) -> list[tuple[int, str]]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 from traceroof.core.recording import Note
@@ -52,8 +53,15 @@ _GROUPED_IN_1252 = re.compile(rb"\d\xa0\d{3}(?!\d)")
 
 def head_text(head: bytes) -> str:
     """The first bytes as text, for a look at what they are; a cut letter at the end is lost."""
+    lines = _head_lines(head)
+    if _are_numbered(lines):
+        lines = [_NUMBER.sub("", line, count=1) for line in lines]
+    return "\n".join(lines)
+
+
+def _head_lines(head: bytes) -> list[str]:
     text = head.decode(encoding_of(head), errors="replace")
-    return "\n".join(plain_line(line) for line in text.splitlines())
+    return [plain_line(line) for line in text.splitlines()]
 
 
 def is_binary(head: bytes) -> bool:
@@ -75,15 +83,35 @@ def plain_line(line: str) -> str:
     return line
 
 
+# What "grep -n", "cat -n", a viewer or an editor puts before each line.
+_NUMBER = re.compile(r" {0,8}(\d{1,7})(?: ?[:|\u2192\u2502]|\t| (?= )) ?")
+
+
+def is_numbered(head: bytes) -> bool:
+    """Whether the lines of a text carry their numbers: nearly all of them, in growing order."""
+    return _are_numbered(_head_lines(head))
+
+
+def _are_numbered(lines: list[str]) -> bool:
+    lines = [line for line in lines[:200] if line.strip()]
+    numbers = [int(match[1]) for line in lines if (match := _NUMBER.match(line + " "))]
+    grow = all(left < right for left, right in pairwise(numbers))
+    return len(numbers) >= 3 and len(numbers) >= 0.9 * len(lines) and grow
+
+
 _TIME_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 
 
 @dataclass
 class Lines:
-    """The lines of a text stream, each without its line end; the last one can be given back."""
+    """The lines of a text stream, each without its line end; the last one can be given back.
+
+    numbered: each line stands behind its number.
+    """
 
     stream: io.TextIOBase
     advanced: Callable[[], None] = lambda: None
+    numbered: bool = False
     replaced: int = 0
     _back: str | None = None
     _count: int = 0
@@ -103,7 +131,8 @@ class Lines:
             self.advanced()
         if "\ufffd" in line:
             self.replaced += 1
-        return plain_line(line.rstrip("\n"))
+        line = plain_line(line.rstrip("\n"))
+        return _NUMBER.sub("", line, count=1) if self.numbered else line
 
     def give_back(self, line: str) -> None:
         """Let ``line`` be the next one again."""
@@ -236,7 +265,8 @@ class Skipped:
     """What was between and inside the tables and is no row.
 
     errors: what the profiler said of trouble, and how often. signs: substrings of ``_SIGNS``
-    that were seen. report: the report file that the profiler says it wrote.
+    that were seen. report: the report file that the profiler says it wrote. exception: the last
+    line of a Python traceback.
     """
 
     output: int = 0
@@ -244,6 +274,7 @@ class Skipped:
     errors: Counter[str] = field(default_factory=Counter)
     signs: set[str] = field(default_factory=set)
     report: str = ""
+    exception: str = ""
 
     def line(self, line: str) -> None:
         """Take note of a line that belongs to no table."""
@@ -251,14 +282,22 @@ class Skipped:
         if not text:
             return
         self.signs.update(sign for sign in _SIGNS if sign in text)
+        if TRACEBACK in self.signs and _EXCEPTION.match(text):
+            self.exception = text[:300]
         if text.startswith("==ERROR=="):
-            error = text.removeprefix("==ERROR==").strip()[:200]
+            error = text.removeprefix("==ERROR==").strip()[:300]
             if error in self.errors or len(self.errors) < _MAX_ERRORS:
                 self.errors[error] += 1
         elif text.startswith("==PROF== Report:"):
             self.report = text.removeprefix("==PROF== Report:").strip()
         elif not text.startswith(("==PROF==", "==WARNING==", "==NOTE==")):
             self.output += 1
+
+    @property
+    def reason(self) -> str:
+        """What the profiler said of why it failed: its first error that says more than that."""
+        telling = (text for text in self.errors if not _SAYS_LITTLE.match(text))
+        return next(telling, next(iter(self.errors), ""))
 
     def notes(self, replaced: int) -> Iterator[Note]:
         """The notes that this leaves. replaced: lines with letters that could not be decoded."""
@@ -272,6 +311,13 @@ class Skipped:
             yield Note("lines with letters of another encoding", replaced, severe=False)
 
 
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b")
+# Errors that follow from another.
+_SAYS_LITTLE = re.compile(
+    r"The application returned an error|An error occurred while trying to profile|"
+    r"Failed to profile|Failed to (?:create|access) |Error: ",
+    re.IGNORECASE,
+)
 # So many different errors are told.
 _MAX_ERRORS = 10
 
@@ -286,9 +332,14 @@ _ROW_START = re.compile(r'"\d{1,18}","')
 _LOOSE_ROW_START = re.compile(r'"?\d{1,18}"?[,;\t]"?\d{1,18}"?[,;\t]')
 
 
-def records(lines: Lines, header: Header, skipped: Skipped) -> Iterator[list[str]]:
-    """The rows below a header, until the next header, which is given back to ``lines``."""
-    reader = csv.reader(_rows(lines, header, skipped), delimiter=header.delimiter)
+def records(
+    lines: Lines, header: Header, skipped: Skipped, ends: Callable[[str], bool]
+) -> Iterator[list[str]]:
+    """The rows below a header, until the next header or a line that ``ends`` the table.
+
+    That line is given back to ``lines``.
+    """
+    reader = csv.reader(_rows(lines, header, skipped, ends), delimiter=header.delimiter)
     while True:
         try:
             yield next(reader)
@@ -303,14 +354,16 @@ _MARKS = ("Metric Name", "Kernel Name")
 _SOURCE_MARKS = (*_MARKS, "Warp Stall Sampling")
 
 
-def _rows(lines: Lines, header: Header, skipped: Skipped) -> Iterator[str]:
+def _rows(
+    lines: Lines, header: Header, skipped: Skipped, ends: Callable[[str], bool]
+) -> Iterator[str]:
     """Lines of a table, quoted line breaks joined, without what else was printed among them."""
     quoted = header.quoted
     start = '"' if quoted else ""
     marks = _SOURCE_MARKS if header.kind == "source" else _MARKS
     for line in lines:
         if not line.startswith(start) or line.startswith("==") or not line:
-            if _HINT.search(line) and header_of(line):
+            if (_HINT.search(line) and header_of(line)) or ends(line):
                 lines.give_back(line)
                 return
             # Program output without a line end runs into the row that follows.

@@ -558,7 +558,7 @@ def test_a_figure_far_beyond_its_peak_is_noted(read: Reader) -> None:
     usual = m(f"lts__throughput.avg.{PCT}", "%", "100.39")
     recording = read(details([Launch([DURATION, over, usual])]))
     assert row(recording)["dram_throughput_pct"] == 185.5
-    assert notes(recording) == ["values above 110 % of peak"]
+    assert notes(recording) == [f"dram__throughput.avg.{PCT} of up to 186 % of peak"]
 
 
 @pytest.mark.parametrize("cut", range(1, 140, 7))

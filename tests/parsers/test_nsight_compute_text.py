@@ -17,7 +17,7 @@ from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers import nsight_compute, nsight_compute_text
 from traceroof.parsers.nsight.launches import NO_NAME
-from traceroof.parsers.nsight_compute_text import split_row
+from traceroof.parsers.nsight.page import split_row
 
 PARSER = nsight_compute_text.PARSER
 SOL = "GPU Speed Of Light Throughput"
@@ -264,7 +264,7 @@ def test_what_is_no_page(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     for text in ("OPT this and that\n", "==PROF== Connected\n", "[1] a@b\nSection: \n"):
         path.write_text(text)
-        with pytest.raises(TraceroofError, match="holds no launch"):
+        with pytest.raises(TraceroofError, match="no launch of Nsight Compute"):
             PARSER.read(path, silent, Options())
     assert PARSER.recognises(details([Launch(METRICS)]).encode(), path) == 0
     assert PARSER.recognises(b"Section: 3 of the report\n", path) == 0
@@ -320,6 +320,8 @@ def test_any_page_reads_the_same(
             wanted = value * _SCALE.get(unit, 1)
             if column == "duration_ns":
                 assert abs(one[column] - wanted) <= Decimal("0.5")
+            elif column == "achieved_occupancy_pct" and wanted > 110:
+                assert one[column] is None  # more warps than there are slots
             else:
                 assert one[column] == pytest.approx(float(wanted), rel=1e-12)
 

@@ -76,13 +76,13 @@ def test_an_undecided_number_is_unknown_and_a_plain_one_is_not() -> None:
     ],
 )
 def test_vote(cells: list[str], spreadsheet: bool, sign: DecimalSign) -> None:
-    assert vote([(cell, False) for cell in cells], spreadsheet=spreadsheet) is sign
+    assert vote([(cell, False, False) for cell in cells], spreadsheet=spreadsheet).sign is sign
 
 
 def test_a_count_decides_what_a_measurement_cannot() -> None:
     """GIVEN "1.309" for a number of threads THEN the point groups, for there is no 0.309 thread."""
-    assert vote([("1.309", True)], spreadsheet=True) is COMMA
-    assert vote([("1,309", True)], spreadsheet=True) is POINT
+    assert vote([("1.309", True, True)], spreadsheet=True).sign is COMMA
+    assert vote([("1,309", True, True)], spreadsheet=True).sign is POINT
 
 
 def test_decimals_printed() -> None:

@@ -1,0 +1,213 @@
+"""Nsight Compute output as users' machines print it: each file stands for a kind.
+
+The files are in ``tests/field_cases/nsight_compute``; every expected number is printed in the file
+itself or is the sum of numbers printed there.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceroof.core.recording import Recording
+from traceroof.errors import TraceroofError
+from traceroof.ingest.detect import read as read_paths
+
+Read = Callable[[str], Recording]
+
+
+@pytest.fixture
+def case(root: Path) -> Read:
+    """Reads a field case by its name."""
+    return lambda name: read_paths([root / "tests/field_cases/nsight_compute" / name])
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[[str], Recording]:
+    """Reads a text as the content of a file."""
+
+    def read(text: str) -> Recording:
+        path = tmp_path / "made.csv"
+        path.write_text(text, encoding="utf-8")
+        return read_paths([path])
+
+    return read
+
+
+def column(recording: Recording, name: str) -> list[Any]:
+    return recording.kernels[name].to_pylist()
+
+
+def notes(recording: Recording) -> str:
+    return "\n".join(map(str, recording.notes))
+
+
+# --- locale ------------------------------------------------------------------------------------
+
+HEADER = (
+    '"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC",'
+    '"Section Name","Metric Name","Metric Unit","Metric Value"\n'
+)
+
+
+def table(*cells: tuple[str, str, str]) -> str:
+    """A details page: (metric, unit, cell) of one launch."""
+    front = '"0","1","k","1","7","(1, 1, 1)","(1, 1, 1)","0","8.9","Command line profiler metrics"'
+    return HEADER + "".join(f'{front},"{name}","{unit}","{cell}"\n' for name, unit, cell in cells)
+
+
+def test_points_that_group_nanoseconds(case: Read) -> None:
+    """GIVEN 117.344, 120.416 and 14.912 ns THEN 252,672 ns: a nanosecond has no decimals."""
+    recording = case("eu_ns_only.csv")
+    assert column(recording, "duration_ns") == [117_344, 120_416, 14_912]
+    assert "'.' groups digits" in notes(recording)
+
+
+@pytest.mark.parametrize(
+    ("unit", "cell", "nanoseconds"),
+    [
+        ("ns", "117.344", 117_344),
+        ("nsecond", "1.117.344", 1_117_344),
+        ("ns", "117 344", 117_344),
+        ("ns", "117\u202f344", 117_344),
+        ("ns", "117,344", 117_344),
+        ("us", "117.34", 117_340),
+        ("us", "117,34", 117_340),
+        ("ns", "117.3", 117),
+    ],
+)
+def test_grouped_durations(
+    made: Callable[[str], Recording], unit: str, cell: str, nanoseconds: int
+) -> None:
+    recording = made(table(("gpu__time_duration.sum", unit, cell)))
+    assert column(recording, "duration_ns") == [nanoseconds]
+
+
+def test_two_decimals_elsewhere_decide_against_groups(made: Callable[[str], Recording]) -> None:
+    """GIVEN 41.36 % in the same file THEN the point begins decimals, of means of cycles, too."""
+    recording = made(
+        table(
+            ("gpu__time_duration.sum", "us", "12.25"),
+            ("dram__bytes_read.sum", "byte", "1,234"),
+            ("dram__throughput.avg.pct_of_peak_sustained_elapsed", "%", "41.36"),
+        )
+    )
+    assert column(recording, "dram_read_bytes") == [1234]
+    assert column(recording, "duration_ns") == [12_250]
+    assert recording.notes == ()
+
+
+def test_what_stays_ambiguous_is_said(made: Callable[[str], Recording]) -> None:
+    """GIVEN one 1.234 of a ratio and nothing else THEN it is a decimal, with a note to check."""
+    recording = made(table(("smsp__inst_executed.avg.per_cycle_active", "inst/cycle", "1.234")))
+    assert [note.severe for note in recording.notes if "locale" in note.text] == [True]
+
+
+# --- text pages --------------------------------------------------------------------------------
+
+
+def test_rulers_of_two_columns(case: Read) -> None:
+    """GIVEN a table in which no metric has a unit THEN its rows are read: 0 + 34,046,671."""
+    assert column(case("two_column_rulers.txt"), "shared_conflicts") == [34_046_671]
+
+
+def test_tables_that_have_a_name(case: Read) -> None:
+    """GIVEN two tables of pipes THEN the name of each says what its figures are shares of."""
+    recording = case("table_name.txt")
+    assert column(recording, "pipe_fma_pct") == [86.30]
+    assert column(recording, "pipe_alu_pct") == [12.00]
+    assert column(recording, "pipe_fp64_pct") == [0]
+    assert column(recording, "pipe_tensor_pct") == [0]
+    assert column(recording, "pipe_lsu_pct") == [9.00]
+    assert column(recording, "pipe_basis") == ["active"]
+    assert recording.notes == ()
+
+
+@pytest.mark.parametrize("number", ["{n}: ", "{n:6d}\t", "{n}|", "{n:>4} → ", "{n:5d}  "])
+def test_line_numbers_before_the_lines(case: Read, root: Path, tmp_path: Path, number: str) -> None:
+    """GIVEN a page behind line numbers THEN it is the page without them."""
+    assert column(case("numbered.txt"), "duration_ns") == [172_900]
+    page = (root / "tests/field_cases/nsight_compute/table_name.txt").read_text()
+    numbered = tmp_path / "page.txt"
+    numbered.write_text(
+        "".join(number.format(n=n) + line for n, line in enumerate(page.splitlines(True), 1))
+    )
+    assert read_paths([numbered]).kernels.equals(case("table_name.txt").kernels)
+
+
+def test_text_and_csv_in_one_log(case: Read, root: Path, tmp_path: Path) -> None:
+    """GIVEN a page and a table in one log THEN both are read, whichever comes first."""
+    recording = case("mixed_text_then_csv.log")
+    assert column(recording, "kernel_name") == ["text_kernel(int*, int*, int*, int)", "csv_kernel"]
+    assert column(recording, "duration_ns") == [39_744, 100_250]
+    assert column(recording, "dram_bytes") == [12_582_912, None]
+    log = (root / "tests/field_cases/nsight_compute/mixed_text_then_csv.log").read_text()
+    text, csv = log.split("$ ncu --csv ./b\n")
+    turned = tmp_path / "turned.log"
+    turned.write_text(csv + text)
+    assert column(read_paths([turned]), "duration_ns") == [100_250, 39_744]
+
+
+def test_an_impossible_occupancy(case: Read) -> None:
+    """GIVEN 128 % of the warp slots in the mean THEN unknown, and the note names it."""
+    recording = case("summary_occ.txt")
+    assert column(recording, "achieved_occupancy_pct") == [None]
+    assert column(recording, "theoretical_occupancy_pct") == [100]
+    assert "sm__warps_active.avg.pct_of_peak_sustained_active of up to 128 %" in notes(recording)
+
+
+# --- labels ------------------------------------------------------------------------------------
+
+
+def test_labels_of_the_breakdown_tables(case: Read) -> None:
+    """GIVEN the same values by label and by metric name THEN the same kernel table."""
+    by_label, by_name = case("breakdown_label.csv"), case("breakdown_name.csv")
+    assert by_label.kernels.equals(by_name.kernels)
+    assert column(by_label, "pipe_fma_pct") == [84]
+    assert column(by_label, "pipe_basis") == ["elapsed"]
+
+
+# --- source page -------------------------------------------------------------------------------
+
+
+def test_lines_and_their_instructions_are_counted_once(case: Read) -> None:
+    """GIVEN source lines and below each its instructions THEN 3 x 4,096, not twice that."""
+    recording = case("source_cuda_sass.csv")
+    assert column(recording, "instructions") == [12_288]
+    raw = recording.raw_metrics.to_pylist()
+    samples = [one["value"] for one in raw if one["metric"] == "smsp__pcsamp_sample_count"]
+    assert samples == [120 + 60 + 20]
+
+
+# --- reasons -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("err_driver.log", "Profiling failed because a driver resource was unavailable"),
+        ("err_launchfailed.txt", "LaunchFailed"),
+    ],
+)
+def test_the_reason_that_the_log_gives(case: Read, name: str, reason: str) -> None:
+    with pytest.raises(TraceroofError, match=reason):
+        case(name)
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("==ERROR== Cuda driver is not compatible with Nsight Compute.\n", "Cuda driver is not"),
+        ("Traceback (most recent call last):\n  File \"a.py\"\nImportError: no torch\n",
+         "ImportError: no torch"),
+        ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", "not permitted"),
+        ("", "--kernel-name"),
+    ],
+)  # fmt: skip
+def test_reasons_come_before_guesses(
+    made: Callable[[str], Recording], log: str, reason: str
+) -> None:
+    with pytest.raises(TraceroofError) as caught:
+        made(f"==PROF== Connected to process 1 (/a)\n{log}==WARNING== No kernels were profiled.\n")
+    assert reason in f"{caught.value} {caught.value.hint}"
