@@ -36,7 +36,7 @@ def made(tmp_path: Path) -> Callable[[str], Recording]:
 
 
 def column(recording: Recording, name: str) -> list[Any]:
-    return recording.kernels[name].to_pylist()
+    return list(recording.kernels[name].to_pylist())
 
 
 def notes(recording: Recording) -> str:
