@@ -17,6 +17,7 @@ from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sqlite import Database, open_database, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers.amd.folder import Family, survey
@@ -24,14 +25,7 @@ from traceroof.parsers.amd.gpus import HYGON, Gpu
 from traceroof.parsers.amd.kinds import Kind, layout
 from traceroof.parsers.amd.passes import joined_runs
 from traceroof.parsers.amd.run import Part, part_of, recording
-from traceroof.parsers.amd.sqlite import (
-    Database,
-    Schema,
-    open_database,
-    schema_of,
-    texts,
-    wholes,
-)
+from traceroof.parsers.amd.sqlite import Schema, schema_of
 from traceroof.parsers.amd.text import read_table
 from traceroof.parsers.rocprof_v1_db import activity_table
 

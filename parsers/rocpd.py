@@ -18,6 +18,7 @@ import pyarrow as pa
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.sqlite import Database, numbers, open_database, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -38,16 +39,7 @@ from traceroof.parsers.amd.gpus import Gpu, of_agent
 from traceroof.parsers.amd.kinds import squash
 from traceroof.parsers.amd.passes import pivot
 from traceroof.parsers.amd.run import Part, Process, of_processes
-from traceroof.parsers.amd.sqlite import (
-    ROCPD_TABLE,
-    Database,
-    Schema,
-    numbers,
-    open_database,
-    schema_of,
-    texts,
-    wholes,
-)
+from traceroof.parsers.amd.sqlite import ROCPD_TABLE, Schema, schema_of
 
 # Ranges that the program named itself (ROCTx), as opposed to calls of the runtime.
 _MARKERS = "MARKER"

@@ -15,6 +15,7 @@ import pyarrow as pa
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.sqlite import Database, open_database, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -26,14 +27,7 @@ from traceroof.parsers.amd.calls import (
 from traceroof.parsers.amd.dispatches import cleaned_names, exact, time_columns
 from traceroof.parsers.amd.gpus import Gpu
 from traceroof.parsers.amd.run import Part, recording
-from traceroof.parsers.amd.sqlite import (
-    Database,
-    Schema,
-    open_database,
-    schema_of,
-    texts,
-    wholes,
-)
+from traceroof.parsers.amd.sqlite import Schema, schema_of
 
 
 @dataclass

@@ -15,12 +15,12 @@ from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sqlite import texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import Calls, spent
 from traceroof.parsers.amd.folder import V1_JSON
 from traceroof.parsers.amd.gpus import rocminfo_mapping
 from traceroof.parsers.amd.run import Part
-from traceroof.parsers.amd.sqlite import texts, wholes
 from traceroof.parsers.rocprof_v1_db import Content, Host, activity_table, of_content
 
 

@@ -12,6 +12,7 @@ from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sqlite import texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -32,7 +33,6 @@ from traceroof.parsers.amd.gpus import Gpu, of_agent
 from traceroof.parsers.amd.kinds import squash
 from traceroof.parsers.amd.passes import middle_duration, pivot
 from traceroof.parsers.amd.run import Part, Process, of_processes
-from traceroof.parsers.amd.sqlite import texts, wholes
 
 
 class _Handle(msgspec.Struct):

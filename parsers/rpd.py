@@ -17,6 +17,7 @@ from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sqlite import Database, numbers, open_database, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -26,15 +27,7 @@ from traceroof.parsers.amd.calls import (
 )
 from traceroof.parsers.amd.dispatches import cleaned_names, exact, time_columns
 from traceroof.parsers.amd.run import Part, recording
-from traceroof.parsers.amd.sqlite import (
-    Database,
-    Schema,
-    numbers,
-    open_database,
-    schema_of,
-    texts,
-    wholes,
-)
+from traceroof.parsers.amd.sqlite import Schema, schema_of
 
 # rpd2tracing writes one event a line after an empty one.
 _TRACE = re.compile(rb'\s*\[\s*\{\s*\}\s*,\s*\{\s*"name"')

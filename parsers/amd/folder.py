@@ -13,6 +13,7 @@ from pathlib import Path
 
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head as head_of
+from traceroof.ingest.sqlite import MAGIC
 from traceroof.parser import HEAD_BYTES
 from traceroof.parsers.amd.kinds import (
     Found,
@@ -20,7 +21,7 @@ from traceroof.parsers.amd.kinds import (
     files_below,
     layout,
 )
-from traceroof.parsers.amd.sqlite import MAGIC, Schema, schema_of
+from traceroof.parsers.amd.sqlite import Schema, schema_of
 
 # More candidates than this are no run but a home folder.
 _MOST_CANDIDATES = 512

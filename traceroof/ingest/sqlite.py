@@ -1,0 +1,310 @@
+"""SQLite databases of profilers, opened so that nothing can be changed, run or leaked.
+
+Only plain tables are read, by name and column: never a view, whose text comes from the file, and
+never what holds the environment of the profiled program with whatever secrets were in it
+(``PRIVATE_TABLES``, ``PRIVATE_COLUMNS``): SQLite itself refuses to read those.
+"""
+
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceroof.core.recording import Note
+from traceroof.errors import TraceroofError
+from traceroof.ingest.decompress import open_inflated
+from traceroof.parser import Options
+
+MAGIC = b"SQLite format 3\x00"
+
+#: Never read: the environment of the profiled program (rocpd), and Nsight Systems' environment of
+#: the target and settings of the capture, command line included.
+PRIVATE_COLUMNS: Final = frozenset({"environment"})
+PRIVATE_TABLES: Final = frozenset({"TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE"})
+
+#: A whole number that is null, or not there.
+UNKNOWN: Final = int(np.iinfo(np.int64).min)
+
+Whole = npt.NDArray[np.int64]
+
+_COPY_STEP = 1 << 20
+_ROWS_AT_ONCE = 65_536
+_IDS_AT_ONCE = 500
+_PLAIN = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
+# What damaged pages raise, wherever they are touched.
+_BROKEN = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+
+
+@dataclass
+class Database:
+    """An open database.
+
+    tables: real tables, name -> columns. notes: what was damaged.
+    """
+
+    path: Path
+    connection: sqlite3.Connection
+    tables: Mapping[str, tuple[str, ...]]
+    notes: list[Note] = field(default_factory=list)
+
+    def read(self, table: str, columns: Sequence[str]) -> dict[str, list[Any]]:
+        """Columns of a table, without the ones that it does not have.
+
+        A damaged page ends the table there; what came before is kept and a note added.
+        """
+        present = [name for name in columns if name in self.tables.get(table, ())]
+        rows: list[tuple[Any, ...]] = []
+        if present:
+            names = ", ".join(map(_quoted, present))
+            try:
+                cursor = self.connection.execute(f"SELECT {names} FROM {_quoted(table)}")
+                while some := cursor.fetchmany(_ROWS_AT_ONCE):
+                    rows += some
+            except _BROKEN:
+                self._damaged(table)
+        # Transposed by hand: zip(*rows) of nothing has no columns.
+        return {name: [row[place] for row in rows] for place, name in enumerate(present)}
+
+    def wholes(self, table: str, columns: Sequence[str]) -> dict[str, Whole]:
+        """Columns of whole numbers, as many as asked for; UNKNOWN where null, absent or no whole
+        number. Damaged pages as in ``read``.
+
+        A million rows of 25 columns take 3 s and their own size in memory.
+        """
+        present = [name for name in columns if name in self.tables.get(table, ())]
+        parts = list(self._whole_parts(table, present)) if present else []
+        found = {
+            name: np.concatenate([part[place] for part in parts])
+            if parts
+            else np.zeros(0, dtype=np.int64)
+            for place, name in enumerate(present)
+        }
+        size = len(next(iter(found.values()), ()))
+        nothing = np.full(size, UNKNOWN, dtype=np.int64)
+        return {name: found.get(name, nothing) for name in columns}
+
+    def _whole_parts(self, table: str, present: Sequence[str]) -> Iterator[Whole]:
+        names = ", ".join(f"ifnull({_quoted(name)}, {UNKNOWN})" for name in present)
+        width = len(present)
+        try:
+            cursor = self.connection.execute(f"SELECT {names} FROM {_quoted(table)}")
+            while rows := list(islice(cursor, _ROWS_AT_ONCE)):
+                try:
+                    flat = np.fromiter(
+                        chain.from_iterable(rows), dtype=np.int64, count=len(rows) * width
+                    )
+                except (TypeError, ValueError, OverflowError):
+                    # Text or reals where whole numbers belong.
+                    flat = np.array(
+                        [UNKNOWN if (one := _whole(value)) is None else one
+                         for row in rows for value in row],
+                        dtype=np.int64,
+                    )  # fmt: skip
+                yield np.ascontiguousarray(flat.reshape(-1, width).T)
+        except _BROKEN:
+            self._damaged(table)
+
+    def texts(self, table: str, ids: Sequence[int]) -> dict[int, str]:
+        """The texts of some rows of a table of (id, value): only what is referred to is read."""
+        found: dict[int, str] = {}
+        if not {"id", "value"} <= set(self.tables.get(table, ())):
+            return found
+        for low in range(0, len(ids), _IDS_AT_ONCE):
+            some = ids[low : low + _IDS_AT_ONCE]
+            marks = ", ".join("?" * len(some))
+            try:
+                rows = self.connection.execute(
+                    f'SELECT "id", "value" FROM {_quoted(table)} WHERE "id" IN ({marks})', some
+                ).fetchall()
+            except _BROKEN:
+                self._damaged(table)
+                continue
+            found.update((key, value) for key, value in rows if isinstance(value, str))
+        return found
+
+    def _damaged(self, table: str) -> None:
+        self.notes.append(Note(f"the database is damaged: part of {table} was not read"))
+
+
+def table_names(head: bytes, path: Path) -> frozenset[str]:
+    """Names of the plain tables of the database at ``path``; none for any other file."""
+    if not head.startswith(MAGIC):
+        return frozenset()
+    try:
+        with path.open("rb") as file:
+            packed = file.read(len(MAGIC)) != MAGIC
+        if packed:
+            # Not unpacked just to look: the first pages hold the schema as text.
+            return frozenset(name.decode("ascii", "replace") for name in _TABLE.findall(head))
+        with _connected(path) as connection:
+            return frozenset(_names(connection))
+    except (OSError, *_BROKEN):
+        return frozenset()
+
+
+_TABLE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?([A-Za-z_][\w]*)", re.IGNORECASE)
+
+
+def _names(connection: sqlite3.Connection) -> Iterator[str]:
+    for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
+        if isinstance(name, str) and _PLAIN.match(str(sql)):
+            yield name
+
+
+@contextmanager
+def open_database(path: Path, options: Options) -> Iterator[Database]:
+    """Open a database, packed or not, for reading.
+
+    Raises TraceroofError when it cannot be read as one, or is still being written.
+    """
+    with open_inflated(path, options) as stream:
+        if stream.plain:
+            _refuse_unfinished(path)
+            with _opened(path, path) as database:
+                yield database
+            return
+        with tempfile.TemporaryDirectory(prefix="traceroof-") as folder:
+            plain = Path(folder, "unpacked.db")
+            with plain.open("wb") as file:
+                while data := stream.read(_COPY_STEP):
+                    file.write(data)
+            with _opened(plain, path) as database:
+                database.notes += stream.notes
+                yield database
+
+
+def _refuse_unfinished(path: Path) -> None:
+    """A rollback journal means that pages of the file are half written, now or for ever."""
+    journal = path.with_name(path.name + "-journal")
+    if journal.is_file() and journal.stat().st_size:
+        raise TraceroofError(
+            f"{path} is still being written, or its writer was stopped: {journal.name} lies beside it",
+            "wait until the export has ended, or export it anew",
+        )
+
+
+@contextmanager
+def _opened(plain: Path, path: Path) -> Iterator[Database]:
+    try:
+        with _connected(plain) as connection:
+            tables = {}
+            for name in list(_names(connection)):
+                if name in PRIVATE_TABLES:
+                    continue
+                rows = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
+                tables[name] = tuple(str(row[1]) for row in rows if row[1] not in PRIVATE_COLUMNS)
+            connection.set_authorizer(_authorised)
+            yield Database(path, connection, tables, _cut_short(plain))
+    except _BROKEN as error:
+        # A damaged schema can end up in the message, as bytes that are no text.
+        words = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise TraceroofError(
+            f"{path} is an SQLite database that cannot be read: {words}",
+            "it may have been cut short: copy it again, or export it anew",
+        ) from None
+
+
+def _cut_short(plain: Path) -> list[Note]:
+    """A note where the file is shorter than its header says: SQLite notices only when a query
+    touches a page that is gone."""
+    with plain.open("rb") as file:
+        header = file.read(100)
+        there = file.seek(0, 2)
+    if len(header) < 100 or header[24:28] != header[92:96]:
+        return []  # the size in the header is not kept up to date
+    page = int.from_bytes(header[16:18], "big")
+    size = int.from_bytes(header[28:32], "big") * (65536 if page == 1 else page)
+    if there >= size:
+        return []
+    return [Note(f"the database is cut short: {there:,} of {size:,} bytes are there")]
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    # Immutable: SQLite looks for no journal and leaves no files beside the user's. A database
+    # that was not closed keeps its last rows in a -wal file, which must then be read too.
+    wal = path.with_name(path.name + "-wal")
+    immutable = "" if wal.is_file() and wal.stat().st_size else "&immutable=1"
+    uri = f"file:{quote(str(path.resolve()))}?mode=ro{immutable}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    try:
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        # Expressions in a hostile schema may not call functions with side effects.
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA query_only = ON")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _authorised(
+    action: int, table: str | None, column: str | None, base: str | None, source: str | None
+) -> int:
+    """Reading plain columns is all that any of our statements does."""
+    if action == sqlite3.SQLITE_SELECT:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION and column == "ifnull":
+        return sqlite3.SQLITE_OK
+    private = column in PRIVATE_COLUMNS or table in PRIVATE_TABLES
+    # ``source`` names the view or trigger that asks; there is none in our own statements.
+    if action == sqlite3.SQLITE_READ and source is None and not private:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def wholes(values: Sequence[Any] | None, count: int) -> pa.Array:
+    """A column as int64; null where it is missing or holds no whole number."""
+    if values is None:
+        return pa.nulls(count, pa.int64())
+    try:
+        return pa.array(values, pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([_whole(value) for value in values], pa.int64())
+
+
+def _whole(value: Any) -> int | None:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) < 2**63 else None
+
+
+def numbers(values: Sequence[Any] | None, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """A column as float64; NaN where it is missing or holds no finite number."""
+    found = np.full(count, np.nan)
+    for row, value in enumerate(values or ()):
+        try:
+            found[row] = float(value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    found[~np.isfinite(found)] = np.nan
+    return found
+
+
+def texts(values: Sequence[Any] | None, count: int) -> pa.Array:
+    """A column as text; null where it is missing, empty or no text."""
+    if values is None:
+        return pa.nulls(count, pa.string())
+    kept = [value if isinstance(value, str) and value else None for value in values]
+    return pa.array([_speakable(value) for value in kept], pa.string())
+
+
+def _speakable(text: str | None) -> str | None:
+    # Half of a surrogate pair cannot be written as UTF-8.
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
