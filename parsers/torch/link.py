@@ -8,7 +8,7 @@ time does (89,006 of 89,006 kernels).
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -16,8 +16,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.parsers.host.containment import Containers, containers, holding
+from traceroof.parsers.host.paths import Paths, distinct_below, flagged, nearest, paths_to
+from traceroof.parsers.host.steps import Steps, containing_step, told_apart
 from traceroof.parsers.torch.columns import Codes, Columns, Fold
-from traceroof.parsers.torch.containment import Containers, containers, holding
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.launches import Launches
 
@@ -34,41 +36,12 @@ _ANNOTATION = re.compile(
 )
 _BACKWARD = re.compile(r"autograd::engine::evaluate_function|Backward\d*$")
 _OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
-_MODULE = "nn.Module: "
 
 # TraceFusion makes process ids of several ranks distinct by adding rank times this.
 _RANK_PIDS: Final = 100_000_000
 # What the host did for less than this explains no gap between kernels.
 _LONG_NS: Final = 10_000
-# Deeper chains of operators start anew; names deeper than _SHOWN are elided.
-_DEEPEST: Final = 256
-_SHOWN: Final = 48
-# Distinct numbers below this are found by table, others by sorting.
-_TABLE: Final = 1 << 22
-# A longer name is shortened in a path, which many rows repeat.
-_LONGEST_NAME: Final = 500
-
 PHASES: Final = ("forward", "backward", "optimizer")
-
-
-@dataclass(frozen=True)
-class Paths:
-    """Chains of names, outermost first. ``codes`` point at ``texts``; -1 is no chain."""
-
-    codes: npt.NDArray[Any]
-    texts: Sequence[str]
-    flags: Mask
-
-
-@dataclass(frozen=True)
-class Steps:
-    """Training steps or serving passes by process and start. ``names`` are unique in a process."""
-
-    process: Whole
-    start: Whole
-    end: Whole
-    names: Sequence[str]
-    rows: Whole
 
 
 @dataclass(frozen=True)
@@ -177,7 +150,7 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
         (correlation, gpu_rank, fold.gpu.peek("start")),
     )
     is_linked = call >= 0
-    launching, of_row = _distinct(call[is_linked], len(host.calls))
+    launching, of_row = distinct_below(call[is_linked], len(host.calls))
     made = host.calls.at(launching)
     sequence_of = fold.operators.pop("sequence")
 
@@ -190,8 +163,10 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     rows = rows[around.order]
     parents = around.parents(host.slack)
     position = around.innermost(made.lane, made.start, made.end, host.slack)
-    operator_path = _paths(position, parents, candidates.name[around.order], host.names, _BACKWARD)
-    sequence = _nearest(position, parents, sequence_of[rows])
+    operator_path = paths_to(
+        position, parents, candidates.name[around.order], host.names, _BACKWARD
+    )
+    sequence = nearest(position, parents, sequence_of[rows])
     row = np.where(position >= 0, np.append(rows, -1)[position], -1)
     outermost = candidates.at(np.sort(around.order[parents < 0]))
     del candidates, around, parents, rows, chosen
@@ -200,16 +175,16 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     others = host.ranges.at(np.flatnonzero(~is_step))
     modules = others.containers()
     inside = modules.innermost(made.lane, made.start, made.end, host.slack)
-    is_backward = _flag(operator_path)
+    is_backward = flagged(operator_path)
     lost = np.flatnonzero(is_backward & (inside < 0) & (sequence >= 0))
     inside[lost] = _forward_range(host, sequence_of, modules, sequence[lost])
-    module_path = _paths(
+    module_path = paths_to(
         inside, modules.parents(host.slack), others.name[modules.order], host.names, _OPTIMIZER
     )
     phase = np.full(len(launching), -1, dtype=np.int64)
     phase[sequence >= 0] = PHASES.index("forward")
     phase[is_backward] = PHASES.index("backward")
-    phase[_flag(module_path)] = PHASES.index("optimizer")
+    phase[flagged(module_path)] = PHASES.index("optimizer")
 
     def spread(values: npt.NDArray[Any]) -> Codes:
         """Codes of launching calls as codes of activities."""
@@ -236,7 +211,7 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
         operator_path=replace(operator_path, codes=spread(operator_path.codes)),
         module_path=replace(module_path, codes=spread(module_path.codes)),
         phase=spread(phase),
-        step=spread(_containing_step(steps, process, made.start)),
+        step=spread(containing_step(steps, process, made.start)),
         steps=steps,
         process=_only_process(row_process, gpu_rank, host, call_rank),
         rank=gpu_rank,
@@ -254,7 +229,7 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
 
 def _numbered(row: Whole, operators: Ranges) -> Whole:
     """Rows of operators as numbers from 0 by start, whatever their order in the file; -1 stays."""
-    distinct, place = _distinct(row[row >= 0], len(operators))
+    distinct, place = distinct_below(row[row >= 0], len(operators))
     number = np.empty(len(distinct), dtype=np.int64)
     found = operators.at(distinct)
     number[np.lexsort((-found.end, found.lane, found.start))] = np.arange(len(distinct))
@@ -332,17 +307,6 @@ def _keys(calls: tuple[Whole, Whole], gpu: tuple[Whole, Whole]) -> tuple[Whole, 
     return keys[: len(calls[0])], keys[len(calls[0]) :]
 
 
-def _distinct(values: npt.NDArray[Any], count: int) -> tuple[Whole, Whole]:
-    """The distinct ones of values below ``count``, in order, and where each value is in them.
-    Done by table: sorting millions takes longer."""
-    is_there = np.zeros(count, dtype=bool)
-    is_there[values] = True
-    distinct = np.flatnonzero(is_there)
-    place = np.empty(count, dtype=np.int64)
-    place[distinct] = np.arange(len(distinct))
-    return distinct, place[values]
-
-
 def _only_process(process: Whole, rank: Whole, host: Host, call_rank: Whole) -> Whole:
     """The process of activities without a call: the only one that makes calls (for its rank)."""
     orphans = process == UNKNOWN
@@ -358,84 +322,6 @@ def _only_process(process: Whole, rank: Whole, host: Host, call_rank: Whole) -> 
 
 # ------------------------------------------------------------------------------------------------
 # Call to operator and module
-
-
-def _nearest(position: Whole, parents: Whole, values: Whole) -> Whole:
-    """The first value that is no -1, from an interval outwards; -1 where there is none."""
-    found = np.full(len(position), -1, dtype=np.int64)
-    at = position.copy()
-    active = np.flatnonzero(at >= 0)
-    for _ in range(_DEEPEST):
-        if not len(active):
-            break
-        found[active] = values[at[active]]
-        active = active[found[active] < 0]
-        at[active] = parents[at[active]]
-        active = active[at[active] >= 0]
-    return found
-
-
-def _paths(
-    position: Whole,
-    parents: Whole,
-    names: npt.NDArray[np.int32],
-    texts: Sequence[str],
-    flagged: re.Pattern[str],
-) -> Paths:
-    """The chain of names from the outermost interval to each of ``position``.
-
-    flags: for each chain whether one of its names begins with (or holds) ``flagged``.
-    """
-    needed = np.zeros(len(parents), dtype=bool)
-    frontier = position[position >= 0]
-    while len(frontier):
-        needed[frontier] = True
-        frontier = parents[frontier]
-        frontier = frontier[frontier >= 0]
-        frontier = frontier[~needed[frontier]]
-    nodes = np.flatnonzero(needed)
-    depth = np.zeros(len(nodes), dtype=np.int64)
-    active, at = np.arange(len(nodes)), parents[nodes]
-    while len(active) and depth.max(initial=0) < _DEEPEST:
-        active, at = active[at >= 0], at[at >= 0]
-        depth[active] += 1
-        at = parents[at]
-
-    codes = np.full(len(parents), -1, dtype=np.int64)
-    chains: list[str] = []
-    bases: list[str] = []
-    flags: list[bool] = []
-    for level in range(int(depth.max(initial=-1)) + 1):
-        here = nodes[depth == level]
-        # Beyond the deepest level that is told apart, chains have no beginning.
-        is_rooted = level and level < _DEEPEST
-        outer = codes[parents[here]] if is_rooted else np.full(len(here), -1)
-        keys = (outer + 1) * len(texts) + names[here]
-        among = (len(chains) + 1) * len(texts)
-        if among < _TABLE:
-            distinct, code = _distinct(keys, among)
-        else:
-            distinct, code = np.unique(keys, return_inverse=True)
-        codes[here] = len(chains) + code
-        for key in distinct.tolist():
-            before, name = divmod(key, len(texts))
-            text = texts[name].removeprefix(_MODULE)
-            text = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
-            base = bases[before - 1] if before else "…" if level else ""
-            shown = f"{base} > {text}" if base else text
-            chains.append(shown)
-            # Beyond what is shown, a chain goes on from its beginning and an ellipsis.
-            bases.append(shown if level < _SHOWN else base)
-            if level == _SHOWN:
-                bases[-1] = f"{base} > …"
-            flags.append(bool(before and flags[before - 1]) or bool(flagged.search(texts[name])))
-    result = np.where(position >= 0, codes[position], -1) if len(parents) else position
-    return Paths(result, chains, np.array(flags, dtype=bool))
-
-
-def _flag(paths: Paths) -> Mask:
-    flags: Mask = np.append(paths.flags, False)[paths.codes]
-    return flags
 
 
 def _forward_range(host: Host, sequence_of: Whole, modules: Containers, wanted: Whole) -> Whole:
@@ -480,23 +366,5 @@ def _steps(host: Host) -> tuple[Steps, Mask]:
     is_step[chosen] = True
     steps = ranges.at(chosen)
     process = host.process(steps.lane)
-    names = [host.names[code] for code in steps.name]
-    seen: dict[tuple[int, str], int] = {}
-    for at, key in enumerate(zip(process.tolist(), names, strict=True)):
-        seen[key] = number = seen.get(key, 0) + 1
-        if number > 1:
-            # The same pass once more: told apart, as steps are compared with one another.
-            names[at] = f"{names[at]} ({number})"
+    names = told_apart(process, [host.names[code] for code in steps.name])
     return Steps(process, steps.start, steps.end, names, chosen), is_step
-
-
-def _containing_step(steps: Steps, process: Whole, start: Whole) -> Whole:
-    """The step that was under way in a process (on whatever thread) at each time, or -1."""
-    found = np.full(len(start), -1, dtype=np.int64)
-    for one in np.unique(steps.process):
-        mine = np.flatnonzero(steps.process == one)
-        at = np.flatnonzero(process == one)
-        last = np.searchsorted(steps.start[mine], start[at], side="right") - 1
-        inside = (last >= 0) & (start[at] < steps.end[mine][np.maximum(last, 0)])
-        found[at[inside]] = mine[last[inside]]
-    return found

@@ -16,7 +16,7 @@ from traceroof.core.recording import (
     DeviceInfo,
     Note,
 )
-from traceroof.parsers.torch.arrow import Texts, wholes
+from traceroof.parsers.host.arrow import Texts, wholes
 from traceroof.parsers.torch.columns import KINDS, Fold
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.kernels import kernels_of, note_operators, note_times

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof.parsers.torch.containment import Whole, containers, holding
+from traceroof.parsers.host.containment import Whole, containers, holding
 
 Interval = tuple[int, int, int]  # lane, start, end
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core.dictionary import PART, repeated
-from traceroof.parsers.torch.events import UNKNOWN, Whole
+from traceroof.ingest.sqlite import UNKNOWN, Whole
 
 Mask = npt.NDArray[np.bool_]
 

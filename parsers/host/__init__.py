@@ -1,0 +1,1 @@
+"""What timeline formats share: calls, ranges and how they contain one another."""

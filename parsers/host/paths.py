@@ -1,0 +1,120 @@
+"""Chains of names around a call: operators, modules, ranges, outermost first."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Whole = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# Deeper chains of operators start anew; names deeper than _SHOWN are elided.
+_DEEPEST: Final = 256
+_SHOWN: Final = 48
+# Distinct numbers below this are found by table, others by sorting.
+_TABLE: Final = 1 << 22
+# A longer name is shortened in a path, which many rows repeat.
+_LONGEST_NAME: Final = 500
+# How torch marks a range as a module.
+_MODULE: Final = "nn.Module: "
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Chains of names, outermost first. ``codes`` point at ``texts``; -1 is no chain."""
+
+    codes: npt.NDArray[Any]
+    texts: Sequence[str]
+    flags: Mask
+
+
+def paths_to(
+    position: Whole,
+    parents: Whole,
+    names: npt.NDArray[np.int32],
+    texts: Sequence[str],
+    flag: re.Pattern[str],
+) -> Paths:
+    """The chain of names from the outermost interval to each of ``position``.
+
+    flags: for each chain whether one of its names begins with (or holds) ``flag``.
+    """
+    needed = np.zeros(len(parents), dtype=bool)
+    frontier = position[position >= 0]
+    while len(frontier):
+        needed[frontier] = True
+        frontier = parents[frontier]
+        frontier = frontier[frontier >= 0]
+        frontier = frontier[~needed[frontier]]
+    nodes = np.flatnonzero(needed)
+    depth = np.zeros(len(nodes), dtype=np.int64)
+    active, at = np.arange(len(nodes)), parents[nodes]
+    while len(active) and depth.max(initial=0) < _DEEPEST:
+        active, at = active[at >= 0], at[at >= 0]
+        depth[active] += 1
+        at = parents[at]
+
+    codes = np.full(len(parents), -1, dtype=np.int64)
+    chains: list[str] = []
+    bases: list[str] = []
+    flags: list[bool] = []
+    for level in range(int(depth.max(initial=-1)) + 1):
+        here = nodes[depth == level]
+        # Beyond the deepest level that is told apart, chains have no beginning.
+        is_rooted = level and level < _DEEPEST
+        outer = codes[parents[here]] if is_rooted else np.full(len(here), -1)
+        keys = (outer + 1) * len(texts) + names[here]
+        among = (len(chains) + 1) * len(texts)
+        if among < _TABLE:
+            distinct, code = distinct_below(keys, among)
+        else:
+            distinct, code = np.unique(keys, return_inverse=True)
+        codes[here] = len(chains) + code
+        for key in distinct.tolist():
+            before, name = divmod(key, len(texts))
+            text = texts[name].removeprefix(_MODULE)
+            text = text if len(text) <= _LONGEST_NAME else f"{text[:_LONGEST_NAME]}…"
+            base = bases[before - 1] if before else "…" if level else ""
+            shown = f"{base} > {text}" if base else text
+            chains.append(shown)
+            # Beyond what is shown, a chain goes on from its beginning and an ellipsis.
+            bases.append(shown if level < _SHOWN else base)
+            if level == _SHOWN:
+                bases[-1] = f"{base} > …"
+            flags.append(bool(before and flags[before - 1]) or bool(flag.search(texts[name])))
+    result = np.where(position >= 0, codes[position], -1) if len(parents) else position
+    return Paths(result, chains, np.array(flags, dtype=bool))
+
+
+def flagged(paths: Paths) -> Mask:
+    flags: Mask = np.append(paths.flags, False)[paths.codes]
+    return flags
+
+
+def nearest(position: Whole, parents: Whole, values: Whole) -> Whole:
+    """The first value that is no -1, from an interval outwards; -1 where there is none."""
+    found = np.full(len(position), -1, dtype=np.int64)
+    at = position.copy()
+    active = np.flatnonzero(at >= 0)
+    for _ in range(_DEEPEST):
+        if not len(active):
+            break
+        found[active] = values[at[active]]
+        active = active[found[active] < 0]
+        at[active] = parents[at[active]]
+        active = active[at[active] >= 0]
+    return found
+
+
+def distinct_below(values: npt.NDArray[Any], count: int) -> tuple[Whole, Whole]:
+    """The distinct ones of values below ``count``, in order, and where each value is in them.
+    Done by table: sorting millions takes longer."""
+    is_there = np.zeros(count, dtype=bool)
+    is_there[values] = True
+    distinct = np.flatnonzero(is_there)
+    place = np.empty(count, dtype=np.int64)
+    place[distinct] = np.arange(len(distinct))
+    return distinct, place[values]
