@@ -28,7 +28,8 @@ from tests.oracles import COSTS, FLOORS, KV_CACHES, RIDGES, WAVES
 from traceroof.core.kernel_names import short_names
 from traceroof.core.recording import Recording
 from traceroof.core.units import digits, quantity
-from traceroof.diagnosis.diagnosis import KernelGroup, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import KernelGroup
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.operators import closed_forms, work
 from traceroof.report.run.markdown import code, text

@@ -7,20 +7,19 @@ when a number moves must say that it is near its threshold.
 """
 
 import dis
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
 from typing import Any
-from unittest.mock import patch
 
 import traceroof
 from traceroof.core.facts import Facts
-from traceroof.diagnosis import diagnosis
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.diagnosis.findings import Context, Finding, find_all
+from traceroof.diagnosis.find import find_all
+from traceroof.diagnosis.findings import Context, Finding
 from traceroof.errors import TraceroofError
 from traceroof.kernels import bound_class
 from traceroof.plugins import rules
@@ -175,20 +174,20 @@ class Asked:
     """A diagnosis, with what the rules were held against."""
 
     found: Diagnosis
-    scopes: dict[Scope, Subjects]
+    scopes: Mapping[Scope, Subjects]
     context: Context
 
 
 @cache
 def asked(path: Path) -> Asked | None:
     """Diagnose the profile at a path; None where nothing there can be read."""
-    with patch.object(diagnosis, "find_all", wraps=find_all) as call:
-        try:
-            found = traceroof.diagnose(path, calibrated=False)
-        except TraceroofError:
-            return None
-    _, scopes, context = call.call_args.args
-    return Asked(found, scopes, context)
+    try:
+        found = traceroof.diagnose(path, calibrated=False)
+    except TraceroofError:
+        return None
+    if found.grounds is None:
+        return None
+    return Asked(found, found.grounds.scopes, found.grounds.context)
 
 
 def profiles(folder: Path) -> Iterator[Profile]:

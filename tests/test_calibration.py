@@ -14,7 +14,8 @@ from tests.runs import recording
 from traceroof.calibration import Measurement, measure
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording, TimeBasis
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.errors import TraceroofError
 from traceroof.hardware import ceilings
 from traceroof.hardware.ceilings import MeasuredRate, applicable

@@ -99,17 +99,17 @@ def diagnose(
     """Diagnose a run, or the profiler files at one or more paths (read, not stored).
 
     store: whose measured ceilings count (``calibrate``), as for ``ingest``; none where there is no
-    store. calibrated: False leaves them out. Other options as for ``diagnosis.diagnose``.
+    store. calibrated: False leaves them out. Other options as for ``diagnosis.diagnose.diagnose``.
     """
     from traceroof.core.recording import Run
-    from traceroof.diagnosis import diagnosis
+    from traceroof.diagnosis.diagnose import diagnose as diagnose_run
 
     if calibrated and "calibration" not in options:
         options["calibration"] = stored_calibration(store)
 
     if not isinstance(run, Run):
         run = read(run, device=options.get("device"))
-    return diagnosis.diagnose(run, **options)
+    return diagnose_run(run, **options)
 
 
 def stored_calibration(store: Path | str | None = None) -> "tuple[MeasuredRate, ...]":

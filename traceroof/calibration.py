@@ -25,7 +25,8 @@ from traceroof.core.facts import Facts, is_unknown_value
 from traceroof.core.kernel_table import as_reals, total_time_ns
 from traceroof.core.recording import Recording, merge
 from traceroof.core.units import count, percent, quantity
-from traceroof.diagnosis import diagnosis
+from traceroof.diagnosis.diagnose import row_categories
+from traceroof.diagnosis.run_devices import by_ordinal, devices_of
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import BANDWIDTHS, MeasuredRate
 from traceroof.hardware.devices import Device
@@ -221,7 +222,7 @@ def _together(recordings: Sequence[Recording], device: str | None) -> list[Recor
     """The recordings of the same devices and kind of times as one each, in their order."""
     of: dict[Any, list[Recording]] = {}
     for recording in recordings:
-        known = diagnosis.by_ordinal(diagnosis.devices_of(recording, device))
+        known = by_ordinal(devices_of(recording, device))
         named = sorted((at, one.name if one else "") for at, one in known.items())
         same = (recording.time_basis, *named)
         of.setdefault(same, []).append(recording)
@@ -230,7 +231,7 @@ def _together(recordings: Sequence[Recording], device: str | None) -> list[Recor
 
 def _of_devices(recording: Recording, device: str | None) -> dict[Device, pa.Table]:
     """Each device of the table with its rows; several cards of one kind are one device."""
-    listed = diagnosis.by_ordinal(diagnosis.devices_of(recording, device))
+    listed = by_ordinal(devices_of(recording, device))
     known = {at: None if one and one.is_several else one for at, one in listed.items()}
     only = groups.only_one(known)
     rows: dict[Device, npt.NDArray[np.bool_]] = {}
@@ -246,7 +247,7 @@ def _of_devices(recording: Recording, device: str | None) -> dict[Device, pa.Tab
 
 def _unknown_device(recording: Recording, device: str | None) -> str:
     path = _path(recording)
-    gpus = diagnosis.devices_of(recording, device)
+    gpus = devices_of(recording, device)
     several = [one.known.name for one in gpus if one.known is not None and one.known.is_several]
     if several:
         return f"{path} does not say which card it was: {several[0]}"
@@ -264,7 +265,7 @@ def _path(recording: Recording) -> str:
 
 def _candidates(known: Device, part: pa.Table, time_basis: str) -> tuple[list[Probe], int]:
     """Everything on one device that could be a probe, and how many kernel groups could not."""
-    categories = diagnosis.row_categories(part)
+    categories = row_categories(part)
     ordinals = as_reals(part["device"])
     here = {int(at): known for at in np.unique(ordinals[~np.isnan(ordinals)])}
     grouped = groups.group(
@@ -554,7 +555,7 @@ def _by_the_tool(
     recording: Recording, known: Device, part: pa.Table, device: str | None, now: str
 ) -> Iterator[MeasuredRate]:
     """What the profiler itself measured on the device (``roofline.csv`` of rocprof-compute)."""
-    for one in diagnosis.devices_of(recording, device):
+    for one in devices_of(recording, device):
         for name, per_s in one.info.measured if one.known == known else ():
             nominal = _nominal(known, part, name)
             if nominal:
@@ -575,7 +576,7 @@ def _refused(
     """What the profiler measured and nobody can believe."""
     refused = {
         rate
-        for one in diagnosis.devices_of(recording, device)
+        for one in devices_of(recording, device)
         if one.known == known
         for rate in one.info.refused
     }

@@ -14,7 +14,8 @@ from tests.runs import recording
 from traceroof import patterns
 from traceroof.core import kernel_table
 from traceroof.core.recording import VERDICTS, DeviceInfo
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import Attainable

@@ -11,7 +11,8 @@ from tests.runs import recording, two_kernels
 from traceroof import plugins
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.units import quantity
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.explain import Explanation, explain
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.runs import recording
 from traceroof.core.kernel_table import COLUMNS
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.provenance import ORIGINS
 from traceroof.scopes.subjects import vocabulary

@@ -10,7 +10,8 @@ from tests.diagnosis.test_diagnosis import made
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.diagnosis import sensitivity
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.provenance import ORIGINS, origin_of
 from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.plugins import rules

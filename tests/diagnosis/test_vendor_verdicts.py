@@ -7,7 +7,7 @@ import pytest
 
 from tests.runs import recording
 from traceroof.core.recording import VERDICTS
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.vendor_verdicts import classes_meant, verdicts_of_groups
 from traceroof.kernels.bound_class import CLASSES
 from traceroof.report.common import json as as_json

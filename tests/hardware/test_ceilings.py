@@ -8,7 +8,7 @@ import pytest
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.hardware import ceilings
 from traceroof.hardware.ceilings import UNCALIBRATED, Attainable
 

@@ -17,7 +17,8 @@ from traceroof.core.dictionary import Coded
 from traceroof.core.facts import is_unknown_value
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.hardware.devices import AMD, Device, find
 from traceroof.kernels import groups, modelled_work
 from traceroof.report.common import json as json_report

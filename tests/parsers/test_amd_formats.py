@@ -24,7 +24,7 @@ from tests.parsers.amd_fixtures import (
 )
 from traceroof import plugins
 from traceroof.core.kernel_table import launches, total_time_ns
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest import detect
 from traceroof.parser import Options, silent

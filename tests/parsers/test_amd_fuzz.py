@@ -12,7 +12,7 @@ from tests.parsers.test_amd_formats import hipprof_rows, v3_json, v3_record
 from tests.parsers.test_amd_rocpd import OWN_SCHEMA, SECRET, write_counted
 from traceroof.core.kernel_table import KERNELS
 from traceroof.core.recording import Recording
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.report.run import terminal

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import traceroof
 from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Run
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.parsers.nsight.nvprof_tables import tables
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Recording
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options, silent

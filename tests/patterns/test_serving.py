@@ -12,7 +12,7 @@ import traceroof
 from tests.runs import recording
 from traceroof import timeline
 from traceroof.core.recording import DeviceInfo, Recording
-from traceroof.diagnosis.diagnosis import diagnose, row_categories
+from traceroof.diagnosis.diagnose import diagnose, row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups, modelled_work
 from traceroof.patterns import roles, serving

@@ -18,7 +18,7 @@ from tests.runs import two_kernels
 from tests.sides import repeated, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.core.recording import Recording, Run
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.report.html import render
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from tests.sides import A100, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.compare.verdicts import tally
 from traceroof.core.recording import DeviceInfo, Recording, Run
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.report.compare import markdown as compare_markdown
 from traceroof.report.html import change_figures, pictures, render
 from traceroof.report.html.changes import (

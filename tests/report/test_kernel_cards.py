@@ -8,7 +8,8 @@ import jsonschema
 import pytest
 
 from tests.runs import recording, two_kernels
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as json_report
 from traceroof.report.run import kernel_cards

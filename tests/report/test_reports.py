@@ -18,7 +18,8 @@ from traceroof import report
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import Note, Run
 from traceroof.core.units import percent, quantity
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
 from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report

@@ -10,7 +10,8 @@ from tests.timeline.test_ranks import BEHIND, EARLY, Row
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import Recording, Source, merge
 from traceroof.core.units import quantity
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.report.html import page
 from traceroof.report.run import markdown, summary, terminal
 from traceroof.report.run.timeline_lines import timeline_lines

@@ -8,7 +8,8 @@ import pytest
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.plugins import rules
 from traceroof.rule import NOMINAL, UNCALIBRATED, judge
 

@@ -14,7 +14,8 @@ import pytest
 
 from tests.runs import recording
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 
 _LAUNCH = {
     "duration_ns": 2_000_000,

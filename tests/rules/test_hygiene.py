@@ -14,7 +14,8 @@ from tests.diagnosis.test_diagnosis import made, share, to_the_wall
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording, merge
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.explain import explain
 from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.errors import TraceroofError

@@ -8,7 +8,8 @@ import pytest
 
 from tests.runs import recording
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.diagnosis import Diagnosis
 
 A100 = DeviceInfo(name="NVIDIA A100-SXM4-80GB", index=0, sm_count=108)
 GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"

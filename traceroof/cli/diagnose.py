@@ -52,7 +52,7 @@ def diagnose(
     reading: ReadOptions,
 ) -> None:
     """Say which wall each kernel hit, why, and what is worth trying."""
-    from traceroof.diagnosis.diagnosis import diagnose as diagnose_run
+    from traceroof.diagnosis.diagnose import diagnose as diagnose_run
 
     run = run_of(what or [], reading)
     calibration = calibration_of(reading.store, no_calibration)
@@ -96,7 +96,7 @@ _CARDS = 5
 def _cards(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
     """The operator cards of the kernels that are meant, most time first."""
     from traceroof.core.selection import choose
-    from traceroof.diagnosis.diagnosis import of_kernels
+    from traceroof.diagnosis.diagnose import of_kernels
 
     meant = choose(
         wanted,

@@ -37,7 +37,7 @@ def report(
     reading: ReadOptions,
 ) -> None:
     """Write the bottleneck report: one HTML page that works anywhere, offline."""
-    from traceroof.diagnosis.diagnosis import diagnose as diagnose_run
+    from traceroof.diagnosis.diagnose import diagnose as diagnose_run
     from traceroof.report.html import render
 
     shown: Comparison | Diagnosis

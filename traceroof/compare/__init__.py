@@ -22,7 +22,8 @@ from traceroof.compare.sides import Counted, Side
 from traceroof.compare.verdicts import Thresholds, Verdicts, Word, judge, judge_total, tally
 from traceroof.core.recording import Run
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.diagnosis.findings import Context, Finding, find_all
+from traceroof.diagnosis.find import find_all
+from traceroof.diagnosis.findings import Context, Finding
 from traceroof.hardware.ceilings import UNCALIBRATED, MeasuredRate
 from traceroof.rule import Rule
 

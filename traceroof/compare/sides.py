@@ -22,7 +22,8 @@ from traceroof.compare.samples import (
 from traceroof.core import kernel_names
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Run
-from traceroof.diagnosis.diagnosis import Diagnosis, diagnose_rows
+from traceroof.diagnosis.diagnose import diagnose_rows
+from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.rule import Rule
 

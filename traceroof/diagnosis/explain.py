@@ -24,19 +24,8 @@ from traceroof.core.tracing import (
 from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import collect
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
-from traceroof.diagnosis.findings import (
-    HIDDEN_SHARE,
-    NOBODY,
-    SEVERITY_STEPS,
-    SPARE,
-    Evidence,
-    Finding,
-    capped,
-    evidence_of,
-    fired,
-    judge_all,
-    spare_ns,
-)
+from traceroof.diagnosis.find import evidence_of, fired
+from traceroof.diagnosis.findings import HIDDEN_SHARE, SEVERITY_STEPS, Evidence, Finding
 from traceroof.diagnosis.formulas import (
     UNKNOWN,
     Check,
@@ -44,6 +33,8 @@ from traceroof.diagnosis.formulas import (
     number,
     written,
 )
+from traceroof.diagnosis.judging import NOBODY, judge_all
+from traceroof.diagnosis.savings import SPARE, capped, spare_ns
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import NOMINAL, Attainable
 from traceroof.hardware.vendor_terms import said

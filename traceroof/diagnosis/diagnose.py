@@ -1,0 +1,324 @@
+"""From a recording to a diagnosis: totals, categories, kernel groups with a class, findings, advice."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceroof import plugins, timeline
+from traceroof.core import kernel_table
+from traceroof.core.dictionary import coded, together
+from traceroof.core.facts import Facts
+from traceroof.core.recording import (
+    Recording,
+    Run,
+)
+from traceroof.diagnosis import sensitivity
+from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
+from traceroof.diagnosis.find import find_all, fired, unjudged_each
+from traceroof.diagnosis.findings import Context, Finding, ranked
+from traceroof.diagnosis.judging import judge_all
+from traceroof.diagnosis.kernel_groups import bounds_pct, kernel_groups
+from traceroof.diagnosis.run_devices import RunDevice, by_ordinal, devices_of, vendor_of
+from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
+from traceroof.hardware import ceilings
+from traceroof.hardware.ceilings import Attainable, MeasuredRate
+from traceroof.kernels import bound_class, groups
+from traceroof.kernels.categories import categories_of
+from traceroof.kernels.modelled_work import model_columns
+from traceroof.patterns import Composition, composition, roles
+from traceroof.rule import Rule, Scope
+from traceroof.scopes import measurement_quality, subjects
+from traceroof.scopes.subjects import Subjects
+from traceroof.timeline import Timeline, ranks
+
+
+def diagnose(
+    run: Run | Recording,
+    *,
+    device: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    attainable: Attainable | None = None,
+    calibration: Sequence[MeasuredRate] = (),
+) -> Diagnosis:
+    """Diagnose a run.
+
+    device: name of the GPU where the file does not say it (raises TraceroofError when unknown).
+    rules: the rules to hold against it; all of them by default. calibration: the rates that
+    ``traceroof calibrate`` measured; they hold where the files did not measure their own, and
+    ``ceilings.UNCALIBRATED`` where nobody did. attainable: shares that go before all of these.
+    """
+    return diagnose_rows(
+        run, device=device, rules=rules, attainable=attainable, calibration=calibration
+    )[0]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What each row of a kernel table belongs to: its category, and its kernel group by the order
+    of ``Diagnosis.kernels`` (-1 for copies and fills). As long as the table, so no part of it."""
+
+    category: Sequence[str]
+    group: npt.NDArray[np.int64]
+
+
+def diagnose_rows(
+    run: Run | Recording,
+    *,
+    device: str | None = None,
+    rules: Sequence[Rule] | None = None,
+    attainable: Attainable | None = None,
+    calibration: Sequence[MeasuredRate] = (),
+) -> tuple[Diagnosis, Rows]:
+    """``diagnose``, and what the rows of the run's kernel table belong to."""
+    run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
+    recording = run.recording
+    kernels = recording.kernels
+    categories = row_categories(kernels)
+    devices = devices_of(recording, device)
+    vendor = vendor_of(devices)
+
+    role = roles.roles_of(kernels, categories)
+    grouped = groups.group(
+        kernels,
+        categories,
+        by_ordinal(devices),
+        {**model_columns(kernels, categories), "role": role},
+        vendor,
+    )
+    ordinal = grouped.facts.only(("device",)).device
+    of_group = groups.device_of_group(ordinal, by_ordinal(devices))
+    named = [one.name if one else None for one in of_group]
+    calibrated = ceilings.with_calibration(grouped.facts, named, calibration, recording.time_basis)
+    grouped = replace(grouped, facts=calibrated)
+    ceiling, measured = ceilings.of_groups(grouped.facts)
+    ceiling = attainable or ceiling
+    primary = bound_class.primary_class(grouped.facts, ceiling)
+    near, by = sensitivity.near_classes(grouped.facts, ceiling)
+    grouped = replace(
+        grouped,
+        facts=_with(grouped.facts, primary_class=primary, class_near=near, class_near_by=by),
+    )
+    lines = timeline.timelines(recording, categories)
+    across = ranks.ranks(recording, categories, lines)
+    totals = _totals(kernels, lines)
+    # The kernels that a counter tool was pointed at are no sample of where the time goes.
+    sampled = recording.time_basis == "timeline"
+    parts = composition(kernels, categories, role, grouped, lines) if sampled else Composition()
+    by_category = subjects.of_categories(kernels, categories, parts)
+
+    scopes: dict[Scope, Subjects] = {
+        "kernel": Subjects(grouped.facts, grouped.names),
+        "category": by_category,
+        "timeline": subjects.of_timelines(lines, across),
+        "run": subjects.of_run(
+            grouped,
+            launches=totals.launches,
+            kernel_time_ns=totals.kernel_time_ns,
+            span_ns=totals.span_ns,
+            busy_ns=totals.gpu_busy_ns,
+            across=across,
+            parts=parts,
+            measured=measurement_quality.facts_of(
+                recording, grouped, lines, [(one.info, one.known) for one in devices]
+            ),
+        ),
+    }
+    context = Context(
+        total_ns=totals.span_ns or totals.kernel_time_ns,
+        attainable=ceiling,
+        overall=ceilings.overall(ceiling, grouped.facts.time_ns),
+        calibrated=measured | (attainable is not None),
+        few_matter=recording.time_basis == "timeline",
+        vendor=vendor,
+    )
+    grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
+    found, hidden = find_all(grounds.rules, scopes, context)
+    verdicts = capped(
+        verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped)),
+        bounds_pct(grouped.facts, found).tolist(),
+    )
+    made = Diagnosis(
+        run_id=run.id,
+        run_name=run.name,
+        format=recording.format,
+        time_basis=recording.time_basis,
+        sources=recording.sources,
+        devices=devices,
+        totals=_with_savings(totals, found),
+        categories=_category_times(by_category),
+        kernels=kernel_groups(grouped, verdicts),
+        findings=found,
+        ceilings=_CALIBRATED if attainable else ceilings.describe(grouped.facts),
+        calibration=_used(calibration, named, recording.time_basis),
+        timelines=tuple(lines),
+        ranks=across,
+        hidden_findings=hidden,
+        notes=_run_notes(totals, devices, grouped.facts),
+        grounds=grounds,
+    )
+    return made, Rows(categories, grouped.of_row)
+
+
+def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
+    """The diagnosis of some kernel groups: they alone, with everything that was found on them.
+
+    Findings too small for the whole run are there, and a rule that could not be judged says so for
+    each kernel. Totals, categories and timelines stay those of the run. Raises ValueError without
+    grounds.
+    """
+    grounds = diagnosis.grounds
+    if grounds is None:
+        raise ValueError("this diagnosis keeps no grounds")
+    rows = np.asarray(indices, dtype=np.int64)
+    subjects = grounds.scopes["kernel"]
+    facts = subjects.facts
+    taken = Facts({name: getattr(facts, name)[rows] for name in facts.names()}, len(rows))
+    some = Subjects(taken, [subjects.names[row] for row in indices])
+    context = grounds.context
+
+    def of_rows(values: Any) -> Any:
+        return values[rows] if np.ndim(values) else values
+
+    narrow = replace(
+        context,
+        attainable=Attainable(
+            of_rows(context.attainable.memory), of_rows(context.attainable.compute)
+        ),
+        calibrated=of_rows(context.calibrated),
+        hidden_share=0.0,
+    )
+    scopes = {**grounds.scopes, "kernel": some}
+    found: list[Finding] = []
+    for judgement, by in judge_all(grounds.rules, scopes, narrow)["kernel"]:
+        found += fired(judgement, by, some, narrow)[0]
+        found += unjudged_each(judgement, some, narrow)
+    return replace(
+        diagnosis,
+        kernels=tuple(diagnosis.kernels[row] for row in indices),
+        findings=ranked(found),
+        hidden_findings=0,
+        grounds=Grounds(grounds.rules, scopes, narrow),
+    )
+
+
+def _used(
+    calibration: Sequence[MeasuredRate], named: Iterable[str | None], time_basis: str
+) -> tuple[MeasuredRate, ...]:
+    """The stored rates that hold for the devices of the run."""
+    found = [
+        rate
+        for device in dict.fromkeys(named)
+        for rate in ceilings.applicable(calibration, device, time_basis).values()
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+_CALIBRATED = "at most: nominal dense peaks; likely: calibrated on this device"
+
+
+def row_categories(kernels: pa.Table) -> list[str]:
+    """The category of every row of a kernel table; copies and fills by their kind."""
+    names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
+    of_row, first = together((names.codes, operators.codes, kinds.codes))
+    from_names = categories_of(names.at(first), operators.at(first))
+    found = [
+        category if kind == "kernel" else str(kind)
+        for category, kind in zip(from_names, kinds.at(first), strict=True)
+    ]
+    return [found[number] for number in of_row.tolist()]
+
+
+def _name_of(recording: Recording) -> str:
+    return Path(recording.sources[0].path).name if recording.sources else "run"
+
+
+def _with(facts: Facts, **columns: npt.NDArray[Any]) -> Facts:
+    known = {name: getattr(facts, name) for name in facts.names()}
+    return Facts({**known, **columns}, len(facts))
+
+
+def _category_times(by_category: Subjects) -> tuple[CategoryTime, ...]:
+    facts = by_category.facts
+    return tuple(
+        CategoryTime(
+            category=name,
+            launches=int(facts.launches[row]),
+            time_ns=int(facts.time_ns[row]),
+            share=None if np.isnan(facts.share_pct[row]) else float(facts.share_pct[row]) / 100,
+        )
+        for row, name in enumerate(by_category.names)
+    )
+
+
+def _totals(kernels: pa.Table, lines: Sequence[Timeline]) -> Totals:
+    """Sums over the kernels, and over the timelines of all GPUs where there are any."""
+    part = kernels.select(["kind", "launch_count", "duration_ns"])
+    untimed = part.filter(
+        pc.and_(pc.equal(part["kind"], "kernel"), pc.is_null(part["duration_ns"]))
+    )
+    totals = Totals(
+        launches=kernel_table.launches(kernels),
+        kernel_time_ns=kernel_table.total_time_ns(kernels),
+        unknown_durations=kernel_table.launches(untimed),
+    )
+    if not lines:
+        return totals
+    return replace(
+        totals,
+        span_ns=sum(one.span_ns for one in lines),
+        gpu_busy_ns=sum(one.busy_ns for one in lines),
+        gpu_idle_ns=sum(one.idle_ns for one in lines),
+        exposed_communication_ns=sum(one.exposed_communication_ns for one in lines),
+    )
+
+
+def _with_savings(totals: Totals, findings: Sequence[Finding]) -> Totals:
+    """Add what all kernel findings together can save: per group the largest, groups add up."""
+    best: dict[int, tuple[int, int]] = {}
+    for finding in findings:
+        if finding.state != "fired" or finding.scope != "kernel":
+            continue
+        if finding.kind == "option":
+            continue  # another element type or algorithm is a choice, not time to be saved
+        if finding.time_saved_bound_ns is None or finding.subject_index is None:
+            continue
+        bound, likely = best.get(finding.subject_index, (0, 0))
+        best[finding.subject_index] = (
+            max(bound, finding.time_saved_bound_ns),
+            max(likely, finding.time_saved_likely_ns or 0),
+        )
+    if not best:
+        return totals
+    return replace(
+        totals,
+        time_saved_bound_ns=min(sum(one for one, _ in best.values()), totals.kernel_time_ns),
+        time_saved_likely_ns=min(sum(one for _, one in best.values()), totals.kernel_time_ns),
+    )
+
+
+def _run_notes(totals: Totals, devices: Sequence[RunDevice], facts: Facts) -> tuple[str, ...]:
+    notes = []
+    if totals.unknown_durations:
+        notes.append(
+            f"{totals.unknown_durations:,} of {totals.launches:,} launches have no known duration "
+            "and are left out of all times"
+        )
+    notes += [
+        f"{device.info.name} is not in the device table: peaks come from the report or are unknown"
+        for device in devices
+        if device.info.name and device.known is None
+    ]
+    work = facts.only(("dram_bytes", "flops", "model_bytes"))
+    counted = any(not np.isnan(getattr(work, name)).all() for name in work.names())
+    if counted and not any(device.name for device in devices):
+        notes.append(
+            "the files do not say which GPU it was, so its peaks are unknown: name it with "
+            "--device (`traceroof devices` lists the names)"
+        )
+    return tuple(notes)

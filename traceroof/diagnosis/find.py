@@ -1,0 +1,339 @@
+"""Rules held against subjects: what fired, what could not be judged, what is silenced, ranked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from traceroof.core.facts import Facts, Mask, whole
+from traceroof.core.kernel_table import Column
+from traceroof.core.units import Sentence, quantity
+from traceroof.diagnosis import collect, sensitivity
+from traceroof.diagnosis.findings import (
+    Context,
+    DoubtedBy,
+    Evidence,
+    Finding,
+    Lowered,
+    NearThreshold,
+    ranked,
+)
+from traceroof.diagnosis.judging import LEAST_REMAINS, judge_all
+from traceroof.diagnosis.provenance import origin_of
+from traceroof.diagnosis.savings import capped, severity, spare_ns
+from traceroof.hardware.ceilings import NOMINAL
+from traceroof.hardware.vendor_terms import AMD, said
+from traceroof.rule import (
+    GRADES,
+    Grade,
+    Judgement,
+    Rule,
+    Scope,
+)
+from traceroof.scopes.subjects import Subjects, vocabulary
+
+# Few samples make a median uncertain; hardware counters of a replayed kernel do not scatter so.
+_FEW_LAUNCHES = 5
+_FEW_LAUNCHES_TRUST = 0.5
+_UNCALIBRATED_TRUST = 0.8
+
+_TIME_SCOPES: tuple[Scope, ...] = ("timeline", "run")
+
+
+def find_all(
+    rules: Sequence[Rule], scopes: Mapping[Scope, Subjects], context: Context
+) -> tuple[tuple[Finding, ...], int]:
+    """All findings, ranked, and how many were too small to list."""
+    findings: list[Finding] = []
+    hidden = 0
+    for scope, judged in judge_all(rules, scopes, context).items():
+        subjects = scopes[scope]
+        for judgement, by in judged:
+            made, small = fired(judgement, by, subjects, context)
+            findings += made
+            hidden += small
+            missing = _unjudged(judgement, subjects, context)
+            if missing:
+                findings.append(missing)
+    return ranked(_weighed(findings, rules)), hidden
+
+
+def _weighed(findings: Sequence[Finding], rules: Sequence[Rule]) -> list[Finding]:
+    """The findings, those on the measurement with what they mean for the others."""
+    doubting = {rule.id for rule in rules if rule.doubts}
+    if not doubting:
+        return list(findings)
+    holding = [
+        one
+        for one in findings
+        if one.rule not in doubting and (one.state == "fired" or one.suppressed_by in doubting)
+    ]
+    saved = [float(one.time_saved_bound_ns or 0) for one in holding]
+    weights = saved if any(saved) else [1.0] * len(holding)
+    lost: dict[str, float] = {}
+    count: dict[str, int] = {}
+    for one, weight in zip(holding, weights, strict=True):
+        if one.suppressed_by:
+            # Nothing of it is left.
+            lost[one.suppressed_by] = lost.get(one.suppressed_by, 0.0) + weight
+            count[one.suppressed_by] = count.get(one.suppressed_by, 0) + 1
+            continue
+        for doubt in one.doubted_by:
+            lost[doubt.rule] = lost.get(doubt.rule, 0.0) + weight * (1 - doubt.factor)
+            count[doubt.rule] = count.get(doubt.rule, 0) + 1
+    total = sum(weights) or 1.0
+    return [
+        replace(
+            one,
+            lowers=replace(
+                one.lowers,
+                findings=count.get(one.rule, 0),
+                share=lost.get(one.rule, 0.0) / total,
+            ),
+        )
+        if one.lowers and one.state == "fired"
+        else one
+        for one in findings
+    ]
+
+
+_FLOOR_WORDS = "raised again: all doubts together leave a fifth at least"
+
+
+def fired(
+    judgement: Judgement,
+    suppressed_by: npt.NDArray[np.object_],
+    subjects: Subjects,
+    context: Context,
+) -> tuple[list[Finding], int]:
+    """The findings of one rule, silenced ones included, and how many were too small to list."""
+    rule, facts = judgement.rule, subjects.facts
+    time = facts.only(("time_ns",)).time_ns
+    bound = judgement.saved * time
+    likely, at_peak = judgement.likely * time, judgement.likely_at_peak * time
+    if capped(rule):
+        # A bound that the rule cannot give stays unknown: what could be spared is no finding.
+        spare = spare_ns(facts, NOMINAL)
+        bound, at_peak = np.minimum(bound, spare), np.minimum(at_peak, spare)
+        likely = np.minimum(likely, spare_ns(facts, context.attainable))
+    likely, at_peak = np.minimum(likely, bound), np.minimum(at_peak, bound)
+    # Whether what is attainable enters the figure at all.
+    ceilings = ~np.isclose(likely, at_peak, equal_nan=True)
+    if rule.scope in _TIME_SCOPES:
+        # Measured intervals: nothing more likely than the bound is known.
+        likely = np.where(judgement.saved != judgement.likely, likely, np.nan)
+    _, calibrated = context.ceilings(rule.scope)
+    factors = _factors(judgement, facts, ceilings & ~np.asarray(calibrated), context)
+    trust = np.prod([factor for _, factor in factors], axis=0)
+    columns = vocabulary(rule.scope)
+    # A timeline is weighed against itself: eight ranks run side by side, not one after another.
+    total = time if rule.scope == "timeline" else np.full(len(facts), context.total_ns)
+    # What only informs matters by the time that it speaks of, saved or not.
+    informs = np.isnan(bound) | (rule.severity == "info")
+    small = np.where(informs, time, bound) < context.hidden_share * total
+    rows = np.flatnonzero(judgement.fired & ~small).tolist()
+    urgent = (
+        rule.urgent(facts.only(rule.columns)) if rule.urgent else np.zeros(len(facts), dtype=bool)
+    )
+    findings: list[Finding] = []
+    for row, hangs_on in zip(rows, sensitivity.near(rule, facts, rows), strict=True):
+        values = {name: facts.value(name, row) for name in rule.columns if name in facts}
+        values = {name: values.get(name) for name in rule.columns}
+        sentence = Sentence({name: columns[name].unit for name in rule.columns})
+        say = partial(said, vendor=context.words)
+        silencer = suppressed_by[row]
+        findings.append(
+            Finding(
+                rule=rule.id,
+                topic=rule.topic_of(facts.value("category", row) if "category" in facts else None),
+                title=say(rule.title),
+                state="suppressed" if silencer else "fired",
+                scope=rule.scope,
+                subject=subjects.names[row],
+                subject_index=row,
+                severity=rule.severity or severity(bound[row], total[row]),
+                confidence=round(float(trust[row]), 2),
+                kind=rule.kind,
+                role=rule.role,
+                time_saved_bound_ns=whole(bound[row]),
+                time_saved_likely_ns=whole(likely[row]),
+                because=sentence.fill(say(rule.because), values),
+                fix=sentence.fill(say(rule.fix), values),
+                refute=say(rule.refute),
+                evidence=evidence_of(rule, values, facts, row, columns),
+                confidence_factors=tuple(
+                    (name, round(float(factor[row]), 3))
+                    for name, factor in factors
+                    if factor[row] != 1
+                ),
+                near_threshold=_near(hangs_on, rule, values, facts, row, columns),
+                doubted_by=tuple(
+                    DoubtedBy(one.rule, round(float(one.factor[row]), 3), one.what)
+                    for one in judgement.doubts
+                    if round(float(one.factor[row]), 3) < 1
+                ),
+                lowers=Lowered(0, 0.0, bool(urgent[row])) if rule.doubts else None,
+                suppressed_by=silencer or None,
+            )
+        )
+    return findings, int((judgement.fired & small).sum())
+
+
+def _near(
+    metric: str | None,
+    rule: Rule,
+    values: Mapping[str, Any],
+    facts: Facts,
+    row: int,
+    columns: Mapping[str, Column],
+) -> NearThreshold | None:
+    """What ``sensitivity.near`` found, with its figures and in words."""
+    if metric is None:
+        return None
+    if metric == sensitivity.SEVERAL:
+        return NearThreshold(metric, None, "", "", "near several thresholds at once")
+    value, unit = values[metric], columns[metric].unit
+    threshold = (rule.thresholds or {}).get(metric, "")
+    if metric == "primary_class":
+        other = facts.value(sensitivity.CLASS_NEAR, row)
+        says = f"near the threshold of its class ({value}, nearly {other})"
+        return NearThreshold(metric, value, unit, threshold, says)
+    against = f": {threshold}" if threshold else ""
+    says = f"near the threshold ({metric} {quantity(value, unit)}{against})"
+    return NearThreshold(metric, value, unit, threshold, says)
+
+
+_GRADE_WORDS: Mapping[Grade, str] = {
+    "observed": "observed: read from counters or a timeline",
+    "derived": "derived: a model held against a measured time",
+    "inferred": "inferred: from names, shapes or the order of launches",
+}
+
+
+def _factors(
+    judgement: Judgement, facts: Facts, assumed: Mask, context: Context
+) -> list[tuple[str, npt.NDArray[np.float64]]]:
+    """What the confidence of each subject is the product of, each factor with its reason.
+
+    assumed: where the likely figure rests on ceilings that nobody measured.
+    """
+    rule, length = judgement.rule, len(facts)
+    grade = GRADES[rule.grade]
+    factors = [
+        (_GRADE_WORDS[rule.grade], np.full(length, grade)),
+        ("quality of what the rule reads", judgement.trust / grade),
+        ("ceilings assumed, not measured on this device",
+         np.where(assumed, _UNCALIBRATED_TRUST, 1.0)),
+    ]  # fmt: skip
+    if context.few_matter and rule.scope == "kernel":
+        few = facts.launches < _FEW_LAUNCHES
+        factors.append(
+            (f"fewer than {_FEW_LAUNCHES} launches", np.where(few, _FEW_LAUNCHES_TRUST, 1.0))
+        )
+    factors += [(f"{one.rule}: {one.what}", one.factor) for one in judgement.doubts]
+    remains = np.prod([one.factor for one in judgement.doubts], axis=0)
+    if np.any(remains < LEAST_REMAINS):
+        factors.append((_FLOOR_WORDS, np.maximum(LEAST_REMAINS / remains, 1.0)))
+    return factors
+
+
+def evidence_of(
+    rule: Rule,
+    values: Mapping[str, Any],
+    facts: Facts,
+    row: int,
+    columns: Mapping[str, Column],
+) -> tuple[Evidence, ...]:
+    """The figures that a rule reads of one subject, each with what it is held against."""
+    thresholds = rule.thresholds or {}
+    return tuple(
+        Evidence(
+            metric=name,
+            value=value,
+            unit=columns[name].unit,
+            threshold=thresholds.get(name, ""),
+            basis=(basis := basis_of(columns[name], facts, row)),
+            source=origin_of(columns[name], basis),
+        )
+        for name, value in values.items()
+        if value is not None
+    )
+
+
+def basis_of(column: Column, facts: Facts, row: int) -> str:
+    """What the value of a column is measured against, for one subject."""
+    named = {
+        "dram_pct": "dram_basis",
+        "compute_pct": "compute_basis",
+        "l1_pct": "l1_basis",
+    }.get(column.name, "pipe_basis" if column.basis == "row" else None)
+    if named is None:
+        return column.basis
+    if named not in facts:
+        return ""
+    return str(facts.value(named, row) or "")
+
+
+def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Finding | None:
+    """One finding for all subjects of a rule that lack what it needs.
+
+    None where there are none of weight, and where AMD's tool does not collect what is missing:
+    such a rule is not for these GPUs.
+    """
+    rows = np.flatnonzero(judgement.unjudged)
+    time = np.nan_to_num(subjects.facts.only(("time_ns",)).time_ns)
+    rows = rows[time[rows] >= context.hidden_share * context.total_ns]
+    if not len(rows):
+        return None
+    rule = judgement.rule
+    missing = tuple(dict.fromkeys(name for row in rows.tolist() for name in judgement.missing[row]))
+    named = [subjects.names[row] for row in rows.tolist()]
+    command = collect.command(
+        missing, named if rule.scope == "kernel" else (), vendor=context.vendor
+    )
+    of_amd = context.words == AMD and (rule.scope == "kernel" or bool(rule.doubts))
+    if of_amd and not collect.collects(missing, context.vendor):
+        return None
+    return Finding(
+        rule=rule.id,
+        topic=rule.topic_of(None),
+        title=said(rule.title, context.words),
+        state="not-evaluable",
+        scope=rule.scope,
+        subject=named[0] if len(named) == 1 else f"{len(named)} {_PLURAL[rule.scope]}",
+        subject_index=int(rows[0]) if len(named) == 1 else None,
+        severity="info",
+        confidence=0.0,
+        kind=rule.kind,
+        role=rule.role,
+        time_saved_bound_ns=None,
+        time_saved_likely_ns=None,
+        because=f"missing: {', '.join(missing)}",
+        fix="",
+        refute="",
+        missing=missing,
+        command=command,
+    )
+
+
+def unjudged_each(judgement: Judgement, subjects: Subjects, context: Context) -> list[Finding]:
+    """One finding a subject on which a rule lacks what it needs, however short the subject."""
+    found = []
+    for row in np.flatnonzero(judgement.unjudged).tolist():
+        alone = np.zeros(len(judgement.unjudged), dtype=bool)
+        alone[row] = True
+        one = _unjudged(replace(judgement, unjudged=alone), subjects, context)
+        found += [one] if one else []
+    return found
+
+
+_PLURAL: Mapping[Scope, str] = {
+    "kernel": "kernels",
+    "category": "categories",
+    "timeline": "timelines",
+    "run": "runs",
+    "compare": "comparisons",
+}

@@ -1,0 +1,112 @@
+"""The GPUs of a run: what the files say of them, with their rows of the device table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from traceroof.core.recording import (
+    DeviceInfo,
+    Recording,
+)
+from traceroof.errors import TraceroofError
+from traceroof.hardware.devices import (
+    Device,
+    find,
+    in_common,
+    matches,
+)
+
+
+@dataclass(frozen=True)
+class RunDevice:
+    """A GPU of the run: what the file says and the device-table row it was matched with."""
+
+    info: DeviceInfo
+    known: Device | None
+
+    @property
+    def name(self) -> str | None:
+        """The name to show: the device table's where the file's alone would not tell."""
+        if self.known is None or self.info.name is None:
+            return self.info.name or (self.known.name if self.known else None)
+        return self.info.name if matches(self.info.name) else self.known.name
+
+    @property
+    def vendor(self) -> str | None:
+        """Whose GPU it is, where that is known."""
+        if self.known is not None:
+            return self.known.vendor
+        return self.info.vendor or ("amd" if self.info.gfx_target else None)
+
+
+def vendor_of(devices: Iterable[RunDevice]) -> str | None:
+    """Whose GPUs the run used, where a file or the device table says it."""
+    return next((one.vendor for one in devices if one.vendor), None)
+
+
+def devices_of(recording: Recording, name: str | None = None) -> tuple[RunDevice, ...]:
+    """The GPUs of a recording with their rows of the device table.
+
+    name: the GPU as the user names it; raises TraceroofError where the table has no such one.
+    """
+    if name is not None:
+        known = find(name)
+        if known is None:
+            several = ", ".join(one.name for one in matches(name))
+            raise TraceroofError(
+                f"{name} is not one GPU of the device table",
+                f"say which: {several}" if several else "`traceroof devices` lists the names",
+            )
+        infos = recording.devices or (DeviceInfo(),)
+        return tuple(RunDevice(info, known) for info in infos)
+    peaks = _dram_peaks(recording.kernels)
+    only = next(iter(peaks.values())) if len(recording.devices) == 1 and len(peaks) == 1 else None
+    return tuple(
+        RunDevice(info, _known_device(info, peaks.get(info.index, only)))
+        for info in recording.devices
+    )
+
+
+def _known_device(info: DeviceInfo, dram_bytes_per_s: float | None) -> Device | None:
+    """The row of the device table; what its candidates have in common where several remain."""
+    known = find(
+        info.name,
+        compute_capability=info.compute_capability,
+        sm_count=info.sm_count,
+        memory_bytes=info.memory_bytes,
+        pci_device_id=info.pci_device_id,
+        gfx_target=info.gfx_target,
+        wavefront=info.wavefront,
+        dram_bytes_per_s=dram_bytes_per_s,
+    )
+    if known is not None or info.name:
+        return known
+    return in_common(
+        compute_capability=info.compute_capability,
+        sm_count=info.sm_count,
+        dram_bytes_per_s=dram_bytes_per_s,
+    )
+
+
+def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:
+    """Device ordinal -> median of the bandwidth peaks that its launches show, byte/s."""
+    if kernels["peak_dram_bytes_per_s"].null_count == kernels.num_rows:
+        return {}
+    part = kernels.select(["device", "peak_dram_bytes_per_s"]).drop_null()
+    grouped = part.group_by("device").aggregate([("peak_dram_bytes_per_s", "approximate_median")])
+    return dict(zip(*(column.to_pylist() for column in grouped.select([0, 1])), strict=True))
+
+
+def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device | None]:
+    """Device ordinal -> row of the device table, None where it has none; -1 stands for rows
+    without an ordinal."""
+    found: dict[int, Device | None] = {}
+    for device in devices:
+        index = device.info.index
+        if device.known is not None:
+            found[-1 if index is None else index] = device.known
+        elif index is not None or device.info.name:
+            # A GPU that nobody knows is another one all the same: it must not get these peaks.
+            found.setdefault(-1 if index is None else index, None)
+    return found
