@@ -14,6 +14,7 @@ _SPELLINGS = (
     (re.compile(r"\s+(?=[>,)*&])|(?<=[<,(])\s+"), ""),
     (re.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),
 )
+_LAUNCH = re.compile(r" \[[^\[\]]*\]$")
 _ELLIPSIS = "…"
 
 
@@ -35,6 +36,10 @@ def function(name: str) -> str:
     name = key(name)
     if name.startswith("("):
         return name  # "(name not in the file)" and the like
+    # Triton appends what a launch hook says of it: "matmul [M=8192, N=8192]".
+    launch = _LAUNCH.search(name)
+    if launch is not None and launch.start():
+        return function(name[: launch.start()]) + name[launch.start() :]
     head, arguments = _split_template(_without_parameters(name))
     # A return type ends at the last blank outside brackets, a namespace at the last "::".
     head = head.rstrip()

@@ -199,11 +199,18 @@ def _columns() -> tuple[Column, ...]:
         ("flop_fp32", "FLOP", "single-precision operations, an FMA counting 2"),
         ("flop_fp16", "FLOP", "half-precision operations outside the tensor cores"),
         ("flop_tensor", "FLOP", "tensor-core operations"),
+        ("stated_flops", "FLOP", "operations of one launch as the program itself states them"),
+        ("stated_bytes", "byte", "bytes that one launch must move, as the program states them"),
         ("fp32_nonfused_pct", "%", "FP32 add and multiply among FP32 instructions", "instructions"),
         ("fp64_nonfused_pct", "%", "FP64 add and multiply among FP64 instructions", "instructions"),
         ("instructions", "inst", "warp instructions executed"),
     )
-    add("arithmetic", text, ("tensor_dtype", "", "element type of the tensor-core operations"))
+    add(
+        "arithmetic",
+        text,
+        ("tensor_dtype", "", "element type of the tensor-core operations"),
+        ("stated_dtype", "", "element type of stated_flops: fp8, fp16, fp32 or fp64"),
+    )
     add(
         "peaks",
         real,

@@ -268,6 +268,7 @@ def _candidates(
 
 # A profiled memory clock lies within this of the rated one (29 reports, V100 to RTX 50 series).
 _BANDWIDTH_TOLERANCE = 0.08
+_RATED_TOLERANCE = 0.002
 
 
 def _near(rows: Iterable[Device], dram_bytes_per_s: float | None) -> list[Device]:
@@ -275,13 +276,17 @@ def _near(rows: Iterable[Device], dram_bytes_per_s: float | None) -> list[Device
     found = list(rows)
     if len(found) < 2 or not dram_bytes_per_s:
         return found
-    near = [
-        row
-        for row in found
-        if row.dram_bandwidth_bytes_per_s
-        and abs(dram_bytes_per_s / row.dram_bandwidth_bytes_per_s - 1) <= _BANDWIDTH_TOLERANCE
-    ]
-    return near or found
+    # The rated clock itself is no coincidence: then the cards beside it are not meant.
+    for tolerance in (_RATED_TOLERANCE, _BANDWIDTH_TOLERANCE):
+        near = [
+            row
+            for row in found
+            if row.dram_bandwidth_bytes_per_s
+            and abs(dram_bytes_per_s / row.dram_bandwidth_bytes_per_s - 1) <= tolerance
+        ]
+        if near:
+            return near
+    return found
 
 
 def matches(name: str) -> tuple[Device, ...]:

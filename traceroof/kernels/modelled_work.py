@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from traceroof import operators
 from traceroof.core.dictionary import Coded, coded
+from traceroof.core.kernel_table import as_reals
 from traceroof.kernels import name_features
 from traceroof.operators import Works
 from traceroof.operators.models import CATEGORY_OF
@@ -33,7 +34,7 @@ def model_columns(
     this work is marked so by its name.
     """
     if kernels["input_shapes"].null_count == kernels.num_rows:
-        return {}
+        return _stated(kernels)
     found = operators.works(kernels)
     part = _parts(found, kernels, categories)
     columns: dict[str, npt.NDArray[Any] | Coded] = {
@@ -54,6 +55,28 @@ def model_columns(
         codes = np.where(bears & known[found.of_row], found.of_row, -1)
         columns[name] = Coded(codes.astype(np.int32), texts)
     return columns
+
+
+def _stated(kernels: pa.Table) -> Mapping[str, npt.NDArray[Any] | Coded]:
+    """The work that the program itself states (Proton's ``flops`` and ``bytes``), as a model."""
+    flops, least = as_reals(kernels["stated_flops"]), as_reals(kernels["stated_bytes"])
+    known = ~(np.isnan(flops) & np.isnan(least))
+    if not known.any():
+        return {}
+    dtypes = coded(kernels["stated_dtype"])
+    narrow = [one in ("fp8", "fp16") for one in dtypes.texts]
+    units = ["tensor" if one else "vector" for one in narrow]
+    stated = np.where(known, 0, -1).astype(np.int32)
+    return {
+        "model": Coded(stated, ["stated"]),
+        "model_flops": flops,
+        "model_bytes": least,
+        "model_weight_bytes": np.full(len(flops), np.nan),
+        "model_on_tensor_cores": np.full(len(flops), np.nan),
+        "model_dtype": dtypes,
+        "model_unit": Coded(dtypes.codes, units),
+        "model_shape": Coded(np.full(len(flops), -1, dtype=np.int32), []),
+    }
 
 
 def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -1,0 +1,1 @@
+"""XLA's profiler (JAX, TensorFlow): what its parser is made of."""
