@@ -10,7 +10,7 @@ import pytest
 import traceroof
 from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Run
-from traceroof.diagnosis.diagnosis import diagnose
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 
 
