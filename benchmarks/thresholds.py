@@ -1,7 +1,7 @@
 """Thresholds of rules, moved where they stand: an independent check of ``traceroof.sensitivity``.
 
-``sensitivity`` moves columns and knows no threshold. Here each number in the compiled condition of
-a rule (literals, constants of its module, numbers that a family of rules closes over, the same in
+``sensitivity`` moves columns and knows no threshold. Here each threshold of a rule, and each other
+number in its compiled condition (literals, constants of its module, numbers that a family of rules closes over, the same in
 the helpers that it calls) is moved by a tenth, one at a time. A finding of the first five that goes
 when a number moves must say that it is near its threshold.
 """
@@ -126,6 +126,9 @@ def _made(
 def moved_rules(rule: Rule) -> Iterator[Rule]:
     """The rule once for every number in its condition, up and down."""
     for factor in STEPS:
+        for name, one in rule.limits.items():
+            if _is_number(one.value):
+                yield rule.with_limits({name: one.value * factor})
         for when in moved(rule.when, factor):
             yield replace(rule, when=when)
         if rule.applies is not None:
@@ -134,8 +137,11 @@ def moved_rules(rule: Rule) -> Iterator[Rule]:
 
 
 def _all_moved(rule: Rule, factor: float) -> Rule:
+    limits = rule.limits.items()
     return replace(
-        rule,
+        rule.with_limits(
+            {name: one.value * factor for name, one in limits if _is_number(one.value)}
+        ),
         when=moved_together(rule.when, factor),
         applies=rule.applies and moved_together(rule.applies, factor),
     )

@@ -1,18 +1,26 @@
 """What several rules ask about kernel groups; columns as in ``traceroof.groups``."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import one_of
 from traceroof.hardware.devices import AMD
-from traceroof.rule import Attainable
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Attainable, Threshold, at_least, below
 
 #: Columns that ``has_headroom`` and ``spare`` read.
 STATE = ("primary_class", "compute_pct", "memory_pct")
 
 _AT_WALL = ("dram-bound", "l2-bound", "l1-bound", "compute-bound")
 _LINKS = ("communication", "copy")
-_WALL_PCT = 80
+
+#: Thresholds of ``has_headroom``: a rule that asks it lists them with its own.
+HEADROOM: Mapping[str, Threshold] = {
+    "compute_wall": below(WALL_PCT, column="compute_pct", or_unknown=True),
+    "memory_wall": below(WALL_PCT, column="memory_pct", or_unknown=True),
+}
 
 
 def of_class(k: Facts, *classes: str) -> Mask:
@@ -44,19 +52,24 @@ def pipe_may_reach(k: Facts, pct: float) -> Mask:
 def has_headroom(k: Facts) -> Mask:
     """Tunable groups with nothing at its wall: at the wall, a better launch or more warps gain
     nothing, so advice on them would be false."""
-    busiest = np.fmax(k.compute_pct, k.memory_pct)
-    return tunable(k) & ~of_class(k, *_AT_WALL) & ~(busiest >= _WALL_PCT)
+    below_walls = k.meets("compute_wall") & k.meets("memory_wall")
+    return tunable(k) & ~of_class(k, *_AT_WALL) & below_walls
 
 
 def matrix_work(k: Facts) -> Mask:
     """Groups that keep the tensor cores busy (50 % or more), or, where that was not measured, whose
     name marks tensor cores or warps of different roles: few warps and few issue slots suffice."""
     by_name = (k.name_tensor_core == 1) | (k.name_warp_specialised == 1)
-    return np.asanyarray((k.tensor_pct >= 50) | (by_name & np.isnan(k.tensor_pct)))
+    return np.asanyarray(k.meets("matrix_work") | (by_name & np.isnan(k.tensor_pct)))
 
 
 #: Columns that ``matrix_work`` reads.
 MATRIX = ("tensor_pct", "name_tensor_core", "name_warp_specialised")
+
+#: Its threshold.
+MATRIX_WORK: Mapping[str, Threshold] = {
+    "matrix_work": at_least(50, column="tensor_pct", words="not {op} {value}"),
+}
 
 
 def spare(k: Facts, peak: Attainable) -> Column:

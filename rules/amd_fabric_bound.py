@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.rule import Rule
-from traceroof.rules._kernels import STATE, has_headroom, on_amd, spare
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 RULES = (
     Rule(
@@ -41,7 +41,7 @@ RULES = (
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"fabric_stalled_pct": "> 10"},
+        thresholds={**HEADROOM, "fabric_stalled_pct": "> 10"},
         references=("rocprofiler-compute, L2-fabric interface stalls: credit starvation",),
         fires=(
             {"vendor": "amd", "fabric_stalled_pct": 10.1},

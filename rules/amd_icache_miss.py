@@ -2,7 +2,7 @@
 
 from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
-from traceroof.rules._kernels import STATE, has_headroom, on_amd
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd
 
 # A shorter kernel only ever runs cold: its first fetches miss whatever the code is like.
 _WARM_NS = 50_000
@@ -40,7 +40,7 @@ RULES = (
         kind="conditional",
         grade="observed",
         layer="operator",
-        thresholds={"instruction_cache_hit_pct": "< 90"},
+        thresholds={**HEADROOM, "instruction_cache_hit_pct": "< 90"},
         references=("rocprofiler-compute, L1I speed-of-light: cache hit rate",),
         fires=(
             {"vendor": "amd", "instruction_cache_hit_pct": 89.9},

@@ -7,7 +7,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import STATE, has_headroom, on_amd, spare
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def _rule(one: _Resource) -> Rule:
         layer="hardware",
         # What the counter saw outranks what the launch suggests.
         suppresses=tuple(name for name in (one.same, "amd-sched-pipe-stall") if name),
-        thresholds={own: ">= 5, the most"},
+        thresholds={**HEADROOM, own: ">= 5, the most"},
         references=(
             "rocprofiler-compute, workgroup manager: resource allocation (table 6.2)",
             "LLVM, AMDGPU usage: register allocation",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.rule import Rule
-from traceroof.rules._kernels import STATE, has_headroom, on_amd, spare
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 RULES = (
     Rule(
@@ -34,7 +34,7 @@ RULES = (
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"scheduler_pipe_stall_pct": "> 25"},
+        thresholds={**HEADROOM, "scheduler_pipe_stall_pct": "> 25"},
         references=("rocprofiler-compute, workgroup manager: 0 to 25 % is normal",),
         fires=(
             {"vendor": "amd", "scheduler_pipe_stall_pct": 25.1},

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import STATE, has_headroom, on_amd, spare
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 # The shares of a counter that several causes feed are trusted less than a stall reason.
 _COARSE = 0.8
@@ -75,7 +75,7 @@ RULES = (
         grade="observed",
         layer="operator",
         trust=lambda k: np.full(len(k), _COARSE),
-        thresholds={"wait_dependency": "> 0.4"},
+        thresholds={**HEADROOM, "wait_dependency": "> 0.4"},
         references=_REFERENCES,
         fires=(
             {"vendor": "amd", "wait_dependency": 0.41},
@@ -138,7 +138,7 @@ RULES = (
         grade="observed",
         layer="operator",
         trust=lambda k: np.full(len(k), _COARSE),
-        thresholds={"wait_issue": "> 0.3"},
+        thresholds={**HEADROOM, "wait_issue": "> 0.3"},
         references=_REFERENCES,
         fires=(
             {"vendor": "amd", "wait_issue": 0.31},

@@ -3,8 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import STATE, has_headroom, spare
+from traceroof.rule import Attainable, Rule, above
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -20,23 +20,33 @@ RULES = (
         title="Blocks do not fill their last warp",
         scope="kernel",
         why=(
-            "A warp (wavefront) is issued as a whole. Where the threads of a block are no multiple "
-            "of its size, the last warp of every block takes issue slots for lanes that do nothing."
+            "A warp (wavefront) is issued as a whole: 32 threads, 64 on AMD wave64. If the threads "
+            "of a block are not a multiple of that, the last warp of every block takes issue slots "
+            "for lanes that do nothing."
         ),
-        condition="threads per block not a multiple of the warp size (32; 64 on AMD wave64)",
+        condition=(
+            "the threads per block are not a multiple of the warp size, nothing at its wall"
+        ),
         needs=("threads_per_block", "warp_size"),
         uses=STATE,
         applies=has_headroom,
-        when=lambda k: np.mod(k.threads_per_block, k.warp_size) > 0,
-        because="{threads_per_block:.0f} threads a block in warps of {warp_size:.0f}",
-        fix="Round the block up to a multiple of the warp size and mask the threads beyond the data.",
-        refute="Round it up: instructions per useful element, and the time, must fall.",
+        when=lambda k: k.meets("threads_per_block"),
+        because="{threads_per_block:.0f} threads per block in warps of {warp_size:.0f}",
+        fix="Round the block size up to a multiple of the warp size. Mask the threads beyond the data.",
+        refute="Round it up. Instructions per useful element, and the time, must fall.",
         saves=_saves,
         kind="conditional",
         grade="observed",
         layer="hardware",
         effort="one-line",
-        thresholds={"threads_per_block": "multiple of warp_size"},
+        thresholds={
+            **HEADROOM,
+            "threads_per_block": above(
+                0,
+                measure=lambda k: np.mod(k.threads_per_block, k.warp_size),
+                words="no multiple of warp_size",
+            ),
+        },
         references=("Nsight Compute LaunchConfiguration rule: block size",),
         fires=(
             # 4 warps, the last with 4 of 32 lanes: (1 - 4/32) / 4 = 21.9 %.

@@ -3,14 +3,14 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
-from traceroof.rules._kernels import STATE, has_headroom, spare
+from traceroof.rule import Rule, above, at_least, below
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
 
 def _applies(k: Facts) -> Mask:
-    other_grid = (k.blocks < k.sm_count) | (k.blocks >= 2 * k.sm_count)
     # Warp-specialised matrix kernels run one block each on purpose: loading warps wait.
-    return np.asanyarray(has_headroom(k) & ~other_grid & ~(k.tensor_pct >= 50))
+    one_each = k.meets("blocks_least") & k.meets("blocks") & k.meets("tensor_pct")
+    return np.asanyarray(has_headroom(k) & one_each)
 
 
 RULES = (
@@ -20,31 +20,38 @@ RULES = (
         title="One block per multiprocessor, waiting at its barriers",
         scope="kernel",
         why=(
-            "When a block waits at a barrier, only another block of the same multiprocessor could "
-            "run meanwhile. With fewer than two blocks for each there is none."
+            "While a block waits at a barrier, only another block on the same multiprocessor can "
+            "run. With fewer than two blocks per multiprocessor there is none."
         ),
         condition=(
-            "at least one but fewer than two blocks per multiprocessor, and over 10 % of a warp's "
-            "time at barriers"
+            "at least one but fewer than {blocks} blocks per multiprocessor, and warps spend more "
+            "than {stall_barrier:.0%} of their time at barriers; not with tensor-core use at "
+            "{tensor_pct} or more"
         ),
         needs=("blocks", "sm_count", "stall_barrier"),
         uses=(*STATE, "tensor_pct", "threads_per_block"),
         applies=_applies,
-        when=lambda k: k.stall_barrier > 0.10,
+        when=lambda k: k.meets("stall_barrier"),
         because=(
-            "{blocks:.0f} blocks for {sm_count:.0f} multiprocessors, and a share of "
-            "{stall_barrier:.2f} of the warps' time goes to barriers"
+            "{blocks:.0f} blocks for {sm_count:.0f} multiprocessors, and warps spend "
+            "{stall_barrier:.0%} of their time at barriers"
         ),
         fix=(
-            "Make smaller blocks, at least two for every multiprocessor, or use fewer barriers: "
+            "Launch smaller blocks, at least two per multiprocessor. Or use fewer barriers: "
             "synchronise warps instead of blocks, arrive early and wait late."
         ),
-        refute="Launch twice as many blocks of half the size: the barrier share must fall.",
+        refute="Launch twice as many blocks of half the size. The barrier share must fall.",
         saves=lambda k, peak: np.fmin(k.stall_barrier, spare(k, peak)),
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"blocks": "< 2 x sm_count", "stall_barrier": "> 0.10"},
+        thresholds={
+            **HEADROOM,
+            "blocks_least": at_least(1, column="blocks", of="sm_count", or_unknown=True),
+            "blocks": below(2, of="sm_count", or_unknown=True),
+            "stall_barrier": above(0.10),
+            "tensor_pct": below(50, or_unknown=True),
+        },
         references=("Nsight Compute LaunchConfiguration rule: grid below two blocks each",),
         fires=(
             {"blocks": 108.0, "sm_count": 108.0, "stall_barrier": 0.105},

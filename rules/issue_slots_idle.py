@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from traceroof.rule import Rule
-from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work, spare
+from traceroof.rule import Rule, below
+from traceroof.rules._kernels import HEADROOM, MATRIX, MATRIX_WORK, has_headroom, matrix_work, spare
 
 RULES = (
     Rule(
@@ -13,27 +13,32 @@ RULES = (
         scope="kernel",
         why=(
             "In every cycle a scheduler picks one warp that is ready. In many cycles there is "
-            "none: too few warps reside, or all of them wait. The stall reasons say for what."
+            "none: too few warps are resident, or all of them wait. The stall reasons say for "
+            "what."
         ),
-        condition="fewer than 0.6 instructions per scheduler and active cycle, nothing at its wall",
+        condition=(
+            "fewer than {issue_active} instructions per scheduler and active cycle, nothing at its "
+            "wall; not where tensor-core use is {matrix_work} or more, or the name marks a "
+            "tensor-core or warp-specialised kernel"
+        ),
         needs=("issue_active", "compute_pct", "memory_pct"),
         uses=("primary_class", *MATRIX, "warps_active", "warps_eligible"),
         # A matrix instruction does the work of many: few issue slots keep its pipe busy.
         applies=lambda k: has_headroom(k) & ~matrix_work(k),
-        when=lambda k: k.issue_active < 0.6,
-        because="schedulers issue {issue_active} while active, where they could issue 1",
+        when=lambda k: k.meets("issue_active"),
+        because="schedulers issue {issue_active} instructions per active cycle, of 1 possible",
         fix=(
-            "Give the schedulers more to choose from: more resident warps (see the occupancy "
+            "Give the schedulers more ready warps: more resident warps (see the occupancy "
             "findings), or more independent instructions in each warp (unrolling, several "
-            "elements a thread, loads issued early)."
+            "elements per thread, early loads)."
         ),
-        refute="Unroll by two: eligible warps and issued instructions per cycle must rise.",
+        refute="Unroll by two. Eligible warps and issued instructions per cycle must rise.",
         saves=lambda k, peak: np.fmin(1 - k.issue_active, spare(k, peak)),
         kind="conditional",
         role="class",
         grade="observed",
         layer="hardware",
-        thresholds={"issue_active": "< 0.6"},
+        thresholds={**HEADROOM, **MATRIX_WORK, "issue_active": below(0.6)},
         references=("Nsight Compute IssueSlotUtilization rule: 0.6",),
         fires=(
             {"issue_active": 0.59, "compute_pct": 59.0, "memory_pct": 40.0},

@@ -3,14 +3,18 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import has_headroom, on_amd, spare
+from traceroof.rule import Attainable, Rule, above, at_least, below
+from traceroof.rules._kernels import HEADROOM, has_headroom, on_amd, spare
 from traceroof.scopes.subjects import BRIEF_NS
 
 
 def _applies(k: Facts) -> Mask:
-    ramps = on_amd(k) & ~(k.median_ns >= BRIEF_NS)
-    return np.asanyarray(has_headroom(k) & ~(k.tensor_pct >= 50) & ~ramps)
+    ramps = on_amd(k) & ~k.meets("median_ns")
+    return np.asanyarray(has_headroom(k) & k.meets("tensor_pct") & ~ramps)
+
+
+def _gap(k: Facts) -> Column:
+    return k.theoretical_occupancy_pct - k.achieved_occupancy_pct
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -22,16 +26,17 @@ RULES = (
     Rule(
         id="occ-achieved-gap",
         topic="imbalance",
-        title="Fewer warps reside than the launch allows",
+        title="Fewer warps are resident than the launch allows",
         scope="kernel",
         why=(
-            "Warp slots that the launch could fill stay empty: blocks of uneven length, warps of a "
-            "block that end early, a partly empty last wave, or blocks so short that starting them "
-            "cannot keep up."
+            "Warp slots that the launch could fill stay empty. Causes: blocks of uneven length, "
+            "warps of a block that end early, a partly empty last wave, or blocks so short that the "
+            "GPU cannot start them fast enough."
         ),
         condition=(
-            "achieved occupancy more than 10 points below theoretical, nothing at its wall; on AMD "
-            "in kernels of 1 ms or more only"
+            "achieved occupancy more than {achieved_occupancy_pct:.0f} points below theoretical, "
+            "nothing at its wall; not with tensor-core use at {tensor_pct} or more; on AMD only in "
+            "kernels of {median_ns} or more"
         ),
         needs=(
             "theoretical_occupancy_pct",
@@ -49,21 +54,28 @@ RULES = (
             "issue_active",
         ),
         applies=_applies,
-        when=lambda k: k.theoretical_occupancy_pct - k.achieved_occupancy_pct > 10,
+        when=lambda k: k.meets("achieved_occupancy_pct"),
         because=(
-            "{achieved_occupancy_pct} of the warp slots were filled on average, where the launch "
-            "allows {theoretical_occupancy_pct}"
+            "{achieved_occupancy_pct} of the warp slots are filled on average; the launch allows "
+            "{theoretical_occupancy_pct}"
         ),
         fix=(
             "Even out the work: blocks of equal length, long ones first, more and smaller blocks "
-            "than fit at once, warps of a block that end together."
+            "than fit at once, and warps of a block that end together."
         ),
-        refute="Sort or pad the work so that all blocks take equally long: the gap must close.",
+        refute="Sort or pad the work so that all blocks take equally long. The gap must close.",
         saves=_saves,
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"achieved_occupancy_pct": "theoretical - 10"},
+        thresholds={
+            **HEADROOM,
+            "achieved_occupancy_pct": above(
+                10, measure=_gap, words="more than {value} points below theoretical"
+            ),
+            "median_ns": at_least(BRIEF_NS, words="{op} {value} on AMD"),
+            "tensor_pct": below(50, or_unknown=True),
+        },
         references=("Nsight Compute AchievedOccupancy rule: 10 points",),
         fires=(
             {

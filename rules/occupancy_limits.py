@@ -14,7 +14,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work, spare
+from traceroof.rules._kernels import HEADROOM, MATRIX, MATRIX_WORK, has_headroom, matrix_work, spare
 
 _ALWAYS_REPORTED = ("registers", "shared_memory", "blocks", "warps")
 
@@ -156,7 +156,12 @@ def _rule(one: _Limit) -> Rule:
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"theoretical_occupancy_pct": "< 80", own: "the fewest"},
+        thresholds={
+            **HEADROOM,
+            **MATRIX_WORK,
+            "theoretical_occupancy_pct": "< 80",
+            own: "the fewest",
+        },
         references=(
             "Nsight Compute TheoreticalOccupancy rule: 80 %, smallest block limit",
             "NVIDIA CUDA C++ Programming Guide: occupancy and hardware resources",

@@ -3,17 +3,14 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import STATE, has_headroom, spare
-
-# Kernels whose blocks stay for good take a number of multiprocessors and leave the rest to what runs
-# beside them: 112 of 132 beside communication. Then little is to be gained.
-_LEFT_FREE = 0.8
+from traceroof.rule import Attainable, Rule, at_least, below
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
 
 def _fires(k: Facts) -> Mask:
-    nearly_full = (k.blocks < k.sm_count) & (k.waves >= _LEFT_FREE)
-    return np.asanyarray((k.waves < 1) & ~nearly_full)
+    # Persistent kernels leave a part of the multiprocessors to what runs beside them: 112 of 132
+    # beside communication. Then little is to be gained.
+    return k.meets("waves") & (k.meets("blocks") | k.meets("waves_left_free"))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -28,14 +25,14 @@ RULES = (
         title="The grid is too small for the device",
         scope="kernel",
         why=(
-            "All blocks fit on the device at once and room is left: multiprocessors (compute "
+            "All blocks fit on the device at once, and room is left. Multiprocessors (compute "
             "units) stay empty or hold fewer warps than they could, from the first cycle to the "
             "last."
         ),
         condition=(
-            "less than one wave of blocks; with fewer blocks than multiprocessors less than 0.8 "
-            "of one, since kernels whose blocks stay may leave a fifth free on purpose, for "
-            "communication beside them"
+            "less than {waves} wave of blocks; with fewer blocks than multiprocessors, less than "
+            "{waves_left_free} of a wave, because a persistent kernel may leave some of them free "
+            "for communication on purpose"
         ),
         needs=("waves",),
         uses=(*STATE, "blocks", "sm_count", "threads_per_block", "waves_per_sm"),
@@ -46,12 +43,12 @@ RULES = (
             "[ ({blocks:,.0f} blocks, {sm_count:.0f} multiprocessors)]"
         ),
         fix=(
-            "Make more blocks: smaller tiles, the reduction dimension split over blocks (split-K, "
-            "stream-K), a larger batch, one launch for several small inputs. Else run independent "
-            "kernels beside it on other streams."
+            "Launch more blocks: use smaller tiles, split the reduction dimension over blocks "
+            "(split-K, stream-K), increase the batch, or process several small inputs in one "
+            "launch. Otherwise run independent kernels beside it on other streams."
         ),
         refute=(
-            "Compare the active cycles of the multiprocessors: if all are equally and fully "
+            "Compare the active cycles of the multiprocessors. If all are equally and fully "
             "active, the grid is not the limit."
         ),
         saves=_saves,
@@ -67,11 +64,18 @@ RULES = (
             "stall-no-instruction",
             "imbalance-sm",
         ),
-        thresholds={"waves": "< 1", "blocks": ">= multiprocessors, or < 0.8 of them"},
+        thresholds={
+            **HEADROOM,
+            "waves": below(1),
+            "waves_left_free": below(
+                0.8, column="waves", words="< {value} with fewer blocks than multiprocessors"
+            ),
+            "blocks": at_least(1, of="sm_count", or_unknown=True),
+        },
         references=(
             "Nsight Compute LaunchConfiguration rule: grid smaller than the multiprocessors",
             "Nsight Compute SpeedOfLight rule: small grid below one wave",
-            "DeepSeek-V3 Technical Report: 20 of 132 multiprocessors communicate; the 0.8 is a judgement",
+            "DeepSeek-V3 Technical Report: 20 of 132 multiprocessors communicate; 0.8 is a judgement",
         ),
         fires=(
             {"waves": 0.99, "blocks": 213.0, "sm_count": 108.0},

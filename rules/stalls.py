@@ -14,7 +14,7 @@ from traceroof.core.facts import (
 )
 from traceroof.core.tracing import each, one_of
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import STATE, has_headroom, spare
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
 _LONG = 0.3
 _ISSUING = 0.8
@@ -494,7 +494,7 @@ def _rule(one: _Stall) -> Rule:
         layer="operator",
         severity="info" if one.info else None,
         trust=_trust,
-        thresholds={own: "> 0.3", "issue_active_ceiling": "< 0.8"},
+        thresholds={**HEADROOM, own: "> 0.3", "issue_active_ceiling": "< 0.8"},
         references=(
             "Nsight Compute CPIStall rule: reason above 30 %, issue slots below 80 %",
             "Nsight Compute Profiling Guide: warp stall reasons",

@@ -3,13 +3,12 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import STATE, has_headroom, spare
+from traceroof.rule import Attainable, Rule, at_least, at_most
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
 
 def _tail(k: Facts) -> Mask:
-    # At least one whole wave, and a tenth or more of the room in all waves left empty.
-    return (k.waves >= 1) & (k.waves <= 0.9 * np.ceil(k.waves))
+    return k.meets("whole_waves") & k.meets("waves")
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -24,28 +23,35 @@ RULES = (
         scope="kernel",
         why=(
             "Blocks run in waves that fill the device. The last wave takes as long as a full one "
-            "but leaves multiprocessors idle. The estimate compares the waves with the next whole "
-            "number, so a nearly full last wave costs little; it assumes blocks of equal length."
+            "but leaves multiprocessors idle. The estimate compares the number of waves with the "
+            "next whole number, so a nearly full last wave costs little. It assumes blocks of equal "
+            "length."
         ),
-        condition="at least one whole wave, and 10 % or more of all waves' room empty",
+        condition="at least one whole wave, and the waves are at most {waves:.0%} full on average",
         needs=("waves",),
         uses=(*STATE, "blocks", "sm_count", "registers_per_thread", "cluster_size"),
         applies=has_headroom,
         when=_tail,
         because="{waves} waves of blocks: the last one is partly empty",
         fix=(
-            "Choose the tile or grid so that the last wave is nearly full, or let one wave of "
+            "Choose the tile or grid so that the last wave is nearly full. Or let one wave of "
             "persistent blocks share the work (stream-K, a loop over tiles)."
         ),
         refute=(
-            "Launch with as many blocks as fill the last wave: the time must not grow. If it grows "
-            "with the blocks, their lengths differ and there is no tail to remove."
+            "Launch as many blocks as fill the last wave. The time must not grow. If it grows with "
+            "the number of blocks, their lengths differ and there is no tail to remove."
         ),
         saves=_saves,
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"waves": "<= 0.9 of the next whole number"},
+        thresholds={
+            **HEADROOM,
+            "whole_waves": at_least(1, column="waves", words=">= {value}"),
+            "waves": at_most(
+                0.9, of=lambda k: np.ceil(k.waves), words="<= {value} of the next whole number"
+            ),
+        },
         references=(
             "Nsight Compute LaunchConfiguration rule: tail effect",
             "NVIDIA, Matrix Multiplication Background User's Guide: wave quantisation",

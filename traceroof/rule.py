@@ -6,7 +6,7 @@ time, so that one expression judges them all. Its module holds ``RULES``, a tupl
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from traceroof.core.facts import (
     Mask,
     unknown,
 )
+from traceroof.core.thresholds import Threshold, above, at_least, at_most, below
+from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import NOMINAL, UNCALIBRATED, Attainable
 
 __all__ = [
@@ -34,6 +36,11 @@ __all__ = [
     "Scope",
     "Severity",
     "State",
+    "Threshold",
+    "above",
+    "at_least",
+    "at_most",
+    "below",
     "judge",
 ]
 
@@ -93,11 +100,12 @@ class Rule:
         operator category of the subject, a topic per category, under "" that of all others.
     scope: which table of subjects it judges.
     why: what happens inside the machine, two or three sentences.
-    condition: the condition in words and numbers, as people read it.
+    condition: the condition in words and numbers, as people read it; ``{name}`` is the number of
+        a threshold.
     needs: columns that must be known; a subject that lacks one is not-evaluable.
     uses: columns that sharpen the rule where they are known.
     applies: which subjects the question makes sense for (others are clear); all when None.
-    when: the condition over the columns.
+    when: the condition over the columns; ``k.meets("waves")`` asks a threshold.
     title to refute speak NVIDIA's words, which ``wording`` turns into AMD's; a clause for one
         vendor is ``[nvidia: …]`` or ``[amd: …]``.
     because: evidence sentence; ``{column}`` and ``{column:.0f}`` are filled from needs and uses,
@@ -118,7 +126,8 @@ class Rule:
         half of the run's time or more.
     doubts: what it makes less sure, for rules on the measurement itself (hygiene).
     urgent: where such a rule must be told before everything else, whatever it lowers.
-    thresholds: column -> threshold as printed beside the evidence.
+    thresholds: name -> the number that the condition holds a column against; the name is the
+        column's where there is one threshold on it.
     layer, effort, risk: what the fix touches.
     references: where the rule and its threshold come from.
     fires, silent: examples, column -> value; they are the tests and the documentation.
@@ -152,7 +161,7 @@ class Rule:
     hides: Mapping[Scope, Callable[[Facts], Mask]] | None = None
     doubts: tuple[Doubt, ...] = ()
     urgent: Callable[[Facts], Mask] | None = None
-    thresholds: Mapping[str, str] | None = None
+    thresholds: Mapping[str, Threshold | str] | None = None
     effort: Literal["config", "one-line", "refactor", "kernel"] = "kernel"
     risk: Literal["none", "numerics", "memory"] = "none"
 
@@ -171,6 +180,47 @@ class Rule:
         if isinstance(self.topic, str):
             return self.topic
         return self.topic.get(category or "") or self.topic[""]
+
+    @property
+    def limits(self) -> dict[str, Threshold]:
+        """The thresholds that the condition reads, by name."""
+        found = (self.thresholds or {}).items()
+        return {name: one for name, one in found if isinstance(one, Threshold)}
+
+    def sees(self, facts: Facts) -> Facts:
+        """What the rule may read of these facts: its columns and its thresholds."""
+        return facts.only(self.columns, self.limits)
+
+    def condition_words(self) -> str:
+        """The condition with the numbers of its thresholds."""
+        return self.condition.format(
+            **{name: one.amount(name) for name, one in self.limits.items()}
+        )
+
+    def threshold_words(self) -> dict[str, str]:
+        """Per column: what it is held against, as printed beside its value."""
+        found: dict[str, list[str]] = {}
+        for name, one in (self.thresholds or {}).items():
+            if isinstance(one, Threshold):
+                found.setdefault(one.column or name, []).append(one.text(name))
+            else:
+                found.setdefault(name, []).append(one)
+        return {column: ", ".join(texts) for column, texts in found.items()}
+
+    def with_limits(self, values: Mapping[str, float]) -> "Rule":
+        """The same rule with other numbers for some of its thresholds, by name.
+
+        Raises TraceroofError for a name that the rule has no threshold for.
+        """
+        limits = self.limits
+        for name in values:
+            if name not in limits:
+                known = ", ".join(limits) or "none"
+                raise TraceroofError(
+                    f"{self.id} has no threshold {name}", f"its thresholds: {known}"
+                )
+        changed = {name: replace(limits[name], value=value) for name, value in values.items()}
+        return replace(self, thresholds={**(self.thresholds or {}), **changed})
 
 
 @dataclass(frozen=True)
@@ -208,7 +258,7 @@ class Doubted:
 def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Judgement:
     """Hold one rule against all subjects of its scope."""
     length = len(facts)
-    seen = facts.only(rule.columns)
+    seen = rule.sees(facts)
     concerned = rule.applies(seen) if rule.applies else np.ones(length, dtype=bool)
     gaps = {name: unknown(getattr(seen, name)) for name in rule.needs}
     unjudged = np.zeros(length, dtype=bool)

@@ -84,7 +84,7 @@ def test_a_rule_computes_the_same_and_leaves_its_arithmetic_behind(rule: Rule) -
     for _, function, takes_peaks in functions(rule):
         results, terms = [], []
         for example in examples:
-            plain, seen = traced(example, rule.columns)
+            plain, seen = (rule.sees(one) for one in traced(example, rule.columns))
             leaves = Attainable(
                 Traced.of(0.85, CEILING, "memory"), Traced.of(0.8, CEILING, "compute")
             )
@@ -107,7 +107,7 @@ def test_no_condition_needs_a_fallback(rule: Rule) -> None:
     """Every built-in condition reads columns that the trace can name."""
     _, seen = traced(rule.fires[0], rule.columns)
     with np.errstate(all="ignore"):
-        assert list(term_of(rule.when(seen)).leaves())
+        assert list(term_of(rule.when(rule.sees(seen))).leaves())
 
 
 def test_numpy_carries_terms_through() -> None:

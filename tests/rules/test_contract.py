@@ -1,17 +1,22 @@
 """What holds for every rule, plug-ins included: its examples, its columns, its text."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from traceroof.core.facts import unknown
 from traceroof.core.topics import TOPICS
+from traceroof.errors import TraceroofError
 from traceroof.kernels.categories import CATEGORIES
 from traceroof.plugins import rules
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, Scope, judge
+from traceroof.rules._kernels import HEADROOM, MATRIX_WORK
 from traceroof.scopes.subjects import vocabulary
 
 RULES = rules()
@@ -82,12 +87,151 @@ class Noted(Facts):
 def condition_reads(rule: Rule) -> set[str]:
     """The columns on which the rule's outcome rests, not only its savings and texts."""
     facts = Facts.of((*rule.fires, *rule.silent), rule.columns)
-    noted = Noted({name: getattr(facts, name) for name in rule.columns}, len(facts))
+    columns = {name: getattr(facts, name) for name in rule.columns}
+    noted = Noted(columns, len(facts), rule.limits)
     rule.when(noted)
     if rule.applies:
         rule.applies(noted)
     found: set[str] = noted.__dict__.get("noted", set())
     return found
+
+
+def outcome(rule: Rule, facts: Facts) -> npt.NDArray[np.bool_]:
+    """Whether the rule fires, for each subject."""
+    seen = rule.sees(facts)
+    with np.errstate(all="ignore"):
+        fired = np.asarray(rule.when(seen), dtype=bool)
+        if rule.applies:
+            fired = fired & np.asarray(rule.applies(seen), dtype=bool)
+    for name in rule.needs:
+        fired = fired & ~unknown(getattr(seen, name))
+    return fired
+
+
+def sides(rule: Rule, facts: Facts) -> npt.NDArray[np.bool_]:
+    """On which side of every threshold each subject is: one row a threshold."""
+    seen = rule.sees(facts)
+    with np.errstate(all="ignore"):
+        return np.array([np.asarray(seen.meets(name), dtype=bool) for name in rule.limits])
+
+
+# Counts, percentages and shares one by one, then everything up to hours, terabytes and petaflops.
+_LADDER = np.unique(
+    np.concatenate((np.arange(131.0), np.arange(0, 1, 0.05), np.geomspace(0.001, 1e16, 600)))
+)
+
+
+def path(rule: Rule, column: str, example: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    """Values that a column is moved along: everywhere, and close to every threshold."""
+    value = float(example[column])
+    bases = [float(one) for one in example.values() if isinstance(one, int | float)]
+    near = [value, *(value * step for step in np.linspace(0.8, 1.25, 46))]
+    for one in rule.limits.values():
+        for base in (1.0, *bases):
+            near += [one.value * base, one.value * base * 0.9999, one.value * base * 1.0001]
+            near += [base / one.value] if one.value else []
+    values = np.unique(np.concatenate((_LADDER, np.array(near))))
+    ceiling = vocabulary(rule.scope)[column].unit == "" and 0 <= value <= 1
+    return values[values <= 1] if ceiling and value != round(value) else values
+
+
+def is_flag(rule: Rule, column: str) -> bool:
+    """Whether a column only says yes or no, or names a version: nothing lies in between."""
+    given = {one[column] for one in (*rule.fires, *rule.silent) if column in one}
+    return column == "compute_capability" or column.startswith("name_") or given <= {0, 1}
+
+
+@dataclass(frozen=True)
+class Walk:
+    """One example while one column moves: its values, the outcomes, the sides of each threshold."""
+
+    column: str
+    values: npt.NDArray[np.float64]
+    fired: npt.NDArray[np.bool_]
+    sides: npt.NDArray[np.bool_]
+
+    def outcomes(self) -> dict[tuple[bool, ...], dict[bool, float]]:
+        """Per combination of sides: the outcomes, each with a value of the column that gives it."""
+        found: dict[tuple[bool, ...], dict[bool, float]] = {}
+        for value, fired, side in zip(self.values, self.fired, self.sides.T, strict=True):
+            found.setdefault(tuple(side.tolist()), {}).setdefault(bool(fired), float(value))
+        return found
+
+
+def walks(rule: Rule) -> Iterator[Walk]:
+    """Every example with every number that the condition reads moved, one at a time."""
+    read = condition_reads(rule)
+    for example in (*rule.fires, *rule.silent):
+        for column, value in example.items():
+            if column not in read or isinstance(value, str) or is_flag(rule, column):
+                continue
+            values = path(rule, column, example)
+            one = Facts.of((example,), rule.columns)
+            columns = {name: np.repeat(getattr(one, name), len(values)) for name in rule.columns}
+            facts = Facts({**columns, column: values}, len(values))
+            yield Walk(column, values, outcome(rule, facts), sides(rule, facts))
+
+
+#: Thresholds of what several rules ask; an example of each need not cross them.
+SHARED = {*HEADROOM, *MATRIX_WORK}
+
+EACH_LIMITED = pytest.mark.parametrize(
+    "rule",
+    [rule for rule in RULES if rule.limits and len(rule.limits) == len(rule.thresholds or ())],
+    ids=lambda rule: rule.id,
+)
+
+
+@EACH_LIMITED
+def test_the_outcome_changes_at_thresholds_only(rule: Rule) -> None:
+    """WHEN a column moves, from 0 to 10^16, THEN the rule fires or does not by the sides of the
+    thresholds on its card, and by nothing else that moves."""
+    for walk in walks(rule):
+        for both in walk.outcomes().values():
+            assert len(both) == 1, f"{walk.column}: outcome -> value {both}"
+
+
+@EACH_LIMITED
+def test_every_threshold_decides(rule: Rule) -> None:
+    """THEN for each threshold there are two values, on either side of it and on the same side of all
+    others, of which one fires."""
+    decides: set[int] = set()
+    for walk in walks(rule):
+        met = {sides: next(iter(both)) for sides, both in walk.outcomes().items()}
+        for sides, fired in met.items():
+            for place, side in enumerate(sides):
+                across = (*sides[:place], not side, *sides[place + 1 :])
+                if met.get(across, fired) != fired:
+                    decides.add(place)
+    idle = {name for place, name in enumerate(rule.limits) if place not in decides}
+    assert not idle - SHARED
+
+
+@EACH_LIMITED
+def test_the_condition_on_the_card_has_the_numbers_of_the_thresholds(rule: Rule) -> None:
+    """Each threshold's number stands in the condition, and no other number does."""
+    fields = {field for _, field, _, _ in Formatter().parse(rule.condition) if field}
+    assert fields <= set(rule.limits), fields - set(rule.limits)
+    own = {
+        name
+        for name, one in rule.limits.items()
+        if one.value not in (0, 1) and name not in HEADROOM
+    }
+    assert own - fields == set()
+    words = "".join(text for text, _, _, _ in Formatter().parse(rule.condition))
+    assert re.findall(r"(?<![\w-])\d[\d.,]*(?![\w-])", words) == []
+
+
+@EACH_LIMITED
+def test_a_changed_threshold_changes_the_outcome_and_the_card(rule: Rule) -> None:
+    """GIVEN other numbers from a configuration THEN the rule is held against those."""
+    for name, one in rule.limits.items():
+        other = rule.with_limits({name: one.value * 3})
+        assert other.limits[name].value == one.value * 3
+        if f"{{{name}" in rule.condition and one.value:
+            assert other.condition_words() != rule.condition_words()
+    with pytest.raises(TraceroofError, match="has no threshold nosuch"):
+        rule.with_limits({"nosuch": 1})
 
 
 def a_little_moved(value: float) -> tuple[float, ...]:
@@ -120,13 +264,15 @@ def test_examples_lie_on_both_sides_of_every_threshold(rule: Rule) -> None:
     within 5 % (or one count) of it and another is silent as near. Zero has nothing near it: there
     an example at zero, and one that is not."""
     read = condition_reads(rule)
-    for column, threshold in (rule.thresholds or {}).items():
+    if rule.limits:
+        return  # walked across, above
+    for column, threshold in rule.threshold_words().items():
         if column not in read or (rule.id, column) in _STEPPED:
             continue
         given = [one[column] for one in (*rule.fires, *rule.silent) if column in one]
         if not re.search(r"\d", threshold) or any(isinstance(one, str) for one in given):
             continue
-        if threshold == "> 0":
+        if re.match(r"> 0(?![.\d])", threshold):
             assert 0 in given
             assert max(given) > 0
             continue
@@ -166,7 +312,7 @@ def test_judges_each_subject_by_itself(rule: Rule) -> None:
 def test_reads_only_columns_of_its_scope(rule: Rule) -> None:
     known = vocabulary(rule.scope)
     assert set(rule.columns) <= set(known), set(rule.columns) - set(known)
-    assert set(rule.thresholds or ()) <= set(rule.columns)
+    assert set(rule.threshold_words()) <= set(rule.columns)
     for example in (*rule.fires, *rule.silent):
         assert set(example) <= set(rule.columns), set(example) - set(rule.columns)
     assert not set(rule.needs) & set(rule.uses)
@@ -178,7 +324,7 @@ def test_texts_use_declared_columns_and_say_enough(rule: Rule) -> None:
         fields = {field for _, field, _, _ in Formatter().parse(text) if field}
         assert fields <= set(rule.columns), fields - set(rule.columns)
     assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", rule.id)
-    for text in (rule.title, rule.why, rule.condition, rule.because, rule.fix, rule.refute):
+    for text in (rule.title, rule.why, rule.condition_words(), rule.because, rule.fix, rule.refute):
         assert text.strip() == text
         assert text
     assert rule.references

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core.thresholds import Threshold
 from traceroof.core.tracing import Traced, is_unknown
 
 Column = npt.NDArray[Any]
@@ -18,11 +19,18 @@ class Facts:
     ``facts.duration_ns`` is a numpy array of length n: float64 with NaN for unknown, or objects
     (text, None for unknown). A name outside the columns raises AttributeError, so that a rule can
     only read what it declares. Comparisons with NaN are false: unknown never fires.
+    ``limits`` are the thresholds of the rule that reads them, by name.
     """
 
-    def __init__(self, columns: Mapping[str, Column], length: int) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, Column],
+        length: int,
+        limits: Mapping[str, Threshold] | None = None,
+    ) -> None:
         self._columns = columns
         self._length = length
+        self._limits = limits or {}
 
     def __len__(self) -> int:
         return self._length
@@ -40,10 +48,21 @@ class Facts:
         """The columns that these facts have."""
         return tuple(self._columns)
 
-    def only(self, names: tuple[str, ...]) -> "Facts":
+    def only(
+        self, names: tuple[str, ...], limits: Mapping[str, Threshold] | None = None
+    ) -> "Facts":
         """The same subjects with just these columns; one that nobody filled is all unknown."""
         unknown = np.full(self._length, np.nan)
-        return Facts({name: self._columns.get(name, unknown) for name in names}, self._length)
+        columns = {name: self._columns.get(name, unknown) for name in names}
+        return Facts(columns, self._length, limits)
+
+    def meets(self, name: str) -> Mask:
+        """Which subjects are on the side of a threshold on which the rule fires."""
+        return np.asanyarray(self._limits[name].holds(name, self))
+
+    def limit(self, name: str) -> float:
+        """The number of a threshold."""
+        return self._limits[name].value
 
     def value(self, name: str, row: int) -> Any:
         """One value: a number, text, or None where it is unknown."""

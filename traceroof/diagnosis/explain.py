@@ -191,7 +191,7 @@ class _View:
         """The explanation for one subject."""
         rule, context = self.rule, self.grounds.context
         facts = _traced(self.subjects.facts, row, (*rule.columns, *SPARE), rule.scope)
-        seen = facts.only(rule.columns)
+        seen = rule.sees(facts)
         concerns = _followed(rule.applies, True, seen) if rule.applies else None
         condition = _followed(rule.when, bool(self.judgement.fired[row]), seen)
         finding = next((one for one in self.findings if one.subject_index == row), None)
@@ -210,7 +210,7 @@ class _View:
             state=state,
             says=says,
             concerns=checks(concerns) if concerns else (),
-            words=rule.condition,
+            words=rule.condition_words(),
             condition=checks(condition),
             inputs=evidence_of(rule, values, self.subjects.facts, row, vocabulary(rule.scope)),
             unknown=tuple(name for name, value in values.items() if value is None),
@@ -332,7 +332,7 @@ class _View:
     ) -> tuple[tuple[Step, ...], float | None]:
         """Share, time and cap of one of the two figures, and what they come to, ns."""
         attainable = _leaves(ceilings, row)
-        term = _followed(saves, float(judged[row]), facts.only(self.rule.columns), attainable)
+        term = _followed(saves, float(judged[row]), self.rule.sees(facts), attainable)
         if is_unknown_value(term.value):
             lacking = [leaf.name for leaf in term.leaves() if is_unknown_value(leaf.value)]
             why = f" for want of {', '.join(dict.fromkeys(lacking))}" if lacking else ""

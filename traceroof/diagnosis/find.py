@@ -135,9 +135,7 @@ def fired(
     informs = np.isnan(bound) | (rule.severity == "info")
     small = np.where(informs, time, bound) < context.hidden_share * total
     rows = np.flatnonzero(judgement.fired & ~small).tolist()
-    urgent = (
-        rule.urgent(facts.only(rule.columns)) if rule.urgent else np.zeros(len(facts), dtype=bool)
-    )
+    urgent = rule.urgent(rule.sees(facts)) if rule.urgent else np.zeros(len(facts), dtype=bool)
     findings: list[Finding] = []
     for row, hangs_on in zip(rows, sensitivity.near(rule, facts, rows), strict=True):
         values = {name: facts.value(name, row) for name in rule.columns if name in facts}
@@ -196,7 +194,7 @@ def _near(
     if metric == sensitivity.SEVERAL:
         return NearThreshold(metric, None, "", "", "near several thresholds at once")
     value, unit = values[metric], columns[metric].unit
-    threshold = (rule.thresholds or {}).get(metric, "")
+    threshold = rule.threshold_words().get(metric, "")
     if metric == "primary_class":
         other = facts.value(sensitivity.CLASS_NEAR, row)
         says = f"near the threshold of its class ({value}, nearly {other})"
@@ -248,7 +246,7 @@ def evidence_of(
     columns: Mapping[str, Column],
 ) -> tuple[Evidence, ...]:
     """The figures that a rule reads of one subject, each with what it is held against."""
-    thresholds = rule.thresholds or {}
+    thresholds = rule.threshold_words()
     return tuple(
         Evidence(
             metric=name,

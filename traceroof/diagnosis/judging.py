@@ -85,7 +85,7 @@ def _void(doubts: Sequence[Doubted], length: int) -> npt.NDArray[np.object_]:
 
 def _remains(doubt: Doubt, facts: Facts, rule: Rule, own: Facts) -> npt.NDArray[np.float64]:
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = doubt.factor(facts.only(doubt.reads), own.only(rule.columns))
+        factor = doubt.factor(facts.only(doubt.reads), rule.sees(own))
     # What is unknown is no reason for doubt.
     factor = np.nan_to_num(np.asarray(factor, dtype=np.float64), nan=1.0)
     least = 0.0 if doubt.silences else LEAST_REMAINS

@@ -67,7 +67,7 @@ def near(rule: Rule, facts: Facts, rows: Sequence[int]) -> list[str | None]:
         name: np.concatenate([changed.get(name, values) for _, changed in variants])
         for name, values in columns.items()
     }
-    asked = Facts(tiled, len(chosen) * len(variants)).only(rule.columns)
+    asked = rule.sees(Facts(tiled, len(chosen) * len(variants)))
     holds = np.asarray(rule.when(asked), dtype=bool)
     if rule.applies:
         holds &= np.asarray(rule.applies(asked), dtype=bool)

@@ -47,7 +47,7 @@ def card_lines(rule: Rule) -> list[tuple[str, str]]:
     lines = [
         ("why", on_card(rule.why)),
         ("topic", ", ".join(dict.fromkeys(rule.topics))),
-        ("fires when", rule.condition),
+        ("fires when", rule.condition_words()),
         ("needs", ", ".join(rule.needs) or "nothing"),
     ]
     if rule.uses:

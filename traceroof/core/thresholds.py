@@ -1,0 +1,118 @@
+"""The numbers that conditions hold columns against, kept as data.
+
+A rule lists its thresholds by name; its condition asks ``k.meets("waves")``. So the number stands
+once: the condition reads it, the card prints it, configuration can change it, a test moves the
+column across it.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from traceroof.core.units import quantity
+
+Op = Literal["<", "<=", ">", ">="]
+
+_COMPARE: Mapping[Op, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_OPPOSITE: Mapping[Op, Op] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+#: Suffix of a column name -> unit of its values.
+_UNITS = {"_pct": "%", "_bytes": "byte", "_bytes_per_s": "byte/s", "_ns": "ns", "_hz": "Hz"}
+
+#: What a threshold is a share of, in words; other columns stand for themselves.
+_CALLED = {"span_ns": "the span", "sm_count": "the multiprocessors", "idle_ns": "the idle time"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """A number that a figure of each subject is held against.
+
+    value: the number, in the unit of the column; with ``of`` a multiple of that figure.
+    column: the column that is compared; the name of the threshold when empty.
+    of: another column, or a function of the facts, that ``value`` is a multiple of.
+    measure: a function of the facts that is compared in place of the column.
+    or_unknown: an unknown figure passes too.
+    words: how it is printed after the column, ``{op}`` and ``{value}`` for what it holds; generated
+        when empty.
+    """
+
+    op: Op
+    value: float
+    column: str = ""
+    of: str | Callable[[Any], Any] = ""
+    measure: Callable[[Any], Any] | None = None
+    or_unknown: bool = False
+    words: str = ""
+
+    def holds(self, name: str, facts: Any) -> Any:
+        """Mask of the subjects that pass, given the name of the threshold."""
+        figure = self.measure(facts) if self.measure else getattr(facts, self.column or name)
+        limit: Any = self.value
+        if self.of:
+            base = self.of(facts) if callable(self.of) else getattr(facts, self.of)
+            limit = base if self.value == 1 else self.value * base
+        if self.or_unknown:
+            return ~_COMPARE[_OPPOSITE[self.op]](figure, limit)
+        return _COMPARE[self.op](figure, limit)
+
+    def amount(self, name: str) -> "Amount":
+        """The number alone, with its unit: what ``{name}`` in a condition becomes."""
+        return Amount(self.value, "" if self.of or self.measure else unit_of(self.column or name))
+
+    def text(self, name: str) -> str:
+        """The threshold as it stands beside the value of its column: ``>= 5 % of the span``."""
+        if self.words:
+            return self.words.format(op=self.op, value=self.amount(name))
+        if not self.of or callable(self.of):
+            return f"{self.op} {self.amount(name)}"
+        base = _CALLED.get(self.of, self.of)
+        if self.value == 1:
+            return f"{self.op} {base}"
+        if self.value < 1:
+            return f"{self.op} {self.value * 100:.3g} % of {base}"
+        return f"{self.op} {self.value:.3g} × {base}"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A number in a text: with its unit, or in the format that the text asks for."""
+
+    value: float
+    unit: str
+
+    def __format__(self, spec: str) -> str:
+        if not spec:
+            return quantity(self.value, self.unit)
+        return format(self.value, spec).replace("%", " %")
+
+
+def unit_of(column: str) -> str:
+    """The unit that the name of a column ends in; empty for a count or a ratio."""
+    ending = max((one for one in _UNITS if column.endswith(one)), key=len, default="")
+    return _UNITS.get(ending, "")
+
+
+def below(value: float, **more: Any) -> Threshold:
+    """Less than a number."""
+    return Threshold(op="<", value=value, **more)
+
+
+def at_most(value: float, **more: Any) -> Threshold:
+    """A number or less."""
+    return Threshold(op="<=", value=value, **more)
+
+
+def above(value: float, **more: Any) -> Threshold:
+    """More than a number."""
+    return Threshold(op=">", value=value, **more)
+
+
+def at_least(value: float, **more: Any) -> Threshold:
+    """A number or more."""
+    return Threshold(op=">=", value=value, **more)
