@@ -133,16 +133,16 @@ RULES = (
             "library transposes input, weight and output of every call and back."
         ),
         condition=(
-            "two or more layout changes launched by convolutions for each kernel that convolves, 0.5 "
-            "% of the GPU time or more"
+            "a layout change for every second kernel that convolves or more (launched by a "
+            "convolution, or named nchwToNhwc and the like), 1 % of the GPU time or more"
         ),
         needs=("conv_layout_pct", "conv_layout_per_conv"),
         uses=("category", "share_pct", "layout_change_launches"),
         applies=lambda k: k.conv_layout_pct > 0,
-        when=lambda k: (k.conv_layout_per_conv >= 2) & (k.conv_layout_pct >= 0.5),
+        when=lambda k: (k.conv_layout_per_conv >= 0.5) & (k.conv_layout_pct >= 1),
         because=(
-            "for each convolution kernel there are {conv_layout_per_conv} layout changes, together "
-            "{conv_layout_pct} of the GPU time"
+            "for each kernel that convolves there are {conv_layout_per_conv} layout changes between "
+            "channels first and channels last; together they take {conv_layout_pct} of the GPU time"
         ),
         fix=(
             "model.to(memory_format=torch.channels_last) and the input alike; keep every operator "
@@ -155,18 +155,18 @@ RULES = (
         layer="framework",
         effort="one-line",
         suppresses=("layout-conversion-share",),
-        thresholds={"conv_layout_per_conv": ">= 2", "conv_layout_pct": ">= 0.5"},
+        thresholds={"conv_layout_per_conv": ">= 0.5", "conv_layout_pct": ">= 1"},
         references=(
             "PyTorch tutorial: channels last memory format",
             "NVIDIA, Convolutional Layers User's Guide: tensor layouts",
         ),
         fires=(
-            {"conv_layout_pct": 0.5, "conv_layout_per_conv": 2.0, "share_pct": 1.0},
+            {"conv_layout_pct": 1.0, "conv_layout_per_conv": 0.5, "share_pct": 1.0},
             {"conv_layout_pct": 16.4, "conv_layout_per_conv": 3.0, "share_pct": 18.5},
         ),
         silent=(
-            {"conv_layout_pct": 10.0, "conv_layout_per_conv": 1.95, "share_pct": 12.0},
-            {"conv_layout_pct": 0.49, "conv_layout_per_conv": 3.0, "share_pct": 12.0},
+            {"conv_layout_pct": 10.0, "conv_layout_per_conv": 0.49, "share_pct": 12.0},
+            {"conv_layout_pct": 0.99, "conv_layout_per_conv": 3.0, "share_pct": 12.0},
             {"conv_layout_pct": 0.0},
         ),
     ),

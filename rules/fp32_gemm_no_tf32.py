@@ -10,7 +10,7 @@ from traceroof.core.facts import (
 )
 from traceroof.core.tracing import one_of
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, products
+from traceroof.rules._matrix import PRODUCT, products
 
 
 def _applies(k: Facts) -> Mask:
@@ -19,7 +19,9 @@ def _applies(k: Facts) -> Mask:
     capable = (k.compute_capability >= 8.0) | (
         np.isnan(k.compute_capability) & np.isnan(k.tf32_speedup)
     )
-    return np.asanyarray(products(k, "gemm", "conv") & fp32 & capable & ~marked_only(k))
+    # What names alone say of a whole run, gemm-precision-* says in one finding.
+    counted = ~np.isnan(k.tensor_pct)
+    return np.asanyarray(products(k, "gemm", "conv") & fp32 & capable & counted)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -32,6 +34,7 @@ _EXAMPLE = {
     "category": "gemm",
     "operand_dtype": "fp32",
     "pipe_tensor_use_pct": 0.0,
+    "tensor_pct": 0.0,
     "compute_capability": 8.0,
     "tf32_speedup": 8.0,
 }
@@ -47,9 +50,9 @@ RULES = (
             "TF32 keeps FP32's range with 10 bits of mantissa and runs on the tensor cores."
         ),
         condition=(
-            "a GEMM or convolution on FP32 operands with tensor-core use below 5 % (or a kernel "
-            "name that marks a vector kernel), on a device of compute capability 8.0 or newer "
-            "whose TF32 peak is at least 1.2 times its FP32 peak"
+            "a GEMM or convolution on FP32 operands with counted tensor-core use below 5 %, on a "
+            "device of compute capability 8.0 or newer whose TF32 peak is at least 1.2 times its "
+            "FP32 peak"
         ),
         needs=("pipe_tensor_use_pct", "operand_dtype", "tf32_speedup"),
         uses=(*PRODUCT, "compute_capability", "dram_pct", "pipe_fma_pct"),
@@ -79,7 +82,6 @@ RULES = (
         layer="framework",
         effort="one-line",
         risk="numerics",
-        trust=name_trust,
         thresholds={
             "pipe_tensor_use_pct": "< 5",
             "tf32_speedup": ">= 1.2",
@@ -104,7 +106,8 @@ RULES = (
             {**_EXAMPLE, "operand_dtype": "fp64"},
             {**_EXAMPLE, "category": "elementwise"},
             {**_EXAMPLE, "name_no_matrix": 1},
-            {**_EXAMPLE, "name_tensor_core": 1},
+            # No counter: the run is judged as a whole, by names.
+            {**_EXAMPLE, "tensor_pct": None},
         ),
     ),
 )

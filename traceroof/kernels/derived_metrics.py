@@ -108,6 +108,21 @@ def _derive_operands(columns: Columns, count: int, of_device: Callable[[str], Re
         key = {"fp32": "tf32", "fp64": "fp64_tensor"}.get(dtype, dtype)
         speedup[here] = (of_device(f"peak_{key}") / of_device("peak_fp32"))[here]
     columns["tensor_speedup"] = speedup
+    _derive_half(columns, count, of_device)
+
+
+def _derive_half(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> None:
+    """What 16 bits are worth where operands are FP32: the peak of the device's 16-bit type over that
+    of the units which the name marks: tensor cores in TF32 (matrix cores in FP32), else vector."""
+    bf16 = of_device("peak_bf16")
+    half = _first_known(bf16, of_device("peak_fp16"))
+    fp32 = columns["operand_dtype"] == "fp32"
+    vector = of_device("peak_fp32")
+    matrix = _first_known(of_device("peak_tf32"), of_device("peak_fp32_tensor"), vector)
+    on_matrix = np.asarray(columns.get("name_tensor_core", np.full(count, np.nan))) == 1
+    columns["half_speedup"] = np.where(fp32, half / np.where(on_matrix, matrix, vector), np.nan)
+    columns["half_dtype"] = np.where(np.isnan(bf16), "fp16", "bf16").astype(object)
+    columns["half_dtype"][np.isnan(columns["half_speedup"])] = None
 
 
 def _in_memory(dtype: Any) -> str | None:

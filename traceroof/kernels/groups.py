@@ -98,6 +98,8 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("fp64_ratio", _REAL, "", "device peak of FP64 over FP32", ""),
         ("narrower_speedup", _REAL, "", "device peak of the next narrower tensor type over tensor_dtype's", ""),
         ("tensor_speedup", _REAL, "", "device peak of operand_dtype on tensor cores over FP32", ""),
+        ("half_dtype", _TEXT, "", "16-bit type that FP32 operands could have on this device: bf16, or fp16 without it", ""),
+        ("half_speedup", _REAL, "", "device peak of half_dtype over that of the units that FP32 operands use, by name", ""),
         ("operand_dtype", _TEXT, "", "narrowest operand type: the framework's, else of tensor operations, the name, most operations", ""),
         ("declared_dtype", _TEXT, "", "widest type that the framework declares for the operands, else in the name", ""),
         ("pipe_tensor_use_pct", _REAL, "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores", "peak of the tensor cores"),

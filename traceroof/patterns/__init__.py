@@ -4,6 +4,7 @@ Roles (``roles.toml``) split categories further; the optimizer's step is found b
 the framework's annotation gives.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from traceroof.core.dictionary import Coded, coded
 from traceroof.core.kernel_table import Column, as_reals
 from traceroof.kernels.groups import Groups
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.patterns import fusion, roles, serving
+from traceroof.patterns import decoding, fusion, precision, roles, serving
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -39,7 +40,8 @@ CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
          "nominal peak"),
         ("spare_ns", "ns", "time above the least time at nominal peaks, of those launches", ""),
         ("products", "launch", "matrix products of the whole run", ""),
-        ("conv_layout_pct", "%", "layout changes that convolutions launch", "GPU time"),
+        ("conv_layout_pct", "%", "layout changes that convolutions launch, by operator or name",
+         "GPU time"),
         ("conv_layout_per_conv", "", "layout changes for each kernel that convolves", ""),
         *(
             entry
@@ -73,7 +75,9 @@ RUN_COLUMNS: tuple[Column, ...] = (
         )
     ),
     *fusion.SEQUENCE_COLUMNS,
+    *precision.PRECISION_COLUMNS,
     *serving.SERVING_COLUMNS,
+    *decoding.DECODING_COLUMNS,
 )  # fmt: skip
 
 # Which states an optimizer has shows in the operators that update the weights: operator -> FLOPs
@@ -116,7 +120,7 @@ def composition(
     total = float(time.sum())
     if not total:
         return Composition()
-    served = serving.serving(kernels, grouped, lines)
+    served = serving.serving(kernels, grouped, lines) or decoding.by_names(grouped)
     # Where tokens are made, what chooses among so many entries chooses the next one.
     sampling = role.is_("sampling") | (role.is_("choice among many") & bool(served))
     of_run: dict[str, float | str] = {
@@ -125,7 +129,9 @@ def composition(
         "sampling_launches": float(launches[sampling].sum()),
         **_optimizer(kernels, role, time, launches, grouped),
         **fusion.sequences(kernels, grouped),
+        **precision.precision(grouped, total),
         **served,
+        **(decoding.parts(kernels, grouped, role, time, launches, served) if served else {}),
     }
     return Composition(_by_category(kernels, category, role, time, launches, grouped), of_run)
 
@@ -233,11 +239,17 @@ def _function(name: str) -> str:
     return kernel_names.function(name).partition("<")[0][:60]
 
 
+# Channels first to channels last and back: nobody but convolutions asks for it.
+_CHANNELS = re.compile(r"nchw_?(to|2)_?(nhwc|cnhw)|nhwc_?(to|2)_?nchw", re.IGNORECASE)
+
+
 def _within_convolution(kernels: pa.Table) -> npt.NDArray[np.bool_]:
-    """Rows that an operator of a convolution launched."""
-    operators = coded(kernels["operator"])
+    """Rows that an operator of a convolution launched, or whose name says that they did."""
+    operators, names = coded(kernels["operator"]), coded(kernels["kernel_name"])
     named = ["conv" in name.lower() and "convert" not in name.lower() for name in operators.texts]
-    return operators.spread(np.array([*named, False], dtype=bool))
+    channels = [_CHANNELS.search(name) is not None for name in names.texts]
+    by_operator = operators.spread(np.array([*named, False], dtype=bool))
+    return np.asarray(by_operator | names.spread(np.array([*channels, False], dtype=bool)))
 
 
 def _optimizer(
