@@ -54,7 +54,8 @@ def test_the_parts_of_a_pass_and_what_memory_could_deliver() -> None:
     assert found["decode_products_unshaped_pct"] == pytest.approx(20)
     assert found["decode_attention_unshaped_ns"] == 100_000
     gpu = find("B200")
-    assert gpu and gpu.dram_bandwidth_bytes_per_s
+    assert gpu
+    assert gpu.dram_bandwidth_bytes_per_s
     assert found["decode_experts_readable_bytes"] == pytest.approx(
         600_000 / 1e9 * gpu.dram_bandwidth_bytes_per_s
     )
