@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs import kernel_table
+from traceroof.core.kernel_table import kernel_table
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups
 from traceroof.patterns.precision import precision
