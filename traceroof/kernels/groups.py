@@ -140,6 +140,7 @@ VOCABULARY: Mapping[str, Column] = {
 # What makes two launches the same kernel doing the same work.
 _KEY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "input_shapes", "input_dtypes",
+    "process_name",
 )  # fmt: skip
 
 # Quantities of one launch that depend on nothing but the launch: averaged per launch, not by time.

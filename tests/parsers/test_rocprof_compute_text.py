@@ -1,0 +1,148 @@
+"""The printed tables of rocprof-compute analyze."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+import traceroof
+from tests.mutate import fuzz_count, mutate, time_limit
+from traceroof.core.recording import Run
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.errors import TraceroofError
+
+
+def analysis(workload: str, mean: float, occupancy: float, grid: float = 256) -> str:
+    """One analysis as the tool prints it; a long kernel name goes on in a second line."""
+    return f"""\
+$ rocprof-compute analyze -p workloads/{workload} --dispatch 1
+Analysis mode = cli
+--------------------------------------------------------------------------------
+0. Top Stats
+0.1 Top Kernels
+╒════╤════════════════════╤═════════╤══════════════╤══════════════╤════════╕
+│    │ Kernel_Name        │   Count │      Sum(ns) │     Mean(ns) │    Pct │
+╞════╪════════════════════╪═════════╪══════════════╪══════════════╪════════╡
+│  0 │ yax(double*, int,  │    1.00 │ {mean:12.2f} │ {mean:12.2f} │ 100.00 │
+│    │ int) [clone .kd]   │         │              │              │        │
+╘════╧════════════════════╧═════════╧══════════════╧══════════════╧════════╛        0.2 Dispatch List
+╒════╤═══════════════╤══════════╕
+│    │   Dispatch_ID │   GPU_ID │
+╞════╪═══════════════╪══════════╡
+│  0 │             1 │        2 │
+╘════╧═══════════════╧══════════╛
+--------------------------------------------------------------------------------
+2. System Speed-of-Light
+2.1 Speed-of-Light
+│ Metric_ID   │ Metric              │    Avg │ Unit       │    Peak │   Pct of Peak │
+│ 2.1.15      │ Wavefront Occupancy │ 103.00 │ Wavefronts │ 3328.00 │ {occupancy:13.2f} │
+--------------------------------------------------------------------------------
+7. Wavefront
+7.1 Wavefront Launch Stats
+│ Metric_ID   │ Metric           │    Avg │    Min │    Max │ Unit       │
+│ 7.1.0       │ Grid Size        │ {grid} │ {grid} │ {grid} │ Work items │
+│ 7.1.1       │ Workgroup Size   │  64.00 │  64.00 │  64.00 │ Work items │
+│ 7.1.2       │ Total Wavefronts │   4.00 │   4.00 │   4.00 │ Wavefronts │
+--------------------------------------------------------------------------------
+17. L2 Cache
+17.1 Speed-of-Light
+│ Metric_ID   │ Metric                        │    Avg │ Unit   │
+│ 17.1.2      │ Hit Rate                      │  93.45 │ Pct    │
+│ 17.1.3      │ L2-Fabric Read BW             │ 100.00 │ Gb/s   │
+│ 17.1.4      │ L2-Fabric Write and Atomic BW │   0.00 │ Gb/s   │
+
+some text of the page between two analyses
+"""
+
+
+COMPARED = """\
+rocprof-compute analyze -p workloads/problem/MI300A_A1 -p workloads/solution/MI300A_A1 --dispatch 1
+0. Top Stats
+2. System Speed-of-Light
+2.1 Speed-of-Light
+│ Metric_ID   │ Metric              │   Avg │ Avg                 │   Abs Diff │ Unit       │    Peak │ Peak          │   Pct of Peak │ Pct of Peak       │
+│ 2.1.15      │ Wavefront Occupancy │ 15.82 │ 3444.16 (21670.92%) │    3428.34 │ Wavefronts │ 7296.00 │ 7296.0 (0.0%) │          0.22 │ 47.21 (21677.65%) │
+"""
+
+
+def _read(folder: Path, text: str) -> Run:
+    path = folder / "analysis.txt"
+    path.write_text(text)
+    return traceroof.read(path)
+
+
+def test_one_analysis(tmp_path: Path) -> None:
+    """GIVEN an analysis of one dispatch WHEN read THEN name, time, launch and figures."""
+    run = _read(tmp_path, analysis("problem/MI200", 69_513_618.0, 3.1))
+    (row,) = run.kernels.to_dict("records")
+    assert row["kernel_name"] == "yax(double*, int, int) [clone .kd]"
+    assert (row["duration_ns"], row["launch_count"]) == (69_513_618, 1)
+    # 256 work items in workgroups of 64.
+    assert (row["grid_x"], row["block_x"]) == (4, 64)
+    assert (row["achieved_occupancy_pct"], row["l2_hit_pct"]) == (3.1, 93.45)
+    # 100 Gbyte/s over 69,513,618 ns.
+    assert row["dram_bytes"] == row["dram_read_bytes"] == 6_951_361_800
+    # 3,328 waves are 104 compute units of 32: an MI210, or one half of an MI250.
+    assert run.recording.devices[0].sm_count == 104
+    raw = run.recording.raw_metrics.to_pylist()
+    assert [(one["metric"], one["value"]) for one in raw] == [("Total Wavefronts", 4.0)]
+
+
+def test_several_analyses(tmp_path: Path) -> None:
+    """GIVEN two programs and one of them again WHEN read THEN two rows, told apart by program."""
+    text = analysis("problem/MI200", 1000.0, 3.1) + analysis("solution/MI200", 500.0, 60.0)
+    run = _read(tmp_path, text + analysis("solution/MI200", 500.0, 60.0))
+    rows = run.kernels
+    assert list(rows.process_name) == ["problem/MI200", "solution/MI200"]
+    assert list(rows.duration_ns) == [1000, 500]
+    assert len(diagnose(run).kernels) == 2
+
+
+def test_a_comparison_has_two_sides(tmp_path: Path) -> None:
+    """GIVEN analyze with two paths WHEN read THEN a row for each side, the change left out."""
+    rows = _read(tmp_path, COMPARED).kernels
+    assert list(rows.achieved_occupancy_pct) == [0.22, 47.21]
+    assert list(rows.process_name) == ["problem/MI300A_A1", "solution/MI300A_A1"]
+    assert rows.duration_ns.isna().all()
+
+
+def test_metrics_of_several_kernels_are_no_kernels_own(tmp_path: Path) -> None:
+    """GIVEN two top kernels WHEN read THEN times, and a severe note on what is left out."""
+    text = analysis("problem/MI200", 1000.0, 3.1).replace(
+        "╘════╧════════════════════╧",
+        "│  1 │ other(int) │ 2.00 │ 8.00 │ 4.00 │ 1.00 │\n╘════╧═══╧",
+        1,
+    )
+    run = _read(tmp_path, text)
+    assert list(run.kernels.duration_ns) == [1000, 4]
+    assert run.kernels.achieved_occupancy_pct.isna().all()
+    assert any(note.severe and "several kernels" in note.text for note in run.recording.notes)
+
+
+@pytest.mark.corpus
+def test_corpus(corpus: Path) -> None:
+    """GIVEN pages of a real tutorial WHEN read THEN the times that the page prints."""
+    folder = corpus / "known_faults" / "amd__HPCTrainingExamples"
+    rows = traceroof.read(folder / "1-LaunchParameters.txt").kernels
+    assert 751_342_314 in set(rows.duration_ns.dropna())
+    for path in sorted(folder.glob("*.txt")):
+        run = traceroof.read(path)
+        assert len(run.kernels) >= 2
+        printed = path.read_text()
+        for duration in run.kernels.duration_ns.dropna():
+            assert f"{int(duration)}." in printed or f"{int(duration) - 1}.5" in printed
+
+
+@pytest.mark.fuzz
+def test_damaged_text_gives_a_recording_or_a_reason(tmp_path: Path) -> None:
+    """GIVEN damaged text WHEN read and diagnosed THEN a result or our error."""
+    seeds = [one.encode() for one in (analysis("a/MI200", 1000.0, 3.0), COMPARED)]
+    rng = random.Random(5)
+    path = tmp_path / "analysis.txt"
+    for _ in range(fuzz_count()):
+        path.write_bytes(mutate(rng.choice(seeds), rng, seeds))
+        with time_limit(10):
+            try:
+                diagnose(traceroof.read(path))
+            except TraceroofError:
+                continue
