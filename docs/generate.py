@@ -6,11 +6,15 @@ A page that people would have to keep true by hand is made from what the program
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceroof.errors import COULD_NOT, DONE
 from traceroof.report.run.markdown import text
+
+if TYPE_CHECKING:
+    from traceroof.rule import Rule
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -52,27 +56,50 @@ def kernel_table() -> str:
     return _page(lines)
 
 
-def rules() -> str:
-    """``docs/rules.md``: the card of every rule."""
-    from traceroof.plugins import rules as all_rules
-    from traceroof.report.common.cards import card_lines
+#: Scopes in the order of the index, each with what its rules judge.
+SCOPES: Mapping[str, str] = {
+    "kernel": "One kernel group: launches of one kernel on one grid.",
+    "category": "One operator category: GEMM, attention, memory copies and so on.",
+    "timeline": "One timeline: one process on one GPU.",
+    "run": "The run as a whole, all ranks, and the measurement itself.",
+    "compare": "Two runs: the whole, one category, or one pair of kernels.",
+}
 
+
+def rules_index() -> str:
+    """``docs/rules/index.md``: every rule with a link to its card."""
     lines = [
         "# Rules",
         "",
-        "Each rule is one card in `rules/`; its examples are its tests. `traceroof rules ID` prints",
-        "a card. Bounds hold at nominal peaks; likely figures at what good code reaches. How",
-        "findings are combined, ranked and silenced: [concepts](concepts.md).",
-        "",
+        "Each rule is one card in `rules/`. Its examples are its tests. `traceroof rules ID` prints",
+        "one card. Bounds hold at nominal peaks, likely figures at what good code reaches. How",
+        "findings are combined, ranked and silenced: [concepts](../concepts.md). How to add one:",
+        "[writing a rule](../writing-a-rule.md). What became of the problems and statements that the",
+        "project started from: [coverage](coverage.md).",
     ]
-    ordered = sorted(all_rules(), key=lambda rule: (rule.scope != "kernel", rule.scope, rule.id))
-    lines += _table(
-        ("rule", "scope", "what it finds"),
-        ((f"[{rule.id}](#{rule.id})", rule.scope, text(rule.title)) for rule in ordered),
-    )
-    for rule in ordered:
+    for scope, judges in SCOPES.items():
+        lines += ["", f"## [{scope.capitalize()}]({scope}.md)", "", judges, ""]
+        lines += _table(
+            ("rule", "what it finds"),
+            ((_link(rule.id), text(rule.title)) for rule in _of_scope(scope)),
+        )
+    return _page(lines)
+
+
+def rules_of(scope: str) -> str:
+    """``docs/rules/<scope>.md``: the cards of one scope."""
+    from traceroof.report.common.cards import card_lines
+
+    lines = [f"# Rules: {scope}", "", SCOPES[scope], "", "All rules: [index](index.md)."]
+    for rule in _of_scope(scope):
         lines += ["", f"## {rule.id}", "", f"**{text(rule.title)}**", ""]
         lines += [f"- {label}: {text(line)}" for label, line in card_lines(rule)]
+    return _page(lines)
+
+
+def coverage() -> str:
+    """``docs/rules/coverage.md``: what has no rule, and what became of the articles' statements."""
+    lines = ["# Coverage", "", "All rules: [index](index.md)."]
     for state, title in (
         ("deliberate", "Deliberately not implemented"),
         ("later", "Not implemented yet"),
@@ -103,6 +130,19 @@ def rules() -> str:
     return _page(lines)
 
 
+def _of_scope(scope: str) -> list["Rule"]:
+    from traceroof.plugins import rules
+
+    return sorted((one for one in rules() if one.scope == scope), key=lambda rule: rule.id)
+
+
+def _link(rule_id: str) -> str:
+    from traceroof.plugins import rules
+
+    scope = next(one.scope for one in rules() if one.id == rule_id)
+    return f"[{rule_id}]({scope}.md#{rule_id})"
+
+
 #: What may become of a statement.
 STATES: Mapping[str, str] = {
     "rule": "Judged by a rule",
@@ -123,9 +163,7 @@ def accounted_for() -> Sequence[Mapping[str, Any]]:
 def _places(entry: Mapping[str, Any]) -> str:
     unruled = {one["id"] for one in not_implemented()}
     places: Sequence[str] = entry.get("where", ())
-    return ", ".join(
-        f"`{one}`" if "/" in one or one in unruled else f"[{one}](#{one})" for one in places
-    )
+    return ", ".join(f"`{one}`" if "/" in one or one in unruled else _link(one) for one in places)
 
 
 def not_implemented() -> Sequence[Mapping[str, str]]:
@@ -203,7 +241,9 @@ def _help(name: str, command: object) -> str:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "kernel-table.md": kernel_table,
-    "rules.md": rules,
+    "rules/index.md": rules_index,
+    **{f"rules/{scope}.md": partial(rules_of, scope) for scope in SCOPES},
+    "rules/coverage.md": coverage,
     "formats.md": formats,
     "cli.md": command_line,
 }

@@ -17,14 +17,16 @@ from traceroof.parser import Parser
 from traceroof.rule import Rule
 
 
-def _built_in(package_name: str, attribute: str) -> Iterator[Any]:
+def _built_in(package_name: str, attribute: str) -> Iterator[tuple[str, Any]]:
+    """What the modules of a package hold, each with its file as seen from the repository."""
+    folder = package_name.rpartition(".")[2]
     package = importlib.import_module(package_name)
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
         if module.ispkg or module.name.startswith("_"):
             continue  # what several parsers or rules share
         found = getattr(_imported(f"{package_name}.{module.name}"), attribute, None)
         if found is not None:
-            yield found
+            yield f"{folder}/{module.name}.py", found
 
 
 def _imported(name: str) -> Any:
@@ -37,10 +39,11 @@ def _imported(name: str) -> Any:
         ) from error
 
 
-def _installed(group: str) -> Iterator[Any]:
+def _installed(group: str) -> Iterator[tuple[str, Any]]:
+    """What other packages registered, each with the name of its object."""
     for entry in sorted(entry_points(group=group), key=lambda found: found.name):
         try:
-            yield entry.load()
+            yield entry.value, entry.load()
         except Exception as error:
             # A stranger's package must not take traceroof down with a traceback.
             raise TraceroofError(
@@ -49,11 +52,16 @@ def _installed(group: str) -> Iterator[Any]:
             ) from error
 
 
+def _found(group: str, attribute: str) -> Iterator[tuple[str, Any]]:
+    yield from _built_in(group, attribute)
+    yield from _installed(group)
+
+
 @cache
 def parsers() -> tuple[Parser, ...]:
     """All parsers. Raises TraceroofError for a plug-in that is none."""
     found: list[Parser] = []
-    for parser in (*_built_in("traceroof.parsers", "PARSER"), *_installed("traceroof.parsers")):
+    for _, parser in _found("traceroof.parsers", "PARSER"):
         if not isinstance(parser, Parser):
             raise TraceroofError(f"the plug-in {parser!r} is not a parser (see traceroof.parser)")
         found.append(parser)
@@ -68,12 +76,22 @@ def formats() -> tuple[Parser, ...]:
 @cache
 def rules() -> tuple[Rule, ...]:
     """All rules, ids unique. Raises TraceroofError for a plug-in that is none or a double id."""
-    found: dict[str, Rule] = {}
-    for entry in (*_built_in("traceroof.rules", "RULES"), *_installed("traceroof.rules")):
+    return tuple(rule for rule, _ in _rules().values())
+
+
+def rule_file(rule_id: str) -> str:
+    """Where a rule is written: ``rules/small_grid.py``, or the object of a plug-in."""
+    return _rules()[rule_id][1]
+
+
+@cache
+def _rules() -> dict[str, tuple[Rule, str]]:
+    found: dict[str, tuple[Rule, str]] = {}
+    for source, entry in _found("traceroof.rules", "RULES"):
         for rule in entry if isinstance(entry, list | tuple) else (entry,):
             if not isinstance(rule, Rule):
                 raise TraceroofError(f"the plug-in {rule!r} is not a rule (see traceroof.rule)")
             if rule.id in found:
                 raise TraceroofError(f"two rules are called {rule.id}")
-            found[rule.id] = rule
-    return tuple(found.values())
+            found[rule.id] = (rule, source)
+    return found

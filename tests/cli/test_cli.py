@@ -132,7 +132,7 @@ def test_card_of_a_kernel_by_number_and_by_name(samples: Path, tmp_path: Path) -
 def test_explanation_of_a_finding(samples: Path, tmp_path: Path) -> None:
     file = samples / SAMPLE
     text = run("diagnose", file, "--explain", "small-grid", cwd=tmp_path).stdout
-    for part in ("waves < 1", "0.07 < 1", "1 − blocks / sm_count", "1 − 8 / 108", "Wrong if"):
+    for part in ("waves < 1", "0.07 < 1", "1 − blocks / sm_count", "1 − 8 / 108", "To refute"):
         assert part in " ".join(text.split())
     assert run("diagnose", file, "--explain", "small-grid:10", cwd=tmp_path).stdout == text
     # By its number among what is worth trying.

@@ -70,7 +70,7 @@ def test_a_rule_that_did_not_fire_says_why(diagnosis: Diagnosis) -> None:
     assert not found.bound
     assert found.says == "did not fire: none of what it looks for holds"
     assert one(diagnosis, "latency-bound:copy").says == (
-        "is no question here: primary_class is one of latency-bound, not-evaluable does not hold "
+        "does not apply: primary_class is one of latency-bound, not-evaluable does not hold "
         "(dram-bound)"
     )
 

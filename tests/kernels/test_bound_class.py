@@ -205,7 +205,7 @@ _SUBJECT = st.fixed_dictionaries(
 
 
 def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: float = 0.80) -> str:
-    """The same order of questions (rules.md §2.0), asked of one kernel at a time."""
+    """The same order of questions, asked of one kernel at a time."""
     if k["category"] == "communication":
         return "communication"
     if k["category"] in ("memcpy", "memset"):

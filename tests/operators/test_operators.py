@@ -63,7 +63,7 @@ def test_element_bytes(name: str, size: float | None) -> None:
     assert element_bytes(name) == size
 
 
-# The reference's rows (rules.md 3.3) as calls. FLOP and bytes to the last digit.
+# The reference's rows as calls. FLOP and bytes to the last digit.
 T = [32, 2048, 4096]
 Q, KV8 = ([1, 32, 4096, 128], HALF), ([1, 8, 4096, 128], HALF)
 ORACLES: dict[str, tuple[Work | None, int, int]] = {

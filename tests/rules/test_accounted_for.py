@@ -3,8 +3,7 @@
 import tomllib
 from pathlib import Path
 
-from docs.generate import STATES, accounted_for, not_implemented
-from docs.generate import rules as rules_page
+from docs.generate import STATES, accounted_for, coverage, not_implemented
 from traceroof.plugins import rules
 
 HERE = Path(__file__).parent
@@ -33,8 +32,8 @@ def test_reasons_are_sentences() -> None:
         assert entry["why"][0].isupper()
 
 
-def test_the_page_of_rules_gives_the_reasons() -> None:
-    page = rules_page()
+def test_the_page_of_coverage_gives_the_reasons() -> None:
+    page = coverage()
     assert "## Deliberately not implemented" in page
     for entry in not_implemented():
         assert f"| `{entry['id']}` |" in page

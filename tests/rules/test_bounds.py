@@ -124,7 +124,7 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
     # Every multiprocessor has a block, the wave is not full: 1 - 0.6.
     ("small-grid", {"waves": 0.6, "blocks": 130.0, "sm_count": 108.0}, 0.4, 0.4),
     ("small-grid", {"waves": 0.1, "compute_pct": 64.0}, 0.36, 0.2),
-    # rules.md §2.3: one block more than a wave of 108.
+    # One block more than a wave of 108.
     ("tail-wave", {"waves": 109 / 108}, 1 - 109 / 216, 1 - 109 / 216),
     ("tail-wave", {"waves": 1.2, "memory_pct": 68.0}, 0.32, 0.2),  # 1 - 1.2/2 = 0.4
     # Nsight Compute's formula: 100 threads in 4 warps, (1/4) x (1 - 4/32).

@@ -60,7 +60,7 @@ def test_the_saving_is_the_least_of_three(
     [("ratios", 0.9), ("pc-samples", 0.81), ("rule text (partial)", 0.72), (None, 0.9)],
 )
 def test_confidence_follows_the_source_of_the_shares(source: str | None, trust: float) -> None:
-    # Observed is 0.9; samples count 0.9 of it, sentences 0.8 (rules.md 2.13).
+    # Observed is 0.9; samples count 0.9 of it, sentences 0.8.
     result = judged(LONG, stall_long_scoreboard=0.5, issue_active_ceiling=0.2, stalls_from=source)
     np.testing.assert_allclose(result.trust, trust)
 

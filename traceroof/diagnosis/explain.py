@@ -67,7 +67,7 @@ class Explanation:
     """How one rule came to what it says of one subject.
 
     number: of the subject among those of its scope, from 1 on. says: the outcome in a sentence.
-    concerns: what makes it a question for this subject; condition: what must hold, ``words`` the
+    concerns: what makes the rule apply to this subject; condition: what must hold, ``words`` the
     same in the words of its card. inputs: the columns with a known value; unknown: the others. bound, likely: the two savings, step by step,
     empty where the rule claims none; ceilings: what the likely one is held against. severity: the
     class of the saving and why.
@@ -238,7 +238,7 @@ class _View:
                 missing = ", ".join(self.judgement.missing[row])
                 return "not-evaluable", f"could not be judged: {missing} unknown"
             if concerns is not None and not concerns.value:
-                return "clear", f"is no question here: {_failing(concerns)}"
+                return "clear", f"does not apply: {_failing(concerns)}"
             return "clear", f"did not fire: {_failing(condition)}"
         if finding.suppressed_by:
             return "suppressed", self._silenced(finding.suppressed_by)

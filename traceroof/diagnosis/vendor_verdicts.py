@@ -109,7 +109,7 @@ def verdicts_of_groups(
 def capped(
     of_group: Sequence[tuple[VendorVerdict, ...]], bounds_pct: Sequence[float]
 ) -> tuple[tuple[VendorVerdict, ...], ...]:
-    """The verdicts with global estimates capped at our own bounds (rules.md 2.14).
+    """The verdicts with global estimates capped at our own bounds.
 
     bounds_pct: the most that can be saved of each group's time, percent; NaN caps nothing. Local
     estimates are of one unit, so that no bound on the kernel's time applies to them.

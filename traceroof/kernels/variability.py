@@ -30,8 +30,8 @@ SCATTER_COLUMNS: tuple[Column, ...] = tuple(
 
 # The standard deviation of normally distributed times is 1.4826 times their MAD.
 _SIGMA = 1.4826
-# Fewer launches do not show how times scatter (rules.md 2.1; a 95th percentile of fewer than 20
-# is the largest).
+# Fewer launches do not show how times scatter; a 95th percentile of fewer than 20
+# is the largest.
 _FEWEST, _FEWEST_FOR_SPREAD = 5, 20
 # Whether a first launch is one of its kind: no other, or no more than one in 20, comes near.
 _NEAR, _ALONE = 0.75, 0.05

@@ -71,7 +71,7 @@ HYGIENE_COLUMNS: tuple[Column, ...] = tuple(
 #: 78 launches on one card those from 100 µs on agree within 1 %, those of 4 µs lie up to 20 % low.
 SETTLED_NS = 100_000
 
-#: Times scatter when 1.4826 MAD exceeds this share of the median (rules.md 2.1).
+#: Times scatter when 1.4826 MAD exceeds this share of the median.
 SCATTER_PCT = 5.0
 #: Launches of one name whose 95th and 5th percentiles lie further apart do different work.
 SPREAD = 5.0

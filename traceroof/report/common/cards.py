@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.padding import Padding
 
 from traceroof.core.selection import known_rule
-from traceroof.core.units import quantity
+from traceroof.core.units import percent, quantity
 from traceroof.errors import TraceroofError
 from traceroof.hardware import devices as device_table
 from traceroof.hardware.devices import Device
 from traceroof.hardware.vendor_terms import on_card
-from traceroof.plugins import formats, rules
+from traceroof.plugins import formats, rule_file, rules
 from traceroof.report.common.console import grid, terminal_width, to_text
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, judge
 from traceroof.scopes.subjects import vocabulary
@@ -47,7 +47,7 @@ def card_lines(rule: Rule) -> list[tuple[str, str]]:
     lines = [
         ("why", on_card(rule.why)),
         ("topic", ", ".join(dict.fromkeys(rule.topics))),
-        ("fires when", rule.condition_words()),
+        ("fires when", on_card(rule.condition_words())),
         ("needs", ", ".join(rule.needs) or "nothing"),
     ]
     if rule.uses:
@@ -55,17 +55,20 @@ def card_lines(rule: Rule) -> list[tuple[str, str]]:
     lines += [
         ("says", on_card(rule.because)),
         ("try", on_card(rule.fix)),
-        ("wrong if", on_card(rule.refute)),
+        ("to refute", on_card(rule.refute)),
         ("scope", f"{rule.scope}; fix in the {rule.layer}, effort {rule.effort}, risk {rule.risk}"),
         ("time saved", f"{rule.kind} bound; evidence {rule.grade}"),
+        ("file", rule_file(rule.id)),
     ]
     if rule.suppresses:
         lines.append(("silences", ", ".join(rule.suppresses)))
     for scope in rule.hides or ():
-        lines.append(("hides", f"findings on a {scope} that it explains (see the condition)"))
+        lines.append(("hides", f"{scope} findings that it explains (see the condition)"))
     for doubt in rule.doubts:
-        rests = f"that rest on {', '.join(doubt.columns)}" if doubt.columns else "that save time"
-        lines.append(("makes less sure", f"{doubt.scope} findings {rests}: {on_card(doubt.what)}"))
+        rests = f"that read {', '.join(doubt.columns)}" if doubt.columns else "with a time saved"
+        lines.append(
+            ("lowers the confidence of", f"{doubt.scope} findings {rests}: {on_card(doubt.what)}")
+        )
     lines += [("fires on", _example(rule, example)) for example in rule.fires]
     lines += [("silent on", _example(rule, example)) for example in rule.silent]
     lines += [("source", reference) for reference in rule.references]
@@ -79,8 +82,10 @@ def _example(rule: Rule, example: Mapping[str, Any]) -> str:
     judged = judge(rule, facts, UNCALIBRATED)
     saved = judged.saved[0]
     if judged.fired[0] and not math.isnan(saved):
-        bound = judge(rule, facts, NOMINAL).saved[0] * 100
-        text += f" (saves at most {bound:.0f} %, likely {judged.likely[0] * 100:.0f} %)"
+        bound, likely = judge(rule, facts, NOMINAL).saved[0], judged.likely[0]
+        if not bound:
+            return text  # a cause whose time another rule counts
+        text += f" (saves at most {percent(bound)}, likely {percent(likely)})"
     return text
 
 

@@ -68,9 +68,9 @@ def subject(one: Explanation) -> str:
 
 
 def conditions(one: Explanation) -> Iterable[tuple[str, str, Sequence[Check]]]:
-    """What made it a question, and what had to hold: title, words, comparisons."""
+    """Whether the rule applies, and what must hold: title, words, comparisons."""
     if one.concerns:
-        yield "Is it a question here?", "", one.concerns
+        yield "Does this rule apply?", "", one.concerns
     title = "Condition" if one.traced else "Condition (its formula could not be followed)"
     yield title, one.words, one.condition
 
@@ -123,7 +123,7 @@ def verdict(one: Explanation) -> Iterable[tuple[str, str]]:
         if found.near_threshold:
             yield "How stable", found.near_threshold.says
         yield "Try", found.fix
-    yield "Wrong if", one.refute
+    yield "To refute", one.refute
     yield "Source", "; ".join(one.references)
 
 

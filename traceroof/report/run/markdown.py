@@ -156,7 +156,7 @@ def _entry(number: int, one: summary.Advice, names: Mapping[str, str], gain: str
         *([f"   - {text(summary.confidence(lead))}"] if lead.doubted_by else []),
         *([f"   - {text(lead.near_threshold.says)}"] if lead.near_threshold else []),
         f"   - try: {prose(lead.fix)}",
-        f"   - wrong if: {prose(lead.refute)}",
+        f"   - to refute: {prose(lead.refute)}",
         *(f"   - also {code(other.rule)}: {prose(other.because)}" for other in one.findings[1:]),
     ]
 
