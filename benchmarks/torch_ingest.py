@@ -345,7 +345,10 @@ def main() -> None:
             table.append(row)
             print("  ".join(cell.ljust(14) for cell in row), flush=True)
     if given.page:
-        given.page.write_text(page(table, given.rounds), "utf-8")
+        # The page's last section is that of startup.py.
+        _, heading, rest = given.page.read_text("utf-8").partition("## Start-up")
+        written = page(table, given.rounds) + (f"\n{heading}{rest}" if heading else "")
+        given.page.write_text(written, "utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ rocprofv3 (``*_kernel_stats.csv``, with minimum, maximum and deviation) and hipp
 row "Total"). The same layout also sums up host calls and copies; which it is, the names tell.
 """
 
-import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core import kernel_table
+from traceroof.core import kernel_table, regex
 from traceroof.core.recording import RAW_METRICS, Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
@@ -84,7 +83,7 @@ def _names_kernels(head: bytes, skip: int) -> bool:
     """Whether any row at the start of a file is no host call."""
     lines = head.decode("utf-8", "replace").splitlines()[skip:]
     names = [cells[0].strip() for line in lines if (cells := cells_of(line))]
-    host = re.compile(f"(?:{_CALL}|{_DOMAIN}|Total|)$")
+    host = regex.compile(f"(?:{_CALL}|{_DOMAIN}|Total|)$")
     return not names or any(not host.match(name) for name in names)
 
 

@@ -5,7 +5,6 @@ counters. The database and JSON layouts are those that public notes describe; no
 hand. The summaries (``*.hipkernel.csv``, with a last row "Total") are read as kernel statistics.
 """
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from traceroof.core import kernel_table
+from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -32,7 +31,7 @@ from traceroof.parsers.rocprof_v1_db import activity_table
 # The tables do not name the device. Its counters are those of AMD's gfx9 under the same names.
 _DEVICE = Gpu(arch=HYGON, told_by="hipprof")
 
-_TRACE = re.compile(rb'"cat"\s*:\s*"HIPOPS"')
+_TRACE = regex.compile(rb'"cat"\s*:\s*"HIPOPS"')
 
 
 class Hipprof:

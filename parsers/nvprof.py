@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
@@ -30,10 +31,10 @@ _HEADERS = (
     b'"Type","Time(%)","Time","Calls"',
     b'"Time(%)","Time","Calls"',
 )
-_CORRELATION = re.compile(r" \[(\d+)\]$")
-_COPY = re.compile(r"\[CUDA mem(?P<what>cpy|set)(?: (?P<kind>[A-Za-z]+))?\]")
-_DEVICE = re.compile(r"(?P<name>.*?)(?: \((?P<index>\d+)\))?")
-_ERROR = re.compile(r"(?:Error|Warning)s?: .*|.*(?:ERR_NVGPUCTRPERM|does not have permission).*")
+_CORRELATION = regex.compile(r" \[(\d+)\]$")
+_COPY = regex.compile(r"\[CUDA mem(?P<what>cpy|set)(?: (?P<kind>[A-Za-z]+))?\]")
+_DEVICE = regex.compile(r"(?P<name>.*?)(?: \((?P<index>\d+)\))?")
+_ERROR = regex.compile(r"(?:Error|Warning)s?: .*|.*(?:ERR_NVGPUCTRPERM|does not have permission).*")
 
 
 class Nvprof:

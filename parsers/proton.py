@@ -5,12 +5,12 @@ and bytes on whatever scope stated them: they belong to the kernels below it.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
@@ -19,7 +19,7 @@ from traceroof.parser import Options, Progress
 
 _SIGNS = (b'"frame"', b'"metrics"', b'"children"')
 _OVERHEAD = "__proton_launch_metadata"
-_FLOPS = re.compile(r"flops(\d+)")
+_FLOPS = regex.compile(r"flops(\d+)")
 _TYPES = {"8": "fp8", "16": "fp16", "32": "fp32", "64": "fp64"}
 _VENDORS = {"CUDA": "nvidia", "HIP": "amd"}
 _DEEPEST = 400

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from traceroof.core import regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
@@ -32,12 +33,12 @@ from traceroof.parsers.amd.text import TextTable, length_of, read_table
 
 # Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
 _WIDE = frozenset({Kind.COMPUTE_WIDE, Kind.V2, Kind.V1})
-_MERGED_NAME = re.compile(r"pmc_perf\.csv", re.IGNORECASE)
-_PART_NAME = re.compile(r"pmc_perf_\d+\.csv|SQC?_.*LEVEL.*\.csv|SQ_IFETCH.*\.csv", re.IGNORECASE)
+_MERGED_NAME = regex.compile(r"pmc_perf\.csv", re.IGNORECASE)
+_PART_NAME = regex.compile(r"pmc_perf_\d+\.csv|SQC?_.*LEVEL.*\.csv|SQ_IFETCH.*\.csv", re.IGNORECASE)
 # In the pass of a LEVEL counter this counter adds that one up; the name of the file says which.
 # Merged tables repeat it with numbers behind it, and nobody can tell which is which.
-_ADDED_UP = re.compile(r"SQ_ACCUM_PREV_HIRES(_\d+)?$")
-_LEVEL_FILE = re.compile(r"(SQC?_\w*LEVEL\w*)\.csv", re.IGNORECASE)
+_ADDED_UP = regex.compile(r"SQ_ACCUM_PREV_HIRES(_\d+)?$")
+_LEVEL_FILE = regex.compile(r"(SQC?_\w*LEVEL\w*)\.csv", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

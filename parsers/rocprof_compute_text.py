@@ -4,7 +4,6 @@ Figures are means over the dispatches that were analysed. Where several kernels 
 speak of all of them together and are no kernel's own: times stay, the rest is left out.
 """
 
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import RAW_METRICS, DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
@@ -23,13 +23,13 @@ from traceroof.parsers.amd.analysis_text import Analysis, Table, analyses
 
 _SIGNS = ("Metric_ID", "Top Kernels", "Kernel_Name", "KernelName")
 _FAMILIES = (
-    (re.compile(r"MI2\d\d"), None, "gfx90a"),
-    (re.compile(r"MI300A"), "MI300A", "gfx942"),
-    (re.compile(r"MI300"), None, "gfx942"),
-    (re.compile(r"MI3[25]\d"), None, "gfx950"),
-    (re.compile(r"MI100"), "MI100", "gfx908"),
+    (regex.compile(r"MI2\d\d"), None, "gfx90a"),
+    (regex.compile(r"MI300A"), "MI300A", "gfx942"),
+    (regex.compile(r"MI300"), None, "gfx942"),
+    (regex.compile(r"MI3[25]\d"), None, "gfx950"),
+    (regex.compile(r"MI100"), "MI100", "gfx908"),
 )
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_NUMBER = regex.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _UNNAMED = "(name not in the file)"
 #: A compute unit of CDNA 2 and 3 holds 32 waves: 4 SIMDs with 8 slots (LLVM AMDGPU usage).
 _WAVES_OF_A_CU = 32

@@ -4,7 +4,6 @@ The table KERN, made for kernels, is usually empty: they are in OPS. A domain th
 has no table.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from traceroof.core import kernel_table
+from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.sqlite import Database, open_database, texts, wholes
@@ -80,9 +79,9 @@ _DOMAINS = ("HIP", "HSA", "ROCTX")
 
 # Arguments of the calls that launch or copy: "numBlocks({z(1) y(1) x(3906250}) … sizeBytes(24)".
 _ARGUMENTS = {
-    "grid": re.compile(r"numBlocks\(\{z\((\d{1,10})\) y\((\d{1,10})\) x\((\d{1,10})\}"),
-    "block": re.compile(r"dimBlocks\(\{z\((\d{1,10})\) y\((\d{1,10})\) x\((\d{1,10})\}"),
-    "bytes": re.compile(r"\bsizeBytes\((\d{1,18})\)"),
+    "grid": regex.compile(r"numBlocks\(\{z\((\d{1,10})\) y\((\d{1,10})\) x\((\d{1,10})\}"),
+    "block": regex.compile(r"dimBlocks\(\{z\((\d{1,10})\) y\((\d{1,10})\) x\((\d{1,10})\}"),
+    "bytes": regex.compile(r"\bsizeBytes\((\d{1,18})\)"),
 }
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core import kernel_table
+from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
@@ -68,14 +68,14 @@ _KINDS = frozenset(
 _ROWS = frozenset({Kind.V3_KERNELS, Kind.V3_COUNTERS, Kind.V3_COPIES})
 
 # What the tool puts behind the name of a process (a number, or what -o said).
-_SUFFIX = re.compile(
+_SUFFIX = regex.compile(
     r"_?(?:kernel_trace|counter_collection|agent_info|memory_copy_trace|memory_allocation_trace"
     r"|scratch_memory_trace|(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt)\w*_trace"
     r"|(?:kernel|domain|hip|hsa|marker|memory_copy|memory_allocation|rccl|scratch_memory)\w*_stats"
     r"|pc_sampling_\w+|results)\.(?:csv|json|db)(?:\.gz)?$",
     re.IGNORECASE,
 )
-_AGENT = re.compile(r"(?:(.*)\s)?(\d{1,6})$")
+_AGENT = regex.compile(r"(?:(.*)\s)?(\d{1,6})$")
 
 
 class Rocprofv3Csv:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceroof.core import kernel_table
+from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -30,7 +30,7 @@ from traceroof.parsers.amd.run import Part, recording
 from traceroof.parsers.amd.sqlite import Schema, schema_of
 
 # rpd2tracing writes one event a line after an empty one.
-_TRACE = re.compile(rb'\s*\[\s*\{\s*\}\s*,\s*\{\s*"name"')
+_TRACE = regex.compile(rb'\s*\[\s*\{\s*\}\s*,\s*\{\s*"name"')
 
 
 class Rpd:

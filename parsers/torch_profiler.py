@@ -5,11 +5,11 @@ Reading streams (``_torch_stream``): pieces of the file are decoded into typed e
 activities are linked to the calls, operators, modules and steps behind them (``_torch_link``).
 """
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
+from traceroof.core import regex
 from traceroof.core.recording import Note, Recording, Source
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -28,9 +28,9 @@ from traceroof.parsers.torch.stream import CUT, NotJson
 
 FORMAT: Final = "torch-profiler"
 
-_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
+_START = regex.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 # What only Kineto writes.
-_SIGNATURE = re.compile(
+_SIGNATURE = regex.compile(
     rb'"cat"\s*:\s*"(?:cpu_op|cuda_runtime|cuda_driver|python_function|user_annotation'
     rb"|gpu_memcpy|gpu_memset|gpu_user_annotation|cuda_sync|cpu_instant_event|fwdbwd|ac2g"
     rb'|Operator|Runtime|Memcpy|Memset|async_cpu_to_gpu)"'
@@ -39,16 +39,16 @@ _SIGNATURE = re.compile(
 )
 # Chrome traces of others, and what they are.
 _OTHERS: Final = (
-    (re.compile(rb'"BeginNs"|"otherData"'), "a trace of rocprof (version 1)"),
-    (re.compile(rb'"rocprofiler-sdk-tool"'), "JSON of rocprofv3"),
-    (re.compile(rb'/device:(?:TPU|GPU)|XLA Ops|"highres-ticks"|hlo_(?:op|module)'),
+    (regex.compile(rb'"BeginNs"|"otherData"'), "a trace of rocprof (version 1)"),
+    (regex.compile(rb'"rocprofiler-sdk-tool"'), "JSON of rocprofv3"),
+    (regex.compile(rb'/device:(?:TPU|GPU)|XLA Ops|"highres-ticks"|hlo_(?:op|module)'),
      "a trace of XLA (JAX, TensorFlow)"),
-    (re.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
+    (regex.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
      "a trace converted from Nsight Systems"),
-    (re.compile(rb'"cat"\s*:\s*"api_op"'), "a trace of rpd (rocmProfileData)"),
-    (re.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'), "a trace of a browser"),
+    (regex.compile(rb'"cat"\s*:\s*"api_op"'), "a trace of rpd (rocmProfileData)"),
+    (regex.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'), "a trace of a browser"),
 )  # fmt: skip
-_CHROME = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"')
+_CHROME = regex.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"')
 
 _PROFILE = (
     "profile with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] and let the GPU work "

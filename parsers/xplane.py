@@ -1,12 +1,12 @@
 """XLA's profiler: ``*.xplane.pb`` of JAX and TensorFlow, NVIDIA and AMD."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import (
     HOST_CALLS,
@@ -22,7 +22,7 @@ from traceroof.parser import Options, Progress
 from traceroof.parsers.xla.activities import Rows, add_device, add_host
 from traceroof.parsers.xla.planes import Plane, Space, space
 
-_DEVICE = re.compile(r"/device:(?P<kind>\w+):(?P<index>\d+)")
+_DEVICE = regex.compile(r"/device:(?P<kind>\w+):(?P<index>\d+)")
 _SIGNS = (b"/device:GPU:", b"/device:TPU:", b"/host:CPU", b"/host:metadata", b"Task Environment")
 
 

@@ -1,12 +1,12 @@
 """Launches that move data without computing: one rule a role of ``roles.toml``."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from traceroof.core import regex
 from traceroof.core.facts import (
     Column,
     Facts,
@@ -22,7 +22,7 @@ _ALL = 1.0
 # What is nearly all of a run is what it was made for: a test of copies, not a waste beside work.
 _MOST_PCT = 90
 # What a copy is launched by when somebody asked for it by name, with no operator around it.
-_BARE = re.compile(r"aten::(_foreach_)?copy_|ProfilerStep.*")
+_BARE = regex.compile(r"aten::(_foreach_)?copy_|ProfilerStep.*")
 
 
 def _by_the_way(k: Facts) -> Mask:

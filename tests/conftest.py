@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,16 @@ settings.register_profile("traceroof", deadline=None)
 settings.load_profile("traceroof")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+#: Ask for more tests, and change no result.
+KEPT_VARIABLES = {"TRACEROOF_CI", "TRACEROOF_FUZZ"}
+
+
+def pytest_configure() -> None:
+    """Forget the user's settings before anything reads them, and for every process of a test."""
+    for name in [name for name in os.environ if name.startswith("TRACEROOF_")]:
+        if name not in KEPT_VARIABLES:
+            del os.environ[name]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,14 +3,15 @@
 People paste it into issues and notes, several analyses one after another, with other text between.
 """
 
-import re
 from dataclasses import dataclass, field
 
-_COMMAND = re.compile(r"(?:rocprof-compute|omniperf)\s+analyze\b(?P<rest>.*)")
-_WORKLOAD = re.compile(r"(?:-p|--path)[ =](\S+)")
-_PANEL = re.compile(r"(?:^|[╛\s])(?P<number>\d{1,2})\. (?P<title>[A-Z][^│╛]*?)\s*$")
-_TABLE = re.compile(r"(?:^|[╛\s])(?P<number>\d{1,2}\.\d{1,2}) (?P<title>[A-Z][^│╛]*?)\s*$")
-_BEGIN = re.compile(r"Analysis mode\b|(?:^|\s)0\. Top Stats?\s*$")
+from traceroof.core import regex
+
+_COMMAND = regex.compile(r"(?:rocprof-compute|omniperf)\s+analyze\b(?P<rest>.*)")
+_WORKLOAD = regex.compile(r"(?:-p|--path)[ =](\S+)")
+_PANEL = regex.compile(r"(?:^|[╛\s])(?P<number>\d{1,2})\. (?P<title>[A-Z][^│╛]*?)\s*$")
+_TABLE = regex.compile(r"(?:^|[╛\s])(?P<number>\d{1,2}\.\d{1,2}) (?P<title>[A-Z][^│╛]*?)\s*$")
+_BEGIN = regex.compile(r"Analysis mode\b|(?:^|\s)0\. Top Stats?\s*$")
 
 
 @dataclass

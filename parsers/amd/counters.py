@@ -6,7 +6,6 @@ all its counters from one pass, since two passes are two runs; and a value outsi
 the machine allows is not believed.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
 from traceroof.core.recording import Note
 
 Reals: TypeAlias = npt.NDArray[np.float64]
@@ -26,8 +26,8 @@ Kind = Literal["count", "ratio", "rate"]
 #: Expression: a number, a name, or (operator, left, right).
 Node: TypeAlias = "float | str | tuple[str, Node, Node]"
 
-_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?)|([A-Za-z_]\w*)|([-+*/(),]))")
-_INSTANCE = re.compile(r"(.+)\[(\d+)\]$")
+_TOKEN = regex.compile(r"\s*(?:(\d+(?:\.\d+)?)|([A-Za-z_]\w*)|([-+*/(),]))")
+_INSTANCE = regex.compile(r"(.+)\[(\d+)\]$")
 # How far beyond its range a ratio may lie before it is disbelieved: sub-counters exceed their
 # totals a little where they are read at different moments.
 _SLACK = 0.05

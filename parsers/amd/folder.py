@@ -11,6 +11,7 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
+from traceroof.core import regex
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head as head_of
 from traceroof.ingest.sqlite import MAGIC
@@ -25,11 +26,13 @@ from traceroof.parsers.amd.sqlite import Schema, schema_of
 
 # More candidates than this are no run but a home folder.
 _MOST_CANDIDATES = 512
-_CANDIDATE = re.compile(r"\.(csv|json|txt|db|rpd|sqlite|ncu-rep|nsys-rep)(\.gz)?$", re.IGNORECASE)
+_CANDIDATE = regex.compile(
+    r"\.(csv|json|txt|db|rpd|sqlite|ncu-rep|nsys-rep)(\.gz)?$", re.IGNORECASE
+)
 
 #: The start of a rocprofv3 JSON file, and of a rocprof v1 one (its first event is empty).
-V3_JSON = re.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
-V1_JSON = re.compile(rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}')
+V3_JSON = regex.compile(rb'\s*\{\s*"rocprofiler-sdk-tool"\s*:')
+V1_JSON = regex.compile(rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}')
 
 
 class Family(Enum):

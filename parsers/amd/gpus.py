@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from traceroof.core import regex
 from traceroof.core.recording import DeviceInfo, Note
 from traceroof.hardware import devices
 from traceroof.parsers.amd.counters import Architecture, architecture
@@ -29,7 +30,7 @@ HYGON = "hygon"
 _HYGON = frozenset({HYGON, "gfx926", "gfx928", "gfx936", "gfx938"})
 _NO_VALUE = {"", "0", "na", "n/a", "none", "nan"}
 # A gfx target: digits, then hexadecimal stepping (gfx90a), perhaps features (gfx90a:sramecc+).
-_GFX = re.compile(r"gfx[0-9a-f]{3,5}", re.IGNORECASE)
+_GFX = regex.compile(r"gfx[0-9a-f]{3,5}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -361,7 +362,7 @@ def of_rocminfo(pairs: Iterable[tuple[str, str, str]]) -> list[Gpu]:
 
 
 # results.json drops the blanks: "AMDInstinctMI210".
-_GLUED = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=AMD)(?=[A-Z][a-z])")
+_GLUED = regex.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=AMD)(?=[A-Z][a-z])")
 
 
 def _spaced(name: str) -> str:
@@ -369,7 +370,7 @@ def _spaced(name: str) -> str:
     return name if " " in name else _GLUED.sub(" ", name)
 
 
-_ROCMINFO_AGENT = re.compile(r"\s*(Agent\s*\d+)\s*$")
+_ROCMINFO_AGENT = regex.compile(r"\s*(Agent\s*\d+)\s*$")
 
 
 def rocminfo_text(text: str) -> list[Gpu]:

@@ -13,6 +13,7 @@ from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
+from traceroof.core import regex
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head as head_of
 from traceroof.parser import HEAD_BYTES
@@ -22,11 +23,11 @@ _MOST_NOISE_LINES = 400
 # A header cell longer than this is no column name.
 _LONGEST_NAME = 200
 
-_SEPARATORS = re.compile(r"[-_\s]+")
+_SEPARATORS = regex.compile(r"[-_\s]+")
 # A log may begin with "[profiling]".
-_JSON = re.compile(rb"\s*(?:\{|\[\s*[\[{\"\]])")
-_KD = re.compile(r"(\[clone \.kd\]|\.kd)\"?$")
-_HEX = re.compile(r"0x[0-9a-fA-F]+$")
+_JSON = regex.compile(rb"\s*(?:\{|\[\s*[\[{\"\]])")
+_KD = regex.compile(r"(\[clone \.kd\]|\.kd)\"?$")
+_HEX = regex.compile(r"0x[0-9a-fA-F]+$")
 
 
 class Kind(Enum):
@@ -86,17 +87,17 @@ _SIGNATURES: tuple[tuple[Kind, str, str], ...] = (
 
 # Nsight Compute's long layout, filled by hand with AMD counters.
 _FOREIGN_COLUMNS = frozenset({"kernelname", "metricname", "metricvalue"})
-_AMD_COUNTER = re.compile(rb"\b(?:SQC?|TCC|TCP|GRBM|SPI|TA|TD|GL2C)_[A-Z]|FetchSize|WriteSize")
+_AMD_COUNTER = regex.compile(rb"\b(?:SQC?|TCC|TCP|GRBM|SPI|TA|TD|GL2C)_[A-Z]|FetchSize|WriteSize")
 
 # Files that are no table but lie beside one: a piece of text that only they have.
 _TEXTS: tuple[tuple[Kind, re.Pattern[bytes]], ...] = (
-    (Kind.ROCMINFO, re.compile(rb"HSA System Attributes|ROCk module is loaded")),
-    (Kind.SETTINGS, re.compile(rb"^format_rocprof_output:", re.MULTILINE)),
+    (Kind.ROCMINFO, regex.compile(rb"HSA System Attributes|ROCk module is loaded")),
+    (Kind.SETTINGS, regex.compile(rb"^format_rocprof_output:", re.MULTILINE)),
     (
         Kind.LOG,
-        re.compile(rb"^(?:omniperf|rocprofiler-compute) version:", re.MULTILINE | re.IGNORECASE),
+        regex.compile(rb"^(?:omniperf|rocprofiler-compute) version:", re.MULTILINE | re.IGNORECASE),
     ),
-    (Kind.COUNTER_LIST, re.compile(rb"\A\s*pmc\s*:", re.MULTILINE)),
+    (Kind.COUNTER_LIST, regex.compile(rb"\A\s*pmc\s*:", re.MULTILINE)),
 )
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
 
+from traceroof.core import regex
 from traceroof.ingest.sqlite import table_names
 
 #: What the tables of a rocpd database are called: a name, and the run's id behind it.
-ROCPD_TABLE = re.compile(r"rocpd_([a-z_]+?)(_[0-9a-f]{8}_[0-9a-f_]{20,})?$", re.IGNORECASE)
+ROCPD_TABLE = regex.compile(r"rocpd_([a-z_]+?)(_[0-9a-f]{8}_[0-9a-f_]{20,})?$", re.IGNORECASE)
 
 
 class Schema(Enum):

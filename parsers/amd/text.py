@@ -8,7 +8,6 @@ stays text here; numbers are taken out by ``integers``, ``reals`` and ``times``.
 import csv
 import io
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -44,7 +44,7 @@ _LONGEST_LINE = 4 << 20
 _FREE_TEXT = frozenset({"kernelname", "name", "function"})
 # A timestamp written as 8.1097E+14 has lost its last digits: coarser than this, it is useless.
 _COARSEST_NS = 1_000
-_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_WHOLE = regex.compile(r"[+-]?\d{1,18}")
 _LARGEST = 2**63 - 1
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import STALL_REASONS
 from traceroof.parsers.nsight.formulas import (
     Columns,
@@ -66,8 +67,8 @@ def _where(first: Floats, second: Floats) -> Floats:
 
 # --- tensor cores ------------------------------------------------------------------------------
 
-_TENSOR_OPS = re.compile(r"sm__ops_path_(?P<path>tensor(?:_\w+)?)\.(?P<rest>sum(?:\.\w+)?)")
-_TENSOR_SOURCE = re.compile(r"_src_(?P<dtype>[a-z]+\d+(?:_e\dm\d)?)")
+_TENSOR_OPS = regex.compile(r"sm__ops_path_(?P<path>tensor(?:_\w+)?)\.(?P<rest>sum(?:\.\w+)?)")
+_TENSOR_SOURCE = regex.compile(r"_src_(?P<dtype>[a-z]+\d+(?:_e\dm\d)?)")
 
 
 def _add_tensor_work(columns: Columns, metrics: Metrics) -> None:
@@ -139,11 +140,11 @@ def _tensor_peak(metrics: Metrics, count: int, dtype: npt.NDArray[np.object_]) -
 # --- stalls ------------------------------------------------------------------------------------
 
 _RATIOS = (
-    re.compile(r"smsp__average_warps_issue_stalled_(?P<reason>\w+)_per_issue_active\.ratio"),
-    re.compile(r"smsp__average_warp_latency_issue_stalled_(?P<reason>\w+)\.ratio"),
+    regex.compile(r"smsp__average_warps_issue_stalled_(?P<reason>\w+)_per_issue_active\.ratio"),
+    regex.compile(r"smsp__average_warp_latency_issue_stalled_(?P<reason>\w+)\.ratio"),
 )
-_SHARES = re.compile(r"smsp__warp_issue_stalled_(?P<reason>\w+)_per_warp_active\.pct")
-_SAMPLES = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?:\.sum)?")
+_SHARES = regex.compile(r"smsp__warp_issue_stalled_(?P<reason>\w+)_per_warp_active\.pct")
+_SAMPLES = regex.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?:\.sum)?")
 
 
 def _add_stalls(columns: Columns, metrics: Metrics, rules: "RuleFacts") -> None:
@@ -287,27 +288,27 @@ def _peak_by_attributes(metrics: Metrics, count: int) -> Floats:
 
 # --- rule texts --------------------------------------------------------------------------------
 
-_STALLED = re.compile(
+_STALLED = regex.compile(
     r"being stalled (?P<phrase>.*?)represents about (?P<pct>[\d.,]+)\s*% of the total average",
     re.DOTALL,
 )
-_GLOBAL = re.compile(
+_GLOBAL = regex.compile(
     r"uncoalesced global accesses? resulting in a total of (?P<excess>[\d.,]+) excessive sectors?"
     r" \([\d.,]+% of the total (?P<total>[\d.,]+) sectors?\)"
 )
-_SHARED = re.compile(
+_SHARED = regex.compile(
     r"uncoalesced shared accesses? resulting in a total of (?P<excess>[\d.,]+) excessive "
     r"wavefronts? \([\d.,]+% of the total (?P<total>[\d.,]+) wavefronts?\)"
 )
-_SECTOR_USE = re.compile(
+_SECTOR_USE = regex.compile(
     r"access pattern for global (?P<what>load|store)s .*?only (?P<bytes>[\d.,]+) of the 32 bytes"
 )
-_IMBALANCE = re.compile(
+_IMBALANCE = regex.compile(
     r"One or more (?P<unit>SMs|SMSPs|L1 Slices|L2 Slices|DRAM [A-Z]\w+) have a much .*?"
     r"Maximum instance value is (?P<pct>[\d.,]+)% above the average"
 )
-_WAVES = re.compile(r"resulting in only (?P<waves>[\d.,]+) full waves across all SMs")
-_SMS = re.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
+_WAVES = regex.compile(r"resulting in only (?P<waves>[\d.,]+) full waves across all SMs")
+_SMS = regex.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
 # Real rules have up to 2,000 letters.
 _LONGEST_RULE = 8000
 _UNITS = {"SMs": "sm", "SMSPs": "smsp", "L1 Slices": "l1tex", "L2 Slices": "lts"}

@@ -5,7 +5,6 @@ its text once. ``recording`` then decides the decimal sign, brings units to thei
 the kernel table; every metric row ends in a column or among the raw metrics.
 """
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import (
     VERDICTS,
@@ -509,7 +509,7 @@ def _display_names(raw: pa.Table) -> Mapping[int, str]:
 
 
 # The page in text form marks what is no number with "(!)".
-_NOT_FINITE = re.compile(r"[-+]?(?:nan|inf(?:inity)?)")
+_NOT_FINITE = regex.compile(r"[-+]?(?:nan|inf(?:inity)?)")
 
 
 def _no_number(text: str) -> str | None:
@@ -553,7 +553,7 @@ PERMISSION_HINT = (
     "(https://developer.nvidia.com/ERR_NVGPUCTRPERM), and profile again"
 )
 
-_SHAPE = re.compile(r"\(?\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*\)?")
+_SHAPE = regex.compile(r"\(?\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*[,;x]\s*(\d{1,10})\s*\)?")
 
 
 def shape(text: str) -> tuple[int, int, int] | None:

@@ -11,14 +11,15 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from traceroof.core import regex
 from traceroof.parsers.nsight.formulas import book
 from traceroof.parsers.nsight.numbers import unit
 
 #: A metric name, and not a label or any other word.
-METRIC_NAME = re.compile(r"[a-z][a-z0-9_]*__[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
+METRIC_NAME = regex.compile(r"[a-z][a-z0-9_]*__[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*")
 # The longest real names have about 120 letters; the pattern is slow on very long words.
 _LONGEST_NAME = 300
-_NAME_IN_LABEL = re.compile(rf"\(({METRIC_NAME.pattern})\)$|^({METRIC_NAME.pattern}) \(")
+_NAME_IN_LABEL = regex.compile(rf"\(({METRIC_NAME.pattern})\)$|^({METRIC_NAME.pattern}) \(")
 
 
 def is_metric_name(text: str) -> bool:
@@ -107,7 +108,7 @@ _UNITS = {
     "DRAM": "dram", "FBPA": "fbpa", "GPC": "gpc", "IDC": "idc", "TPC": "tpc", "GPU": "gpu",
     "PCIE": "pcie", "FE": "fe", "LTC": "ltc", "MCC": "mcc", "LRC": "lrc", "GCC": "gcc",
 }  # fmt: skip
-_BREAKDOWN = re.compile(r"([A-Za-z0-9]{2,5}): ((?:[A-Z][A-Za-z0-9]*)(?: [A-Z0-9][A-Za-z0-9]*)*)")
+_BREAKDOWN = regex.compile(r"([A-Za-z0-9]{2,5}): ((?:[A-Z][A-Za-z0-9]*)(?: [A-Z0-9][A-Za-z0-9]*)*)")
 
 
 def _breakdown_metric(label: str) -> str | None:

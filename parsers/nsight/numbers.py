@@ -5,11 +5,12 @@ locale of the machine, so ``vote`` decides once per file from what only one read
 """
 
 import math
-import re
 from collections.abc import Iterable
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
+
+from traceroof.core import regex
 
 
 class DecimalSign(Enum):
@@ -21,11 +22,11 @@ class DecimalSign(Enum):
 
 
 # What separates thousands beside "," and ".": blanks of all widths (French), apostrophes (Swiss).
-_BLANKS = re.compile("(?<=\\d)[\u00a0\u202f\u2009 '\u2019](?=\\d)")
-_NO_DECIMALS = re.compile(r"\.0+$")
+_BLANKS = regex.compile("(?<=\\d)[\u00a0\u202f\u2009 '\u2019](?=\\d)")
+_NO_DECIMALS = regex.compile(r"\.0+$")
 # So many cells that can be read in one way only are enough.
 _ENOUGH_VOTES = 2000
-_NUMBER_WITH_POINT = re.compile(
+_NUMBER_WITH_POINT = regex.compile(
     r"[+-]?(?:\d{1,3}(?:,\d{2,3})*,\d{3}|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?"
 )
 

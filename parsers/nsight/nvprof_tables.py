@@ -4,9 +4,10 @@ nvprof writes its own lines as ``==PID== …``; the program's output may stand b
 """
 
 import csv
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+
+from traceroof.core import regex
 
 #: Kinds of table, each with the header cells that tell it.
 KINDS: tuple[tuple[str, frozenset[str]], ...] = (
@@ -16,12 +17,12 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("trace", frozenset({"Start", "Duration", "Name"})),
     ("summary", frozenset({"Time(%)", "Calls", "Avg", "Name"})),
 )
-_OWN_LINE = re.compile(r"==\d+==\s*(.*)")
-_UNIT = re.compile(r"(?:|%|[num]?s|[KMGT]?B(?:/s)?)")
-_DEVICE = re.compile(r'Device "(?P<name>.*)"')
-_KERNEL = re.compile(r"\s*Kernel: (?P<name>.*)")
-_TEXT_METRICS = re.compile(r"Invocations\s+(?P<kind>Metric|Event) Name\b.*\bMax\b.*")
-_CELLS = re.compile(r"\s{2,}")
+_OWN_LINE = regex.compile(r"==\d+==\s*(.*)")
+_UNIT = regex.compile(r"(?:|%|[num]?s|[KMGT]?B(?:/s)?)")
+_DEVICE = regex.compile(r'Device "(?P<name>.*)"')
+_KERNEL = regex.compile(r"\s*Kernel: (?P<name>.*)")
+_TEXT_METRICS = regex.compile(r"Invocations\s+(?P<kind>Metric|Event) Name\b.*\bMax\b.*")
+_CELLS = regex.compile(r"\s{2,}")
 
 
 @dataclass

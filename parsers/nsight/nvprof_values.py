@@ -3,14 +3,15 @@
 Sizes count in powers of 1,024: 64 MB of a trace are 16,777,216 integers.
 """
 
-import re
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
+from traceroof.core import regex
+
 _TIMES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-_CELL = re.compile(r"(?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*(?:/s)?)")
-_LEVEL = re.compile(r"(?:Idle|Low|Mid|High|Max) \((?P<level>\d+)\)")
+_CELL = regex.compile(r"(?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*(?:/s)?)")
+_LEVEL = regex.compile(r"(?:Idle|Low|Mid|High|Max) \((?P<level>\d+)\)")
 
 
 def time_ns(cell: str, unit: str = "") -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from traceroof.core import regex
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.metrics import is_metric_name, is_section, known_labels
 from traceroof.parsers.nsight.numbers import unit
@@ -19,31 +20,31 @@ _TRIPLE = r"\(\s*\d+,\s*\d+,\s*\d+\s*\)"
 _TAIL = r"(?:,\s*(?:Context\s*\d+|Stream\s*\d+|Device\s*\d+|CC\s*\d+\.\d+|Invocations\s*[\d,.]+))+"
 # name (grid)x(block), Context 1, Stream 7, Device 0, CC 7.5; before 2022 without the shapes and
 # with the time of day; in summaries with the number of invocations.
-_LAUNCH = re.compile(
+_LAUNCH = regex.compile(
     rf"(?P<name>\S.*?)(?:\s*(?P<grid>{_TRIPLE})\s*x\s*(?P<block>{_TRIPLE}))?"
     rf"(?:,\s*\d{{4}}-[A-Za-z]{{3}}-\d{{1,2}}\s*[\d:]{{8}})?(?P<tail>{_TAIL})",
     re.DOTALL,
 )
-_PART = re.compile(r"(Context|Stream|Device|CC|Invocations)\s*([\d.,]+?)(?=,\s*[A-Z]|$)")
-_DEVICE_LINE = re.compile(r"Device (\d+), CC (\d+\.\d+)")
-_PROCESS = re.compile(r"\[(\d+)\]\s+(\S.*)@\S+")
-_SECTION = re.compile(r"Section:\s*(\S.*)")
-_COLUMNS = re.compile(
+_PART = regex.compile(r"(Context|Stream|Device|CC|Invocations)\s*([\d.,]+?)(?=,\s*[A-Z]|$)")
+_DEVICE_LINE = regex.compile(r"Device (\d+), CC (\d+\.\d+)")
+_PROCESS = regex.compile(r"\[(\d+)\]\s+(\S.*)@\S+")
+_SECTION = regex.compile(r"Section:\s*(\S.*)")
+_COLUMNS = regex.compile(
     r"Metric Name\s+(?:Metric Unit\s+)?(Metric Value|Minimum\s+Maximum\s+Average)"
 )
 # What --print-details prints before the table of a chart.
-_TABLE = re.compile(r"Table (?:Name|Description)\s*:\s*(\S.*)")
-_RULER = re.compile(r"-{4,}(?:\s+-{3,})*")
-_RULE = re.compile(r"(OPT|INF|WRN|ERR)(?:\s+(\S.*))?")
-_SPEEDUP = re.compile(
+_TABLE = regex.compile(r"Table (?:Name|Description)\s*:\s*(\S.*)")
+_RULER = regex.compile(r"-{4,}(?:\s+-{3,})*")
+_RULE = regex.compile(r"(OPT|INF|WRN|ERR)(?:\s+(\S.*))?")
+_SPEEDUP = regex.compile(
     r"Est(?:\.|imated)\s+(?:(?P<scope>Local|Global)\s+)?Speedup:\s*(?P<pct>[\d.,]+)\s*%\s*"
 )
 # Quotation marks of a mail or a comment.
-_QUOTED = re.compile(r"(?:>\s?)+")
-_LAUNCH_END = re.compile(r"(?:Context|Stream|Device|CC|Invocations)\s*[\d.,]*\d$")
+_QUOTED = regex.compile(r"(?:>\s?)+")
+_LAUNCH_END = regex.compile(r"(?:Context|Stream|Device|CC|Invocations)\s*[\d.,]*\d$")
 # A program may print "Some GPU, CC 9.0"; what the profiler prints always has one of these.
-_HAS_CERTAIN_PART = re.compile(r"Stream|Invocations")
-_CONTINUED = re.compile(_TAIL)
+_HAS_CERTAIN_PART = regex.compile(r"Stream|Invocations")
+_CONTINUED = regex.compile(_TAIL)
 # Lines of a name that a terminal broke are equally long, but for blanks lost at their ends.
 _BLANKS_LOST = 3
 # A name of more letters, or broken over more lines, is none.

@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
 
@@ -25,7 +26,7 @@ _MAX_ROW_LINES = 400
 _MAX_ROW_LETTERS = 120_000
 _REPORT_EVERY = 8192
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,500}\x07|[@-Z\\-_])")
+_ESCAPES = regex.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,500}\x07|[@-Z\\-_])")
 
 
 def encoding_of(head: bytes) -> str:
@@ -48,7 +49,7 @@ def encoding_of(head: bytes) -> str:
 
 
 # A French Windows console groups digits by a byte that no UTF-8 text has behind a digit.
-_GROUPED_IN_1252 = re.compile(rb"\d\xa0\d{3}(?!\d)")
+_GROUPED_IN_1252 = regex.compile(rb"\d\xa0\d{3}(?!\d)")
 
 
 def head_text(head: bytes) -> str:
@@ -84,7 +85,7 @@ def plain_line(line: str) -> str:
 
 
 # What "grep -n", "cat -n", a viewer or an editor puts before each line.
-_NUMBER = re.compile(r" {0,8}(\d{1,7})(?: ?[:|\u2192\u2502]|\t| (?= )) ?")
+_NUMBER = regex.compile(r" {0,8}(\d{1,7})(?: ?[:|\u2192\u2502]|\t| (?= )) ?")
 
 
 def is_numbered(head: bytes) -> bool:
@@ -99,7 +100,7 @@ def _are_numbered(lines: list[str]) -> bool:
     return len(numbers) >= 3 and len(numbers) >= 0.9 * len(lines) and grow
 
 
-_TIME_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
+_TIME_STAMP = regex.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 
 
 @dataclass
@@ -151,11 +152,11 @@ _ROLES = frozenset(
         "estimated speedup",
     }
 )  # fmt: skip
-_WITH_UNIT = re.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
+_WITH_UNIT = regex.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
 # What may stand among metric titles: older metrics are single words; pandas adds row numbers.
-_LIKE_A_METRIC = re.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
-_HINT = re.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
-_TABLE_START = re.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
+_LIKE_A_METRIC = regex.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
+_HINT = regex.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
+_TABLE_START = regex.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
 
 
 @dataclass(frozen=True)
@@ -311,9 +312,9 @@ class Skipped:
             yield Note("lines with letters of another encoding", replaced, severe=False)
 
 
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b")
+_EXCEPTION = regex.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b")
 # Errors that follow from another.
-_SAYS_LITTLE = re.compile(
+_SAYS_LITTLE = regex.compile(
     r"The application returned an error|An error occurred while trying to profile|"
     r"Failed to profile|Failed to (?:create|access) |Error: ",
     re.IGNORECASE,
@@ -328,8 +329,8 @@ PROGRESS = "==PROF=="
 TRACEBACK = "Traceback (most recent call last)"
 _SIGNS = (PERMISSION, NO_KERNELS, PROGRESS, TRACEBACK)
 
-_ROW_START = re.compile(r'"\d{1,18}","')
-_LOOSE_ROW_START = re.compile(r'"?\d{1,18}"?[,;\t]"?\d{1,18}"?[,;\t]')
+_ROW_START = regex.compile(r'"\d{1,18}","')
+_LOOSE_ROW_START = regex.compile(r'"?\d{1,18}"?[,;\t]"?\d{1,18}"?[,;\t]')
 
 
 def records(

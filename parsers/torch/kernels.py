@@ -1,6 +1,5 @@
 """The kernel table of a folded and linked trace, column by column."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
 from traceroof.parsers.host.arrow import (
@@ -365,7 +365,7 @@ class _Calls:
 
 
 # These take the global work size, in threads (hip_ext.h); every other launch call takes blocks.
-_IN_THREADS: Final = re.compile(r"hip(Ext|Hcc)ModuleLaunchKernel$")
+_IN_THREADS: Final = regex.compile(r"hip(Ext|Hcc)ModuleLaunchKernel$")
 
 
 def _in_blocks(rows: _Rows, grid: Whole, block: Whole) -> None:

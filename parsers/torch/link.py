@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
 from traceroof.parsers.host.containment import Containers, containers, holding
 from traceroof.parsers.host.paths import Paths, distinct_below, flagged, nearest, paths_to
 from traceroof.parsers.host.steps import Steps, containing_step, told_apart
@@ -25,17 +26,17 @@ from traceroof.parsers.torch.launches import Launches
 
 Mask = npt.NDArray[np.bool_]
 
-GRAPH_LAUNCH: Final = re.compile(r"(cuda|hip|cu)GraphLaunch")
-_STEP = re.compile(r"ProfilerStep\s*#\s*\d+")
+GRAPH_LAUNCH: Final = regex.compile(r"(cuda|hip|cu)GraphLaunch")
+_STEP = regex.compile(r"ProfilerStep\s*#\s*\d+")
 # Serving has no ProfilerStep: vLLM, SGLang and xDiT annotate each pass of the model.
-_PASS = re.compile(r"execute_\w+|step\[.*\]")
+_PASS = regex.compile(r"execute_\w+|step\[.*\]")
 # Up to torch 1.12 annotations are operators by category; these are the ones that torch makes.
-_ANNOTATION = re.compile(
+_ANNOTATION = regex.compile(
     r"ProfilerStep\s*#|Optimizer\.(step|zero_grad)#|enumerate\(DataLoader\)|DataParallel\."
     r"|DistributedDataParallel\.|(nccl|gloo|mpi|ucc):"
 )
-_BACKWARD = re.compile(r"autograd::engine::evaluate_function|Backward\d*$")
-_OPTIMIZER = re.compile(r"Optimizer\.(step|zero_grad)#")
+_BACKWARD = regex.compile(r"autograd::engine::evaluate_function|Backward\d*$")
+_OPTIMIZER = regex.compile(r"Optimizer\.(step|zero_grad)#")
 
 # TraceFusion makes process ids of several ranks distinct by adding rank times this.
 _RANK_PIDS: Final = 100_000_000

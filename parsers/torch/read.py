@@ -3,11 +3,8 @@
 import gc
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,6 +83,10 @@ def in_sections(
     None where that does not come out the same as reading it in one go: when a section holds
     something broken, or the events end before the file's last section; also when a process dies.
     """
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
     places = cuts(path, size, section_bytes)
     last = len(places) - 2
     work = [(path, places[at], places[at + 1], at == 0) for at in range(last + 1)]

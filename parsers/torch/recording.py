@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.recording import (
     HOST_CALLS,
     SPANS,
@@ -25,9 +26,9 @@ from traceroof.parsers.torch.link import Host, Links, Ranges
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
 _RANKS_IN_NAMES: Final = (
-    re.compile(r"(?<![a-z])rank[-_]?(\d+)", re.IGNORECASE),
-    re.compile(r"(?<![a-z])worker[-_]?(\d+)", re.IGNORECASE),
-    re.compile(r"(?<![A-Za-z])TP-(\d+)"),
+    regex.compile(r"(?<![a-z])rank[-_]?(\d+)", re.IGNORECASE),
+    regex.compile(r"(?<![a-z])worker[-_]?(\d+)", re.IGNORECASE),
+    regex.compile(r"(?<![A-Za-z])TP-(\d+)"),
 )
 
 
@@ -243,7 +244,7 @@ def _spans(fold: Fold, host: Host, links: Links, base: int) -> pa.Table:
     steps = host.ranges.at(links.steps.rows)
     names = [*host.names, *links.steps.names]
     steps.name = len(host.names) + np.arange(len(steps), dtype=np.int32)
-    plain = ~host.matching(re.compile("nn.Module"))[host.ranges.name]
+    plain = ~host.matching(regex.compile("nn.Module"))[host.ranges.name]
     plain[links.steps.rows] = False
     annotations = host.ranges.at(np.flatnonzero(plain))
     other = fold.other

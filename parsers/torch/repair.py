@@ -11,18 +11,20 @@ from typing import Any, Final
 
 import msgspec
 
+from traceroof.core import regex
+
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
-_ESCAPED_UNIT = re.compile(rb"\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|"
+_ESCAPE = regex.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')
+_ESCAPED_UNIT = regex.compile(rb"\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|"
                            rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}")  # fmt: skip
-_ODDITY = re.compile(
+_ODDITY = regex.compile(
     _STRING + rb"|[+-]?(?:\bnan\b|\binf(?:inity)?\b)|,(?=\s*[}\]])", re.DOTALL | re.IGNORECASE
 )
-_NAME = re.compile(rb'"name"\s*:\s*"')
-_NAME_END = re.compile(rb'"\s*,\s*"(?:pid|tid|ts|cat|ph|dur|args|id)"\s*:')
+_NAME = regex.compile(rb'"name"\s*:\s*"')
+_NAME_END = regex.compile(rb'"\s*,\s*"(?:pid|tid|ts|cat|ph|dur|args|id)"\s*:')
 # A name that holds these is no name: the event's own end is missing.
-_NO_NAME = re.compile(rb'"(?:ph|cat|name|pid|tid|ts|dur|args)"\s*:')
-_BARE_QUOTE = re.compile(rb'(?<!\\)((?:\\\\)*)"')
+_NO_NAME = regex.compile(rb'"(?:ph|cat|name|pid|tid|ts|dur|args)"\s*:')
+_BARE_QUOTE = regex.compile(rb'(?<!\\)((?:\\\\)*)"')
 _CONTROLS: Final = bytes(max(byte, 32) for byte in range(256))
 
 _REPLACEMENT = "\ufffd".encode()

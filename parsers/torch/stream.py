@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from traceroof.core import regex
 from traceroof.parsers.torch.repair import lenient, mended, unbroken
 
 #: Bytes read at a time. Decoding is fastest while text and objects stay in the processor's cache.
@@ -26,17 +27,17 @@ _LONGEST_BYTES: Final = 1 << 28
 _SPACE = b" \t\r\n"
 _EVENT_KEYS = rb'"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:'
 # End of one event and start of the next.
-_BOUNDARY = re.compile(rb"\}\s*,\s*\{\s*" + _EVENT_KEYS)
-_EVENT_START = re.compile(rb"\{\s*" + _EVENT_KEYS)
+_BOUNDARY = regex.compile(rb"\}\s*,\s*\{\s*" + _EVENT_KEYS)
+_EVENT_START = regex.compile(rb"\{\s*" + _EVENT_KEYS)
 # End of the last event and of the list, as far as what follows tells.
-_LIST_END = re.compile(rb'\}\s*\](?=\s*(?:,\s*"|\}?\s*$))')
-_EVENTS_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_KEY = re.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
-_SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^\s,\]}"]+', re.DOTALL)
+_LIST_END = regex.compile(rb'\}\s*\](?=\s*(?:,\s*"|\}?\s*$))')
+_EVENTS_KEY = regex.compile(rb'"traceEvents"\s*:\s*\[')
+_KEY = regex.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
+_SCALAR = regex.compile(rb'"(?:[^"\\]|\\.)*"|[^\s,\]}"]+', re.DOTALL)
 # Strings, so that what they hold is passed over; a lone quote opens one that does not end here.
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+_TOKEN = regex.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
 _FAILURES = (msgspec.MsgspecError, RecursionError)
-_OFFSET = re.compile(r"\(byte (\d+)\)")
+_OFFSET = regex.compile(r"\(byte (\d+)\)")
 
 # A key is a word; what has no end within this is none.
 _LONGEST_KEY: Final = 1 << 12

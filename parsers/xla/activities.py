@@ -4,15 +4,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from traceroof.core import regex
 from traceroof.parsers.xla.planes import Event, Plane
 
-_PAIR = re.compile(r"(\w+):(\S+)")
-_STREAM = re.compile(r"Stream #(\d+)")
-_RUNTIME = re.compile(r"(?:cuda|hip|cu)[A-Z]\w*")
+_PAIR = regex.compile(r"(\w+):(\S+)")
+_STREAM = regex.compile(r"Stream #(\d+)")
+_RUNTIME = regex.compile(r"(?:cuda|hip|cu)[A-Z]\w*")
 # A thread has 255 registers at most (512 with AMD's accumulation registers): more is garbage of
 # one generation of the AMD tracer, and so is the shared memory beside it.
 _MOST_REGISTERS = 512
-_COPY = re.compile(r"(?:Memcpy|Copy)?(?P<kind>[HDP]2[HDP]|\w+To\w+)?", re.IGNORECASE)
+_COPY = regex.compile(r"(?:Memcpy|Copy)?(?P<kind>[HDP]2[HDP]|\w+To\w+)?", re.IGNORECASE)
 
 
 @dataclass

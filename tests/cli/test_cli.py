@@ -234,6 +234,27 @@ def test_help_and_import_are_quick() -> None:
     assert not heavy & set(result.stdout.split())
 
 
+def test_a_small_file_is_diagnosed_without_pandas_or_a_catalogue(
+    samples: Path, tmp_path: Path
+) -> None:
+    """What a small file does not need is not imported; a stored table becomes a frame all the
+    same."""
+    code = (
+        "import sys\n"
+        "from traceroof.cli.main import app\n"
+        f"app(['diagnose', {str(samples / SAMPLE)!r}, '-o', 'out.txt'], standalone_mode=False)\n"
+        "print(' '.join(name for name in sys.modules if '.' not in name))\n"
+        "import pyarrow\n"
+        "print(type(pyarrow.table({'a': [1]}).to_pandas()).__name__)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    modules, frame = result.stdout.splitlines()
+    assert not {"pandas", "sqlalchemy", "plotly", "dask", "jinja2"} & set(modules.split())
+    assert frame == "DataFrame"
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_generated_docs_are_current(name: str, root: Path) -> None:
     assert (root / "docs" / name).read_text("utf-8") == PAGES[name](), "run `make docs`"

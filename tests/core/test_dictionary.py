@@ -1,11 +1,12 @@
 """Text columns as numbers, and columns of numbers as one."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof.core.dictionary import coded, together
+from traceroof.core.dictionary import coded, factorized, together
 from traceroof.core.kernel_table import TEXT
 
 _TEXTS = st.lists(st.lists(st.none() | st.sampled_from(["a", "b", "", "é"]), max_size=5))
@@ -50,3 +51,22 @@ def test_columns_together_number_their_combinations(rows: list[tuple[int, int, i
     number: dict[tuple[int, int, int], int] = {}
     assert codes.tolist() == [number.setdefault(row, len(number)) for row in rows]
     assert first.tolist() == [rows.index(row) for row in number]
+
+
+@given(
+    st.lists(st.none() | st.sampled_from(["a", "b", ""])),
+    st.lists(st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
+    st.lists(st.integers(-3, 3)),
+)
+def test_few_values_are_numbered_as_pandas_numbers_many(
+    texts: list[str | None], reals: list[float], whole: list[int]
+) -> None:
+    for values in (
+        np.array(texts, dtype=object),
+        np.array(reals, dtype=np.float64),
+        np.array(whole, dtype=np.int64),
+    ):
+        codes, distinct = factorized(values)
+        expected, of = pd.factorize(values)
+        assert codes.tolist() == expected.tolist()
+        assert distinct.tolist() == of.tolist()

@@ -7,10 +7,11 @@ another tile. Such groups are paired by what they compute. A key that names seve
 them all as one, so that their times stay complete.
 """
 
-import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from traceroof.core import regex
 
 By = Literal["launch", "name", "inputs", "family", "operator", "order"]
 
@@ -55,7 +56,7 @@ class Pair:
 
 
 # Numbers in generated and tuned names: triton_poi_fused_add_3, cutlass_80_…_64x64_32x4.
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = regex.compile(r"\d+")
 
 _Key = Callable[[Identity], Hashable | None]
 _KEYS: tuple[tuple[By, _Key], ...] = (
@@ -175,13 +176,13 @@ def _places(
 
 
 # Parts of names that many kernels have, whatever they compute; as `_words` writes them.
-_EVERYWHERE = re.compile(
+_EVERYWHERE = regex.compile(
     r"kernels?|void|const|float|double|half|n?v?bfloat|complex|long|unsigned|char|bool|true|false"
     r"|native|cuda|detail|internal|impl|device|host|global|template|struct|namespace|anonymous"
     r"|function|lambda|operator|tensor|array|index|data|naive|tiled|simple|basic|fast|slow|base"
     r"|optimi[sz]ed|default|version|test|main|cutlass|cublas|cudnn|triton|volta|turing|ampere|hopper"
 )
-_WORD = re.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+")
+_WORD = regex.compile(r"[A-Z]{2,}(?![a-z])|[A-Z]?[a-z]+")
 _SHORTEST = 4
 
 

@@ -68,25 +68,56 @@ def together(columns: Iterable[npt.NDArray[Any]]) -> tuple[Codes, Codes]:
     """Columns of whole numbers as one: the number of each row's combination, counted in the order
     in which they first appear, and the first row of each. One column is looked at at a time, so
     that a generator need not hold them all."""
-    import pandas as pd
-
     codes = np.zeros(0, dtype=np.int64)
     for at, one in enumerate(columns):
         numbers = one
         if len(one) and (one.dtype == object or one.min() < -1 or one.max() >= _LARGE):
-            numbers = pd.factorize(one)[0]
+            numbers = factorized(one)[0]
         # Renumbered after each column, so that the product never overflows.
         if at and len(one):
             codes *= int(numbers.max()) + 2
             codes += numbers
             codes += 1
-        codes = pd.factorize(codes if at else numbers)[0].astype(np.int64, copy=False)
+        codes = factorized(codes if at else numbers)[0]
     first = np.empty(int(codes.max()) + 1 if len(codes) else 0, dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several rows numpy keeps the last
     return codes, first
 
 
 _LARGE = 1 << 31
+
+# Up to so many values sorting takes less time than importing pandas.
+_FEW = 1 << 15
+
+
+def factorized(values: npt.NDArray[Any]) -> tuple[Codes, npt.NDArray[Any]]:
+    """A number for each value, counted in the order in which they first appear, -1 for None and
+    NaN; and the distinct values in that order."""
+    if len(values) > _FEW:
+        import pandas as pd
+
+        codes, distinct = pd.factorize(values)
+        return codes.astype(np.int64, copy=False), np.asarray(distinct)
+    if values.dtype == object:
+        number: dict[Any, int] = {}
+        found = [
+            -1
+            if one is None or isinstance(one, float) and np.isnan(one)
+            else number.setdefault(one, len(number))
+            for one in values.tolist()
+        ]
+        distinct = np.empty(len(number), dtype=object)
+        distinct[:] = list(number)
+        return np.array(found, dtype=np.int64), distinct
+    unknown = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+    known = values[~unknown]
+    distinct, first, number_of = np.unique(known, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    codes = np.full(len(values), -1, dtype=np.int64)
+    codes[~unknown] = rank[number_of]
+    return codes, distinct[order]
 
 
 #: Rows of a part that a column of one value (or of none) is made of.

@@ -1,20 +1,23 @@
 """Kernel names: one key for the spellings of one kernel, and short forms that stay distinct."""
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from traceroof.core import regex
 from traceroof.core.units import one_line
 
 # One kernel has several spellings: c++filt writes "(anonymous namespace)" and "> >", CUDA tools
 # "<unnamed>" and "(int)4"; Nsight Compute 2025 drops namespaces and leaves "unnamed>::".
 _SPELLINGS = (
-    (re.compile(r"\(anonymous namespace\)|(?<!\w)<unnamed>|\bunnamed>"), "{anonymous}"),
-    (re.compile(r"\((?:unsigned |signed )?(?:int|long|long long|short|char|bool)\)(?=-?\d)"), ""),
-    (re.compile(r"\s+(?=[>,)*&])|(?<=[<,(])\s+"), ""),
-    (re.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),
+    (regex.compile(r"\(anonymous namespace\)|(?<!\w)<unnamed>|\bunnamed>"), "{anonymous}"),
+    (
+        regex.compile(r"\((?:unsigned |signed )?(?:int|long|long long|short|char|bool)\)(?=-?\d)"),
+        "",
+    ),
+    (regex.compile(r"\s+(?=[>,)*&])|(?<=[<,(])\s+"), ""),
+    (regex.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),
 )
-_LAUNCH = re.compile(r" \[[^\[\]]*\]$")
+_LAUNCH = regex.compile(r" \[[^\[\]]*\]$")
 _ELLIPSIS = "…"
 
 

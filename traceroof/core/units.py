@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
+from traceroof.core import regex
+
 # unit of a column -> steps (factor, suffix), largest first. Prefixes are decimal, as Nsight
 # Compute prints them.
 _SCALES: Mapping[str, Sequence[tuple[float, str]]] = {
@@ -79,7 +81,7 @@ _SINGULAR: Mapping[str, str] = {
     )
 }  # fmt: skip
 # Not the end of a larger number (21, 0.1), and not a factor ("1 times the launches").
-_ONE = re.compile(rf"(?<![\w.,])1 ({'|'.join(_SINGULAR)})\b(?! (?:the|as)\b)")
+_ONE = regex.compile(rf"(?<![\w.,])1 ({'|'.join(_SINGULAR)})\b(?! (?:the|as)\b)")
 
 
 # The format of a figure that is worth telling where it is not zero.

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from traceroof.core import kernel_names
+from traceroof.core import kernel_names, regex
 
 #: At most so many functions are listed: the first ones, so give the kernels most time first.
 MOST_KERNELS = 8
@@ -18,7 +18,7 @@ _NAME_LENGTH = 60
 
 # Identifiers only: older releases of rocprof-compute look for the text of -k in the name, newer
 # ones for the expression, and both read letters alike.
-_IDENTIFIER = re.compile(r"\w+")
+_IDENTIFIER = regex.compile(r"\w+")
 
 #: From so many sections on the full set is shorter to type, and hardly slower to collect.
 _MANY_SECTIONS = 6

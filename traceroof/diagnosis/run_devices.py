@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from traceroof.core.recording import (
@@ -94,8 +95,8 @@ def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:
     if kernels["peak_dram_bytes_per_s"].null_count == kernels.num_rows:
         return {}
     part = kernels.select(["device", "peak_dram_bytes_per_s"]).drop_null()
-    grouped = part.group_by("device").aggregate([("peak_dram_bytes_per_s", "approximate_median")])
-    return dict(zip(*(column.to_pylist() for column in grouped.select([0, 1])), strict=True))
+    device, peak = (column.to_numpy() for column in part.columns)
+    return {int(one): float(np.median(peak[device == one])) for one in np.unique(device)}
 
 
 def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device | None]:

@@ -15,6 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from traceroof.core import regex
 from traceroof.errors import TraceroofError
 
 #: The rates that a row may have. ``fp64`` and ``fp32`` are vector rates, ``fp64_tensor`` and
@@ -55,10 +56,10 @@ _VENDOR_WORDS = frozenset(
 # Names that drivers print when they do not know the product.
 _NO_NAME = frozenset({"", "graphics", "radeon graphics", "graphics device", "gpu", "unknown"})
 
-_GFX = re.compile(r"gfx[0-9a-f]{3,}", re.IGNORECASE)
-_ORDINAL = re.compile(r"\s*\(\d+\)\s*$")
+_GFX = regex.compile(r"gfx[0-9a-f]{3,}", re.IGNORECASE)
+_ORDINAL = regex.compile(r"\s*\(\d+\)\s*$")
 # "MIG 1g.10gb", "MIG 1c.3g.20gb" (a compute instance in a GPU instance), "MIG 1g.10gb+me".
-_MIG = re.compile(r"\bMIG\s+(?:\d+c\.)?\d+g\.(\d+)gb(?:\+\S+)?", re.IGNORECASE)
+_MIG = regex.compile(r"\bMIG\s+(?:\d+c\.)?\d+g\.(\d+)gb(?:\+\S+)?", re.IGNORECASE)
 # A MIG memory slice is one eighth of capacity and bandwidth (a quarter on cards with four).
 # Source: NVIDIA Multi-Instance GPU user guide, "GPU memory slice".
 _MIG_SLICES = 8

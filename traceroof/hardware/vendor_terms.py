@@ -8,9 +8,11 @@ names, which a vocabulary knows; what exists on one side only stands in a clause
 import re
 from collections.abc import Mapping
 
+from traceroof.core import regex
+
 NVIDIA, AMD = "nvidia", "amd"
 
-_CLAUSE = re.compile(r"\[(nvidia|amd): ([^\[\]]*)\]")
+_CLAUSE = regex.compile(r"\[(nvidia|amd): ([^\[\]]*)\]")
 
 # NVIDIA's words -> AMD's, the longest first; a capital stays one. AMD calls a group of lanes a
 # wavefront, so what fills the device at once is called a round there.
@@ -48,7 +50,7 @@ _AMD_WORDS: Mapping[str, str] = {
     "CUDA graph": "HIP graph",
 }
 
-_WORD = re.compile(
+_WORD = regex.compile(
     r"(?<![\w-])("
     + "|".join(
         f"[{word[0]}{word[0].upper()}]{re.escape(word[1:])}"

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -40,7 +41,7 @@ Whole = npt.NDArray[np.int64]
 _COPY_STEP = 1 << 20
 _ROWS_AT_ONCE = 65_536
 _IDS_AT_ONCE = 500
-_PLAIN = re.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
+_PLAIN = regex.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
 # What damaged pages raise, wherever they are touched.
 _BROKEN = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 
@@ -152,7 +153,7 @@ def table_names(head: bytes, path: Path) -> frozenset[str]:
         return frozenset()
 
 
-_TABLE = re.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?([A-Za-z_][\w]*)", re.IGNORECASE)
+_TABLE = regex.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?([A-Za-z_][\w]*)", re.IGNORECASE)
 
 
 def _names(connection: sqlite3.Connection) -> Iterator[str]:

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
+from traceroof.core import regex
+
 CATEGORIES: Final[tuple[str, ...]] = (
     "gemm",
     "attention",
@@ -162,8 +164,8 @@ def kernel_patterns() -> tuple[KernelPattern, ...]:
         KernelPattern(
             category=row["category"],
             family=row["family"],
-            pattern=re.compile(row["pattern"], re.VERBOSE),
-            within=re.compile(row["within"], re.VERBOSE) if "within" in row else None,
+            pattern=regex.compile(row["pattern"], re.VERBOSE),
+            within=regex.compile(row["within"], re.VERBOSE) if "within" in row else None,
             samples=tuple(row["samples"]),
         )
         for row in _tables()["kernel"]
@@ -177,7 +179,7 @@ def operator_patterns() -> tuple[OperatorPattern, ...]:
         OperatorPattern(
             category=row["category"],
             family=row["family"],
-            pattern=re.compile(f"(?:{row['pattern']}\n)(?![A-Za-z0-9_])", re.VERBOSE),
+            pattern=regex.compile(f"(?:{row['pattern']}\n)(?![A-Za-z0-9_])", re.VERBOSE),
             overrides=cast(Overrides, row.get("overrides", "all")),
             samples=tuple(row["samples"]),
         )
@@ -185,10 +187,10 @@ def operator_patterns() -> tuple[OperatorPattern, ...]:
     )
 
 
-_SUFFIX = re.compile(r"(?:\.kd)?(?: ?\[clone [^\]]{0,80}\])?$")
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|`anonymous namespace'::")
-_BRACKETS = re.compile(r"[<>()]")
-_IDENTIFIER = re.compile(r"L?(\d{1,4})")
+_SUFFIX = regex.compile(r"(?:\.kd)?(?: ?\[clone [^\]]{0,80}\])?$")
+_ANONYMOUS = regex.compile(r"\(anonymous namespace\)::|<unnamed>::|`anonymous namespace'::")
+_BRACKETS = regex.compile(r"[<>()]")
+_IDENTIFIER = regex.compile(r"L?(\d{1,4})")
 _HEAD_LIMIT = 1024
 
 

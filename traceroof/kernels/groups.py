@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_names
-from traceroof.core.dictionary import Coded, coded, together
+from traceroof.core.dictionary import Coded, coded, factorized, together
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import (
     COLUMNS,
@@ -208,9 +208,9 @@ def group(
     total = float(np.nansum(columns["time_ns"])) if count else 0.0
     columns["share_pct"] = columns["time_ns"] / total * 100 if total else np.full(count, np.nan)
     columns["rank_by_time"] = np.arange(1, count + 1, dtype=np.float64)
-    columns["median_ns"] = _median(codes, duration, launches, count)
+    columns["median_ns"] = medians(codes, duration, launches, count)
     deviation = np.abs(duration - columns["median_ns"][codes])
-    columns["mad_ns"] = _median(codes, deviation, launches, count)
+    columns["mad_ns"] = medians(codes, deviation, launches, count)
 
     full_names = tuple(str(name) for name in part.text("kernel_name").at(first))
     columns.update(name_features.columns(full_names))
@@ -249,9 +249,7 @@ class _Rows:
 
     def numbers(self, name: str) -> npt.NDArray[np.int64]:
         """A number for each distinct value, -1 where unknown."""
-        import pandas as pd
-
-        return pd.factorize(self.reals(name))[0].astype(np.int64, copy=False)
+        return factorized(self.reals(name))[0]
 
     def text(self, name: str) -> Coded:
         column = coded(self.kernels[name])
@@ -266,15 +264,13 @@ def _codes(
 
 
 def _keys(part: _Rows, category: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
-    import pandas as pd
-
     named = part.text("kernel_name")
     # Spellings are unified once per distinct name, then carried to the rows by number.
-    spellings = pd.factorize(
+    spellings, _ = factorized(
         np.array([kernel_names.key(one) for one in named.texts], dtype=object)
-    )[0]
+    )
     yield named.spread(np.append(spellings, -1))
-    yield pd.factorize(category)[0]
+    yield factorized(category)[0]
     for name in _KEY:
         if part.known(name):
             yield part.text(name).codes if column(name).type == TEXT else part.numbers(name)
@@ -365,15 +361,9 @@ def _weighted_mean(
     return result + origin
 
 
-def _median(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count: int) -> Reals:
+def medians(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count: int) -> Reals:
     """Median over the launches of each group; a row of a summary counts once per launch."""
-    import pandas as pd
-
     result = np.full(count, np.nan)
-    if (launches == 1).all():
-        found = pd.Series(values).groupby(codes).median()
-        result[found.index.to_numpy()] = found.to_numpy()
-        return result
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.lexsort((values[known], codes[known]))]
     reached = np.cumsum(launches[order])

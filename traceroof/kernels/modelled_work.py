@@ -1,6 +1,5 @@
 """What each launch's operator is at least, row by row: the model beside the measurement."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof import operators
+from traceroof.core import regex
 from traceroof.core.dictionary import Coded, coded
 from traceroof.core.kernel_table import as_reals
 from traceroof.kernels import name_features
@@ -93,7 +93,7 @@ def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.ND
 
 
 # AMD's matrix units multiply FP32 as it is, but for Tensile's kernels with this mark.
-_KEEPS_FP32 = re.compile(r"Cijk_|gtcx|xdl|mfma|(^|[_:])ck(_tile)?::")
+_KEEPS_FP32 = regex.compile(r"Cijk_|gtcx|xdl|mfma|(^|[_:])ck(_tile)?::")
 _ROUNDS_FP32 = "_MX_"
 
 

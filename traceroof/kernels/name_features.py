@@ -15,6 +15,8 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
+
 
 @dataclass(frozen=True, slots=True)
 class Marker:
@@ -34,7 +36,7 @@ def markers() -> tuple[Marker, ...]:
         Marker(
             column=row["column"],
             value=row["value"] if isinstance(row["value"], str) else float(row["value"]),
-            pattern=re.compile(row["pattern"], re.VERBOSE | re.IGNORECASE),
+            pattern=regex.compile(row["pattern"], re.VERBOSE | re.IGNORECASE),
             samples=tuple(row["samples"]),
         )
         for row in tomllib.loads(text)["marker"]

@@ -1,16 +1,17 @@
 """The output tile that the name of a matrix-product kernel states."""
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
+
 # Tile sizes as libraries write them into names: Tensile's macro tile, xmma, nvjet (tile, then K
 # and stages, then cluster), CUTLASS 3 (tile, then cluster), cuBLAS and CUTLASS 2.
 _SPELLINGS = tuple(
-    re.compile(pattern)
+    regex.compile(pattern)
     for pattern in (
         r"_MT(\d{1,4})x(\d{1,4})x\d",
         r"tilesize(\d{1,4})x(\d{1,4})x\d",

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core.dictionary import together
+from traceroof.core.dictionary import factorized, together
 from traceroof.core.kernel_table import Column, as_reals
 
 Reals = npt.NDArray[np.float64]
@@ -88,8 +88,6 @@ def _first(
 
     A first launch that later ones come near is no warm-up but work of another size.
     """
-    import pandas as pd
-
     count = len(medians)
     start = as_reals(kernels["start_ns"])[rows]
     # Rows without a start stand in the order in which they ran.
@@ -97,8 +95,7 @@ def _first(
         order = np.argsort(start, kind="stable")
         rows, group, time = rows[order], group[order], time[order]
     lanes = (
-        pd.factorize(as_reals(kernels[name])[rows])[0]
-        for name in ("source", "process_id", "device")
+        factorized(as_reals(kernels[name])[rows])[0] for name in ("source", "process_id", "device")
     )
     _, first = together(chain((group,), lanes))
     longest = np.zeros(count)

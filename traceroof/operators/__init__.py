@@ -137,12 +137,12 @@ def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Real
     categories: the category of every row. Rows without an operator get 0; they are set aside, as in
     launch order they would stand between the kernels of one call.
     """
-    import pandas as pd
-
     result = np.zeros(kernels.num_rows)
     rows = np.flatnonzero(found.of_row >= 0)
     if not len(rows):
         return result
+    import pandas as pd
+
     duration = np.maximum(np.nan_to_num(as_reals(kernels["duration_ns"])[rows]), 1.0)
     own = np.array(
         [CATEGORY_OF.get(one.model, "") if one else "" for one in found.distinct], dtype=object

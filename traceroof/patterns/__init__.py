@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core import kernel_names
-from traceroof.core.dictionary import Coded, coded
+from traceroof.core import kernel_names, regex
+from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.core.kernel_table import Column, as_reals
 from traceroof.kernels.groups import Groups
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
@@ -144,9 +144,7 @@ def _by_category(
     launches: Reals,
     grouped: Groups,
 ) -> Mapping[str, Mapping[str, float | str]]:
-    import pandas as pd
-
-    codes, found_names = pd.factorize(category)
+    codes, found_names = factorized(category)
     labels = [str(name) for name in found_names]
     places = {one: at for at, one in enumerate(role.texts)}
     # A number for each pair of category and role; the last role is none.
@@ -240,7 +238,7 @@ def _function(name: str) -> str:
 
 
 # Channels first to channels last and back: nobody but convolutions asks for it.
-_CHANNELS = re.compile(r"nchw_?(to|2)_?(nhwc|cnhw)|nhwc_?(to|2)_?nchw", re.IGNORECASE)
+_CHANNELS = regex.compile(r"nchw_?(to|2)_?(nhwc|cnhw)|nhwc_?(to|2)_?nchw", re.IGNORECASE)
 
 
 def _within_convolution(kernels: pa.Table) -> npt.NDArray[np.bool_]:
@@ -260,8 +258,6 @@ def _optimizer(
     grouped: Groups,
 ) -> dict[str, float | str]:
     """The launches of the optimizer's steps; zeroing gradients and collectives are none of them."""
-    import pandas as pd
-
     phase = coded(kernels["phase"]).is_("optimizer")
     see = grouped.facts.only(("category", "model_flops", "dram_peak_bytes_per_s"))
     group = grouped.of_row
@@ -271,6 +267,8 @@ def _optimizer(
     stepping &= ~(see.category == "communication")[group]
     if not stepping.any():
         return {}
+    import pandas as pd
+
     # The same step of another file or process is that of another rank.
     step = pd.DataFrame(
         {

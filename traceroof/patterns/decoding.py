@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core import kernel_names
+from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import Coded, coded
 from traceroof.core.kernel_table import Column
 from traceroof.kernels.groups import Groups
@@ -50,7 +50,7 @@ DECODING_COLUMNS: tuple[Column, ...] = (
 )  # fmt: skip
 
 # Attention kernels that only decode: they take a few queries a sequence and split the keys.
-_DECODES = re.compile(
+_DECODES = regex.compile(
     r"paged_?attention_(ll4mi|v[12])|ForGen|BatchDecode|SingleDecode|split_?kv|flash_?decod|flash_?mla"
     r"|decode_(attention|attn|mla)|(attention|attn|mla)\w{0,20}_decode|fwd_(grouped_)?kernel_stage\d"
     r"|mla_a(8w8|16w16)_qh",

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core.dictionary import factorized
 from traceroof.core.kernel_table import Column
 from traceroof.hardware.roofline import T_FLOOR_NS
 from traceroof.kernels.groups import Groups
@@ -428,8 +429,6 @@ _SHOWN = 8
 
 def _example(rows: Launches, found: _Found, time: Reals) -> str:
     """The sequence with the most time in all, in words: ``mul > add > gelu (96 times)``."""
-    import pandas as pd
-
     operation = numbers(rows.groups.operation)[rows.group]
     # A number for each sequence of operations: collisions would only misname an example.
     weight = np.cumsum(operation.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
@@ -437,7 +436,7 @@ def _example(rows: Launches, found: _Found, time: Reals) -> str:
     rest = np.where(found.first > 0, weight[found.first - 1], np.uint64(0))
     key = (weight[found.last] - rest) * np.uint64(1_000_003) + length
     key = key * np.uint64(1_000_003) + operation[found.first].astype(np.uint64)
-    codes = pd.factorize(key)[0]
+    codes = factorized(key)[0]
     best = int(np.argmax(np.bincount(codes, weights=time)))
     mine = np.flatnonzero(codes == best)
     first, last = int(found.first[mine[0]]), int(found.last[mine[0]])

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core import kernel_names
-from traceroof.core.dictionary import together
+from traceroof.core import kernel_names, regex
+from traceroof.core.dictionary import factorized, together
 from traceroof.core.kernel_table import as_reals
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
@@ -34,7 +34,7 @@ _LEAST_BLOCKS = 32
 
 # What an ATen kernel does, by the functor in its name, where the operator is not known.
 _BY_KERNEL: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), operation)
+    (regex.compile(pattern), operation)
     for pattern, operation in (
         (r"rsqrt_kernel", "rsqrt"),
         (r"(?<!r)sqrt_kernel", "sqrt"),
@@ -226,9 +226,7 @@ class Launches:
 
 
 def numbers(values: npt.NDArray[np.object_]) -> Ints:
-    import pandas as pd
-
-    return np.asarray(pd.factorize(values)[0], dtype=np.int64)
+    return factorized(values)[0]
 
 
 def _flags(count: int, texts: npt.NDArray[Any], part: str) -> Mask:
@@ -237,7 +235,7 @@ def _flags(count: int, texts: npt.NDArray[Any], part: str) -> Mask:
 
 
 _STREAMING_ROLES = frozenset({"cast", "copy", "layout change"})
-_BATCH_NORM = re.compile(r"batch_?norm|(?<![a-z])bn_|BatchNorm", re.IGNORECASE)
+_BATCH_NORM = regex.compile(r"batch_?norm|(?<![a-z])bn_|BatchNorm", re.IGNORECASE)
 
 
 def _kind(category: Any, role: Any, operation: str, kernel: str, operator: Any) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core.dictionary import Coded, coded
+from traceroof.core import regex
+from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.operators.operands import element_type
 
 Mask = npt.NDArray[np.bool_]
@@ -68,7 +69,7 @@ def roles() -> tuple[Role, ...]:
     text = (files("traceroof.patterns") / "roles.toml").read_text("utf-8")
 
     def pattern(row: Mapping[str, Any], key: str) -> re.Pattern[str] | None:
-        return re.compile(row[key], re.VERBOSE) if key in row else None
+        return regex.compile(row[key], re.VERBOSE) if key in row else None
 
     return tuple(
         Role(
@@ -143,10 +144,8 @@ def _texts(kernels: pa.Table, name: str) -> tuple[npt.NDArray[np.int32], list[st
 
 
 def _coded(values: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], list[str]]:
-    import pandas as pd
-
-    codes, texts = pd.factorize(values)
-    return codes.astype(np.int64), [str(text) for text in texts]
+    codes, texts = factorized(values)
+    return codes, [str(text) for text in texts]
 
 
 def _types(kernels: pa.Table) -> tuple[npt.NDArray[np.int32], list[str]]:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column, as_reals
@@ -67,18 +68,18 @@ _KNOWN_WEIGHTS = _KNOWN_CACHE = 0.9
 # Traffic at more than the nominal bandwidth did not happen; so much is left to rounding.
 _CREDIBLE = 1.05
 
-_PASS = re.compile(r"^execute_(?:\d+_)?context_(\d+)\(([^)]*)\)_generation_(\d+)\(([^)]*)\)")
-_OLD_PASS = re.compile(r"^execute_new_(\d+)_cached_(\d+)")
-_SGLANG = re.compile(r"^step\[(\w+)(?: bs=(\d+))?(?: toks=(\d+))?")
-_QUERY_TOKENS = re.compile(r"^(?:sq)?(\d+)")
-_KEYS = re.compile(r"^sq\d+sk(\d+)")
+_PASS = regex.compile(r"^execute_(?:\d+_)?context_(\d+)\(([^)]*)\)_generation_(\d+)\(([^)]*)\)")
+_OLD_PASS = regex.compile(r"^execute_new_(\d+)_cached_(\d+)")
+_SGLANG = regex.compile(r"^step\[(\w+)(?: bs=(\d+))?(?: toks=(\d+))?")
+_QUERY_TOKENS = regex.compile(r"^(?:sq)?(\d+)")
+_KEYS = regex.compile(r"^sq\d+sk(\d+)")
 
 
 # What writes keys and values into a paged cache: (keys, values, cache of keys, ..) or, latent,
 # (keys and values as one, rotary keys, cache).
-_CACHE_WRITER = re.compile(r"^_C_cache_ops::(reshape_and_cache(_flash)?|concat_and_cache_mla)$")
+_CACHE_WRITER = regex.compile(r"^_C_cache_ops::(reshape_and_cache(_flash)?|concat_and_cache_mla)$")
 # Attention that reads the end of a context only.
-_WINDOW = re.compile(r"Sliding|(?<![a-z])window|local_att", re.IGNORECASE)
+_WINDOW = regex.compile(r"Sliding|(?<![a-z])window|local_att", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.facts import Facts, Mask, is_unknown_value
 from traceroof.core.kernel_table import Column, as_reals
 from traceroof.core.recording import DeviceInfo, Recording
@@ -276,7 +277,7 @@ def _bases(k: Facts, time: Reals, total: float) -> dict[str, float | str]:
 
 
 # Operators whose brackets do not come in pairs, and shifts of template arguments.
-_UNPAIRED = re.compile(r"->|operator\s*[<>=]+|<<|<=|>=")
+_UNPAIRED = regex.compile(r"->|operator\s*[<>=]+|<<|<=|>=")
 
 
 def _cut(names: Iterable[str]) -> Mask:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof import patterns, timeline
+from traceroof.core.dictionary import factorized
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column, as_reals
 from traceroof.hardware.devices import AMD
@@ -168,38 +169,31 @@ def of_categories(
 
     parts: what their time is made of.
     """
-    import pandas as pd
+    launches, duration = as_reals(kernels["launch_count"]), as_reals(kernels["duration_ns"])
+    codes, known = factorized(np.asarray(categories, dtype=object))
 
-    frame = pd.DataFrame(
-        {
-            "category": categories,
-            "launches": as_reals(kernels["launch_count"]),
-            "duration": as_reals(kernels["duration_ns"]),
-        }
-    )
-    frame["time"] = frame["launches"] * frame["duration"].fillna(0.0)
-    by_category = frame.groupby("category", sort=True)
-    summed = by_category[["launches", "time"]].sum()
-    summed["median"] = by_category["duration"].median()
-    summed = summed.sort_values("time", ascending=False, kind="stable")
-    total = float(summed["time"].sum())
-    names = [str(name) for name in summed.index]
+    def summed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.bincount(codes, weights=values, minlength=len(known)).astype(np.float64)
+
+    time = summed(launches * np.nan_to_num(duration))
+    order = sorted(range(len(known)), key=lambda at: (-time[at], known[at]))
+    time, total = time[order], float(time.sum())
+    names = [str(name) for name in known[order]]
+    each = np.ones(len(duration))
     columns: dict[str, npt.NDArray[np.float64] | npt.NDArray[np.object_]] = {
         "category": np.array(names, dtype=object),
-        "launches": summed["launches"].to_numpy(dtype=float),
-        "time_ns": summed["time"].to_numpy(dtype=float),
-        "share_pct": summed["time"].to_numpy(dtype=float) / total * 100
-        if total
-        else np.full(len(names), np.nan),
-        "median_ns": summed["median"].to_numpy(dtype=float),
+        "launches": summed(launches)[order],
+        "time_ns": time,
+        "share_pct": time / total * 100 if total else np.full(len(names), np.nan),
+        "median_ns": groups.medians(codes, duration, each, len(known))[order],
     }
     of_category = parts.by_category if parts else {}
     for entry in patterns.CATEGORY_COLUMNS if of_category else ():
-        known = [of_category.get(name, {}).get(entry.name) for name in names]
+        values = [of_category.get(name, {}).get(entry.name) for name in names]
         if entry.type == pa.string():
-            columns[entry.name] = np.array(known, dtype=object)
+            columns[entry.name] = np.array(values, dtype=object)
         else:
-            columns[entry.name] = np.array(known, dtype=np.float64)  # None becomes NaN
+            columns[entry.name] = np.array(values, dtype=np.float64)  # None becomes NaN
     return Subjects(Facts(columns, len(names)), names)
 
 

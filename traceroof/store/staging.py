@@ -9,7 +9,6 @@ them. So a dead writer's claim tells what to remove, and nothing else is ever to
 import errno
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from traceroof.core import regex
 from traceroof.errors import TraceroofError
 
 if sys.platform != "win32":
@@ -28,7 +28,7 @@ if sys.platform != "win32":
 # Where the file system has no locks, age alone tells that a writer is dead.
 _STALE_SECONDS = 24 * 3600
 #: What folders of ``runs`` are called: a run's id, or that and a number where it is taken.
-FOLDER_NAME = re.compile(r"[0-9a-f]{12,64}(\.[0-9]{1,9})?")
+FOLDER_NAME = regex.compile(r"[0-9a-f]{12,64}(\.[0-9]{1,9})?")
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Literal, get_args
 
+from traceroof.core import regex
+
 HostKind = Literal[
     "launch",  # puts work on a GPU queue
     "sync",  # returns when the GPU has caught up
@@ -54,7 +56,7 @@ _PATTERNS: tuple[tuple[HostKind, str], ...] = (
 
 @lru_cache(maxsize=1)
 def _compiled() -> tuple[tuple[HostKind, re.Pattern[str]], ...]:
-    return tuple((kind, re.compile(pattern)) for kind, pattern in _PATTERNS)
+    return tuple((kind, regex.compile(pattern)) for kind, pattern in _PATTERNS)
 
 
 @lru_cache(maxsize=65536)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.dictionary import together
 from traceroof.core.kernel_table import Column
 from traceroof.timeline import intervals
@@ -430,8 +431,8 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
 
 # What a ring sends over each link per byte of payload, for a group of n; other collectives send
 # each byte once (NCCL tests, doc/PERFORMANCE.md).
-_TWICE_BUT_OWN = re.compile("all_?reduce", re.IGNORECASE)
-_ALL_BUT_OWN = re.compile("all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
+_TWICE_BUT_OWN = regex.compile("all_?reduce", re.IGNORECASE)
+_ALL_BUT_OWN = regex.compile("all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
 
 
 def _bandwidth(

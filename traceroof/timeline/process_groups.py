@@ -6,7 +6,6 @@ groups: ranks that share one directly, others through ranks between them. Defini
 ``docs/timeline.md``.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
 from traceroof.timeline.lanes import UNKNOWN, Lane
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ Whole = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
 
 # A list of all ranks; torch elides long ones: "[0, 1, ..., 63]".
-_ALL_RANKS = re.compile(r"\[?\s*\d+(\s*,\s*\d+)*\s*,?\s*\]?")
-_NUMBER = re.compile(r"\d+")
+_ALL_RANKS = regex.compile(r"\[?\s*\d+(\s*,\s*\d+)*\s*,?\s*\]?")
+_NUMBER = regex.compile(r"\d+")
 
 
 @dataclass(frozen=True)

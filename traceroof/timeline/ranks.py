@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column
 from traceroof.timeline import Timeline
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 RESIDUAL_LIMIT_NS = 100_000
 
 # Collectives whose ranks leave together. Point-to-point transfers and broadcasts need not.
-_TOGETHER = re.compile(
+_TOGETHER = regex.compile(
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|barrier", re.IGNORECASE
 )
 

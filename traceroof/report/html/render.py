@@ -9,13 +9,13 @@ lets only its three scripts and its one style sheet act, by their hashes, and fo
 import base64
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from traceroof.compare import Comparison
+from traceroof.core import regex
 from traceroof.core.units import one_line, percent
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import HIDDEN_SHARE
@@ -42,7 +42,7 @@ _MARGIN = 1000
 # Fixes in view, and how many of those whose saving nobody can say; the others are folded away.
 _MOST_IN_VIEW, _WITHOUT_FIGURE = 10, 3
 
-_UNIT = re.compile(r"(?<=\d) (?=%|[num\u00b5]?s\b)")
+_UNIT = regex.compile(r"(?<=\d) (?=%|[num\u00b5]?s\b)")
 
 _BUNDLE = "plotly-basic.min.js"
 # Plotly adds an empty style element and fills it by script: only the empty text needs leave.
