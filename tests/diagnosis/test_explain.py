@@ -13,11 +13,11 @@ from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.units import quantity
 from traceroof.diagnosis.diagnose import diagnose, of_kernels
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.diagnosis.explain import Explanation, explain
+from traceroof.diagnosis.explain import Explanation, entry, explain
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as json_report
-from traceroof.report.run import explanation, summary
+from traceroof.report.run import explanation
 from traceroof.rule import Attainable, Rule
 
 
@@ -161,11 +161,11 @@ def test_every_finding_is_explained_with_its_own_figures(sample: str, samples: P
 
 
 def test_an_entry_of_the_advice_by_its_number(diagnosis: Diagnosis) -> None:
-    lead = summary.advice(diagnosis)[0].lead
+    lead = diagnosis.advice[0].lead
     assert lead.subject_index is not None
-    assert summary.entry(diagnosis, 1) == f"{lead.rule}:{lead.subject_index + 1}"
+    assert entry(diagnosis, 1) == f"{lead.rule}:{lead.subject_index + 1}"
     with pytest.raises(TraceroofError, match="there is no entry 9"):
-        summary.entry(diagnosis, 9)
+        entry(diagnosis, 9)
 
 
 def test_what_cannot_be_explained_is_said(diagnosis: Diagnosis) -> None:

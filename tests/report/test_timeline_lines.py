@@ -1,7 +1,5 @@
 """Timelines in words, and findings that several timelines share."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.diagnosis.test_findings import SLOT, diagnosed, gpu
@@ -90,15 +88,15 @@ def test_a_run_without_times_has_no_lines() -> None:
 def test_a_rule_is_told_once_for_all_timelines() -> None:
     """GIVEN three GPUs idle for 80, 60 and 40 %: the worst stands for all."""
     found = diagnose(merge([gpu(0, 4), gpu(1, 2), gpu(2, 6)]))
-    (idle,) = [one for one in summary.advice(found) if one.lead.rule == "gpu-idle-share"]
-    assert (idle.where, idle.others) == ("GPU 1 and 2 more", 2)
+    (idle,) = [one for one in found.advice if one.lead.rule == "gpu-idle-share"]
+    assert idle.subjects == ("GPU 1",)
+    assert (idle.bound_ns, idle.share) == (8 * SLOT, 0.8)
     assert len([one for one in found.fired() if one.rule == "gpu-idle-share"]) == 3
     text = terminal.render(found, top=None)
-    assert text.count("The GPU is idle for part of the time (GPU 1 and 2 more)") == 1
-    assert "Saves at most 80 µs (80.0 %)" in " ".join(text.split())
+    assert text.count("The GPU is idle for part of the time") == 1
+    assert "at most 80 µs (80.0 %)" in " ".join(text.split())
     comment = markdown.render(found, top=None)
     assert comment.count("The GPU is idle for part of the time") == 1
-    assert "in GPU 1 and 2 more: saves at most 80 µs (80.0 %)" in comment
     assert "- **Idle**: 60.0 %" in comment
 
 
@@ -111,22 +109,16 @@ def test_lines_wrap_at_the_width(width: int) -> None:
     assert "Ranks" in text
 
 
-def test_savings_are_shares_of_what_they_are_part_of() -> None:
-    """A timeline's of its own span, all others of the spans of all timelines: what severities are
-    decided by."""
+def test_savings_are_shares_of_the_wall_time() -> None:
+    """GPU 0 runs 2 of its 10 slots, GPU 1 6 of 10, side by side: the wall time is 10 slots."""
     found = diagnose(merge([gpu(0, 2), gpu(1, 6)]))
-    (idle,) = [
-        one for one in found.fired() if (one.rule, one.subject) == ("gpu-idle-share", "GPU 1")
-    ]
-    assert summary.whole_of(found, idle) == 10 * SLOT
-    assert summary.whole_of(found, replace(idle, scope="run")) == 20 * SLOT
-    assert summary.whole_of(found, replace(idle, scope="kernel")) == 20 * SLOT
-    # GPU 0 runs 2 of its 10 slots: the page says what the terminal says of its 8 idle ones.
+    assert (found.totals.wall_ns, found.totals.span_ns) == (10 * SLOT, 20 * SLOT)
+    assert summary.whole(found) == 10 * SLOT
+    # GPU 0 has 8 idle ones, and the page says the same.
+    assert found.advice[0].bound_ns == 8 * SLOT
+    assert page.fixes(found)[0].share == "80.0 %"
     (_, saved, _) = verdict(found).figures
-    assert saved.value == quantity(8 * SLOT, "ns")
-    assert "80.0 % of the time that went by" in saved.meaning
-    fix = next(one for one in page.fixes(found) if one.bound == saved.value)
-    assert fix.share == "80.0 %"
+    assert saved.value == quantity(sum(one.bound_ns or 0 for one in found.advice), "ns")
 
 
 def test_severity_and_share_have_one_base() -> None:
@@ -142,7 +134,6 @@ def test_severity_and_share_have_one_base() -> None:
         )
     )  # fmt: skip
     assert summary.whole(found) == 1_000_000_000
-    kernel = replace(found.fired()[0], scope="kernel", time_saved_bound_ns=14_000)
-    assert summary.savings(kernel, summary.whole_of(found, kernel)).startswith(
-        "saves at most 14 µs (<0.1 %)"
-    )
+    assert found.totals.wall_ns == 1_000_000_000
+    small = [one for one in found.advice if one.lead.scope == "kernel"]
+    assert all(one.share == (one.bound_ns or 0) / 1e9 for one in small)

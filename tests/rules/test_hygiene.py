@@ -14,6 +14,7 @@ from tests.diagnosis.test_diagnosis import made, share, to_the_wall
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording, merge
+from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.explain import explain
@@ -26,7 +27,6 @@ from traceroof.report.html import render as html
 from traceroof.report.run import (
     csv,
     markdown,
-    summary,
     terminal,
 )
 from traceroof.rule import Doubt, Rule
@@ -384,11 +384,11 @@ def test_where_nothing_is_left(rule: str, subject: dict[str, Any], factor: float
 def test_what_matters_comes_first_and_the_rest_last() -> None:
     """The first makes all findings weigh 45 % less, the second nothing: it concerns no finding."""
     matters = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
-    assert [one.finding.rule for one in summary.care(matters)] == ["doubtful"]
-    assert {one.lead.rule for one in summary.advice(matters)} == {"made"}
+    assert [one.finding.rule for one in caveats.care(matters)] == ["doubtful"]
+    assert {one.lead.rule for one in matters.advice} == {"made"}
     alone = diagnose(two(), rules=[DOUBTFUL])
-    assert summary.care(alone) == []
-    assert [one.lead.rule for one in summary.advice(alone)] == ["doubtful"]
+    assert caveats.care(alone) == []
+    assert alone.advice == ()
 
 
 @pytest.mark.parametrize(
@@ -397,12 +397,12 @@ def test_what_matters_comes_first_and_the_rest_last() -> None:
 def test_every_report_for_people_says_it_before_the_fixes(render: Any) -> None:
     found = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
     text = " ".join(render(found).split())
-    assert text.index("Read with care") < text.index("1 finding") < text.index("0.36")
+    assert text.index("Read with care") < text.index("1 finding") < text.index("0.4,")
     assert "findings weigh 45.0 % less" in text.replace("\u00a0", " ")
-    assert "confidence 0.36, lowered by doubtful" in text
+    # 0.36 on 225 ns and 0.72 on 25 ns.
+    assert "confidence 0.4, lowered by doubtful" in text
     alone = render(diagnose(two(), rules=[DOUBTFUL]))
     assert "Read with care" not in alone
-    assert "doubtful" in alone
 
 
 def test_json_and_csv_have_it() -> None:
@@ -639,7 +639,7 @@ def test_a_wrong_device_shows(corpus: Path) -> None:
     assert suspect.state == "fired"
     # Nothing on a roofline is left to be doubted, and the page must begin with it all the same.
     assert suspect.lowers == Lowered(0, 0.0, urgent=True)
-    assert summary.care(wrong)[0].finding == suspect
+    assert caveats.care(wrong)[0].finding == suspect
 
 
 @pytest.mark.corpus

@@ -121,16 +121,16 @@ def _cards(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
 
 def _explained(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
     """How a rule came to what it says."""
-    from traceroof.diagnosis.explain import MOST, explain
+    from traceroof.diagnosis.explain import MOST, entry, explain
     from traceroof.report.common import json
-    from traceroof.report.run import explanation, summary
+    from traceroof.report.run import explanation
 
     if view.format is Format.csv:
         raise TraceroofError(
             "an explanation has no CSV form", "--format table, markdown and json have one"
         )
     if wanted.strip().isdecimal():
-        wanted = summary.entry(diagnosis, int(wanted))
+        wanted = entry(diagnosis, int(wanted))
     explained = explain(diagnosis, wanted, most=view.top or MOST)
     if view.format is Format.json:
         return json.render(explained)

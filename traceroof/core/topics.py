@@ -20,6 +20,8 @@ IDLE = "idle:*"
 class Topic:
     """One topic: what it is about, in words, and what its savings are taken from.
 
+    claims: see above. categories: where the claim is on kernels of a run, only those of these
+    operator categories (all when empty); a finding on one kernel or category claims from that.
     measurement: it says how far the recording can be trusted, not what to speed up. summary: it
     describes the run where no cause is known. once: its time passes once per process, so it is no
     saving of the steady state. whole_run: one switch for the whole run, so one entry, whatever the
@@ -28,6 +30,7 @@ class Topic:
 
     words: str
     claims: tuple[str, ...] = (KERNELS,)
+    categories: tuple[str, ...] = ()
     measurement: bool = False
     summary: bool = False
     once: bool = False
@@ -79,26 +82,40 @@ TOPICS: Mapping[str, Topic] = {
     "not-enough-metrics": Topic("what would decide was not collected", (), measurement=True),
     "not-comparable": Topic("the two runs differ in more than the code", (), measurement=True),
     # Operators.
-    "gemm-precision": Topic("products in a wider type than needed", whole_run=True),
-    "quantisation": Topic("weights in fewer bits", whole_run=True),
-    "gemm-efficiency": Topic("products far from their roof"),
-    "gemm-shape": Topic("sizes that products take badly"),
-    "conv-efficiency": Topic("convolutions far from their roof"),
-    "attention-kernel": Topic("attention far from its roof"),
-    "unfused-norm": Topic("normalisation in several kernels"),
-    "unfused-elementwise": Topic("element-wise kernels on the same data"),
-    "layout": Topic("conversions of layout"),
-    "precision-cast": Topic("casts between element types"),
+    "gemm-precision": Topic(
+        "products in a wider type than needed", whole_run=True, categories=("gemm", "conv")
+    ),
+    "quantisation": Topic("weights in fewer bits", whole_run=True, categories=("gemm", "conv")),
+    "gemm-efficiency": Topic("products far from their roof", categories=("gemm", "conv")),
+    "gemm-shape": Topic("sizes that products take badly", categories=("gemm", "conv")),
+    "conv-efficiency": Topic("convolutions far from their roof", categories=("conv",)),
+    "attention-kernel": Topic(
+        "attention far from its roof", categories=("attention", "softmax", "gemm")
+    ),
+    "unfused-norm": Topic(
+        "normalisation in several kernels",
+        categories=("norm", "reduction", "elementwise", "softmax"),
+    ),
+    "unfused-elementwise": Topic(
+        "element-wise kernels on the same data",
+        categories=("elementwise", "norm", "reduction", "quantize"),
+    ),
+    "layout": Topic("conversions of layout", categories=("layout", "elementwise")),
+    "precision-cast": Topic("casts between element types", categories=("quantize", "elementwise")),
     "small-kernels-graph": Topic(
         "launches that a graph would replay", _idle("host", "launch", "back_to_back", "unknown")
     ),
     "small-kernels": Topic("many short kernels", (KERNELS, *_idle("back_to_back")), summary=True),
-    "moe": Topic("experts"),
-    "memory-bandwidth-decode": Topic("decoding reads weights or cache slowly"),
+    "moe": Topic("experts", categories=("moe-routing", "gemm", "sort-scan")),
+    "memory-bandwidth-decode": Topic(
+        "decoding reads weights or cache slowly", categories=("gemm", "attention")
+    ),
     "kv-cache": Topic("writing the key-value cache"),
-    "sampling": Topic("choosing the next token"),
-    "embedding": Topic("table look-ups and their gradients"),
-    "optimizer": Topic("the optimizer step"),
+    "sampling": Topic(
+        "choosing the next token", categories=("sort-scan", "softmax", "reduction", "random")
+    ),
+    "embedding": Topic("table look-ups and their gradients", categories=("embedding", "reduction")),
+    "optimizer": Topic("the optimizer step", categories=("optimizer", "elementwise")),
     "kernel-efficiency": Topic("kernels far from their roof"),
     "fallback-kernel": Topic("a generic implementation"),
     "summary": Topic("where the time goes", summary=True),

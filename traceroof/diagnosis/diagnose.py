@@ -13,23 +13,28 @@ import pyarrow.compute as pc
 from traceroof import plugins, timeline
 from traceroof.core import kernel_table
 from traceroof.core.dictionary import coded, together
-from traceroof.core.facts import Facts
+from traceroof.core.facts import Facts, is_unknown_value
+from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import (
     Recording,
     Run,
 )
 from traceroof.diagnosis import sensitivity
+from traceroof.diagnosis.advice import Entry, Where, advice_of
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
+from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judging import judge_all
-from traceroof.diagnosis.kernel_groups import bounds_pct, kernel_groups
+from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.run_devices import RunDevice, by_ordinal, devices_of, vendor_of
+from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
 from traceroof.kernels import bound_class, groups
 from traceroof.kernels.categories import categories_of
+from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.patterns import Composition, composition, roles
 from traceroof.rule import Rule, Scope
@@ -143,6 +148,9 @@ def diagnose_rows(
         verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped)),
         bounds_pct(grouped.facts, found).tolist(),
     )
+    groups_made = kernel_groups(grouped, verdicts)
+    category_times = _category_times(by_category)
+    advice = advice_of(found, _pool(kernels, grouped, lines), _wheres(grouped))
     made = Diagnosis(
         run_id=run.id,
         run_name=run.name,
@@ -150,10 +158,12 @@ def diagnose_rows(
         time_basis=recording.time_basis,
         sources=recording.sources,
         devices=devices,
-        totals=_with_savings(totals, found),
-        categories=_category_times(by_category),
-        kernels=kernel_groups(grouped, verdicts),
+        totals=_with_savings(totals, advice),
+        categories=category_times,
+        kernels=groups_made,
         findings=found,
+        advice=advice,
+        headline=headline_of(totals, category_times, groups_made),
         ceilings=_CALIBRATED if attainable else ceilings.describe(grouped.facts),
         calibration=_used(calibration, named, recording.time_basis),
         timelines=tuple(lines),
@@ -201,7 +211,8 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
     return replace(
         diagnosis,
         kernels=tuple(diagnosis.kernels[row] for row in indices),
-        findings=ranked(found),
+        findings=(listed := ranked(found)),
+        advice=advice_of(listed, _pool_of_kernels(taken), {}),
         hidden_findings=0,
         grounds=Grounds(grounds.rules, scopes, narrow),
     )
@@ -271,6 +282,7 @@ def _totals(kernels: pa.Table, lines: Sequence[Timeline]) -> Totals:
         return totals
     return replace(
         totals,
+        wall_ns=max(one.span_ns for one in lines),
         span_ns=sum(one.span_ns for one in lines),
         gpu_busy_ns=sum(one.busy_ns for one in lines),
         gpu_idle_ns=sum(one.idle_ns for one in lines),
@@ -278,28 +290,60 @@ def _totals(kernels: pa.Table, lines: Sequence[Timeline]) -> Totals:
     )
 
 
-def _with_savings(totals: Totals, findings: Sequence[Finding]) -> Totals:
-    """Add what all kernel findings together can save: per group the largest, groups add up."""
-    best: dict[int, tuple[int, int]] = {}
-    for finding in findings:
-        if finding.state != "fired" or finding.scope != "kernel":
-            continue
-        if finding.kind == "option":
-            continue  # another element type or algorithm is a choice, not time to be saved
-        if finding.time_saved_bound_ns is None or finding.subject_index is None:
-            continue
-        bound, likely = best.get(finding.subject_index, (0, 0))
-        best[finding.subject_index] = (
-            max(bound, finding.time_saved_bound_ns),
-            max(likely, finding.time_saved_likely_ns or 0),
-        )
-    if not best:
+def _with_savings(totals: Totals, advice: Sequence[Entry]) -> Totals:
+    """Add what all advice together saves; what passes once per process is no part of it."""
+    counted = [one for one in advice if one.bound_ns is not None and not one.once]
+    if not counted:
         return totals
     return replace(
         totals,
-        time_saved_bound_ns=min(sum(one for one, _ in best.values()), totals.kernel_time_ns),
-        time_saved_likely_ns=min(sum(one for _, one in best.values()), totals.kernel_time_ns),
+        time_saved_bound_ns=sum(one.bound_ns or 0 for one in counted),
+        time_saved_likely_ns=sum(one.likely_ns or one.bound_ns or 0 for one in counted),
     )
+
+
+def _pool_of_kernels(facts: Facts) -> Pool:
+    """The time of some kernels alone."""
+    see = facts.only(("time_ns", "category"))
+    return pool_of(see.time_ns, see.category.tolist(), ())
+
+
+def _pool(kernels: pa.Table, grouped: Groups, lines: Sequence[Timeline]) -> Pool:
+    """The time of the run that advice takes its savings from."""
+    see = grouped.facts.only(("time_ns", "category"))
+    part = None
+    if len(lines) > 1:
+        on = _rows_of(kernels, lines[longest(lines)]) & (grouped.of_row >= 0)
+        time = as_reals(kernels["launch_count"]) * np.nan_to_num(as_reals(kernels["duration_ns"]))
+        counted = np.bincount(grouped.of_row[on], time[on], minlength=len(grouped))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.clip(np.nan_to_num(counted / see.time_ns), 0.0, 1.0)
+    return pool_of(see.time_ns, see.category.tolist(), lines, part)
+
+
+def _rows_of(kernels: pa.Table, line: Timeline) -> npt.NDArray[np.bool_]:
+    """The rows of one timeline."""
+    start = kernels["start_ns"]
+    end = line.start_ns + max(line.span_ns, 1)
+    on = pc.and_(pc.greater_equal(start, line.start_ns), pc.less(start, end))
+    for column, value in (
+        ("rank", line.rank),
+        ("process_id", line.process),
+        ("device", line.device),
+    ):
+        if value is not None:
+            on = pc.and_(on, pc.equal(kernels[column], value))
+    return np.asarray(pc.fill_null(on, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _wheres(grouped: Groups) -> dict[int, Where]:
+    """By kernel group: the operator that launched it, where that is known."""
+    operators = grouped.facts.only(("operator",)).operator
+    return {
+        row: Where(operator=str(one))
+        for row, one in enumerate(operators)
+        if not is_unknown_value(one)
+    }
 
 
 def _run_notes(totals: Totals, devices: Sequence[RunDevice], facts: Facts) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 from traceroof.core.recording import (
     Source,
 )
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.findings import Context, Finding
 from traceroof.diagnosis.run_devices import RunDevice, vendor_of
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
@@ -82,10 +83,15 @@ class KernelGroup:
 
 @dataclass(frozen=True)
 class Totals:
-    """Sums of the run; times in ns. ``unknown_durations`` counts launches left out of them."""
+    """Sums of the run; times in ns. ``unknown_durations`` counts launches left out of them.
+
+    wall_ns: the longest span of a GPU. span_ns to exposed_communication_ns: all GPUs together.
+    time_saved_bound_ns, time_saved_likely_ns: of all advice, once-per-process time left out.
+    """
 
     launches: int
     kernel_time_ns: int
+    wall_ns: int | None = None
     span_ns: int | None = None
     gpu_busy_ns: int | None = None
     gpu_idle_ns: int | None = None
@@ -121,6 +127,8 @@ class Diagnosis:
     categories: tuple[CategoryTime, ...]
     kernels: tuple[KernelGroup, ...]
     findings: tuple[Finding, ...]
+    advice: tuple[Entry, ...]
+    headline: str
     ceilings: str
     calibration: tuple[MeasuredRate, ...] = ()
     timelines: tuple[Timeline, ...] = ()
@@ -167,6 +175,8 @@ class Diagnosis:
             "ranks": self.ranks.to_dict() if self.ranks else None,
             "categories": [asdict(category) for category in self.categories],
             "kernels": [_kernel_dict(kernel) for kernel in self.kernels[:top]],
+            "headline": self.headline,
+            "advice": [one.to_dict() for one in self.advice[:top]],
             "findings": [asdict(finding) for finding in self.findings[:top]],
             "ceilings": self.ceilings,
             "calibration": [{**asdict(one), "share": one.share} for one in self.calibration],

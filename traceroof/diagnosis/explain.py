@@ -23,6 +23,7 @@ from traceroof.core.tracing import (
 )
 from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import collect
+from traceroof.diagnosis.advice import name_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
 from traceroof.diagnosis.find import evidence_of, fired
 from traceroof.diagnosis.findings import HIDDEN_SHARE, SEVERITY_STEPS, Evidence, Finding
@@ -123,6 +124,21 @@ class Explanations:
 
 #: So many subjects of one rule are explained at once.
 MOST = 3
+
+
+def entry(diagnosis: Diagnosis, number: int) -> str:
+    """What entry ``number`` of the advice is about, as ``explain`` takes it: ``RULE:SUBJECT``.
+
+    Raises TraceroofError where there are not so many.
+    """
+    listed = diagnosis.advice
+    if not 1 <= number <= len(listed):
+        raise TraceroofError(
+            f"there is no entry {number}: {count(len(listed), 'thing is', 'things are')} worth "
+            "trying in this run",
+            "`traceroof diagnose` numbers them; a rule can be named instead",
+        )
+    return name_of(listed[number - 1].lead)
 
 
 def explain(diagnosis: Diagnosis, wanted: str, *, most: int = MOST) -> Explanations:

@@ -23,8 +23,7 @@ from traceroof.diagnosis.findings import (
 )
 from traceroof.diagnosis.judging import LEAST_REMAINS, judge_all
 from traceroof.diagnosis.provenance import origin_of
-from traceroof.diagnosis.savings import capped, severity, spare_ns
-from traceroof.hardware.ceilings import NOMINAL
+from traceroof.diagnosis.savings import saved, severity
 from traceroof.hardware.vendor_terms import AMD, said
 from traceroof.rule import (
     GRADES,
@@ -39,8 +38,6 @@ from traceroof.scopes.subjects import Subjects, vocabulary
 _FEW_LAUNCHES = 5
 _FEW_LAUNCHES_TRUST = 0.5
 _UNCALIBRATED_TRUST = 0.8
-
-_TIME_SCOPES: tuple[Scope, ...] = ("timeline", "run")
 
 
 def find_all(
@@ -112,21 +109,12 @@ def fired(
     """The findings of one rule, silenced ones included, and how many were too small to list."""
     rule, facts = judgement.rule, subjects.facts
     time = facts.only(("time_ns",)).time_ns
-    bound = judgement.saved * time
-    likely, at_peak = judgement.likely * time, judgement.likely_at_peak * time
-    if capped(rule):
-        # A bound that the rule cannot give stays unknown: what could be spared is no finding.
-        spare = spare_ns(facts, NOMINAL)
-        bound, at_peak = np.minimum(bound, spare), np.minimum(at_peak, spare)
-        likely = np.minimum(likely, spare_ns(facts, context.attainable))
-    likely, at_peak = np.minimum(likely, bound), np.minimum(at_peak, bound)
-    # Whether what is attainable enters the figure at all.
-    ceilings = ~np.isclose(likely, at_peak, equal_nan=True)
-    if rule.scope in _TIME_SCOPES:
-        # Measured intervals: nothing more likely than the bound is known.
-        likely = np.where(judgement.saved != judgement.likely, likely, np.nan)
+    savings = saved(judgement, facts, context)
+    bound, likely = savings.bound, savings.likely
     _, calibrated = context.ceilings(rule.scope)
-    factors = _factors(judgement, facts, ceilings & ~np.asarray(calibrated), context)
+    factors = _factors(
+        judgement, facts, savings.rests_on_ceilings & ~np.asarray(calibrated), context
+    )
     trust = np.prod([factor for _, factor in factors], axis=0)
     columns = vocabulary(rule.scope)
     # A timeline is weighed against itself: eight ranks run side by side, not one after another.

@@ -4,38 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from traceroof.core import kernel_table
 from traceroof.core.facts import Facts, is_unknown_value, whole
 from traceroof.diagnosis.diagnosis import ClassNear, KernelGroup
-from traceroof.diagnosis.findings import Finding
-from traceroof.diagnosis.savings import spare_ns
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware import ceilings
-from traceroof.hardware.ceilings import NOMINAL
 from traceroof.hardware.roofline import Roofline, roofline, t_min_ns
 from traceroof.kernels import groups
 from traceroof.kernels.groups import Groups
-
-
-def bounds_pct(facts: Facts, found: Sequence[Finding]) -> npt.NDArray[np.float64]:
-    """The most that we say can be saved of each group's time, percent; NaN where nobody can tell.
-
-    While the work stays as it is, its own bytes, its operations and its busiest unit need the rest;
-    a finding that changes the work (fewer sectors, another type) may say more.
-    """
-    see = facts.only(("time_ns", "busiest_pct"))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        by_work = spare_ns(facts, NOMINAL) / see.time_ns * 100
-        bound = np.fmin(by_work, 100 - np.minimum(see.busiest_pct, 100))
-        for one in found:
-            row, saved = one.subject_index, one.time_saved_bound_ns
-            if one.scope == "kernel" and row is not None and saved is not None:
-                bound[row] = np.fmax(bound[row], saved / see.time_ns[row] * 100)
-    return np.asarray(np.where(np.isfinite(bound), bound, np.nan))
-
 
 # Where the launch itself, its identity and its time are concerned the group has fields of its own.
 _NOT_METRICS = frozenset(

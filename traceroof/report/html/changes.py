@@ -15,12 +15,14 @@ from traceroof.compare.changes import Change
 from traceroof.compare.verdicts import Word
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import one_line, percent, quantity
+from traceroof.diagnosis import caveats
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.report.compare import words
 from traceroof.report.html import page
 from traceroof.report.run import summary
-from traceroof.report.run.verdict import at_a_wall, savable, verdict
+from traceroof.report.run.verdict import at_a_wall, savable
 from traceroof.timeline import Timeline
 
 Tone = Literal["worse", "better", "plain"]
@@ -191,7 +193,7 @@ class Changes:
     @property
     def was(self) -> str:
         """The sentence that the base comes down to."""
-        return verdict(self.comparison.base).sentence
+        return self.comparison.base.headline
 
     @cached_property
     def figures(self) -> list[Line]:
@@ -234,7 +236,7 @@ class Changes:
         """What a reader must know of the measurement of the base."""
         return [
             Told(one.finding.title, one.finding.rule, "", None, _cut(one.finding.because))
-            for one in summary.care(self.comparison.base)
+            for one in caveats.care(self.comparison.base)
         ]
 
     @cached_property
@@ -283,14 +285,16 @@ class Changes:
         appeared = {(one.rule, self._where("head", one)) for one in self.comparison.appeared}
         had = {(one.rule, self._where("base", one)) for one in self.comparison.base.fired()}
         found: dict[int, FixChange] = {}
-        for number, one in enumerate(summary.advice(self.comparison.head), 1):
-            new = {finding.rule for finding in one.findings if self._is_new(finding, appeared, had)}
-            rules = {finding.rule for finding in one.findings}
+        for one in self.comparison.head.advice:
+            found_here = (*one.found, *one.folded)
+            old = {f.rule for f in found_here if not self._is_new(f, appeared, had)}
+            rules = {f.rule for f in found_here}
+            new = rules - old
             partner = self._partner(one)
             if new == rules:
-                found[number] = FixChange(_NEW, "", frozenset())
+                found[one.rank] = FixChange(_NEW, "", frozenset())
             else:
-                found[number] = FixChange(
+                found[one.rank] = FixChange(
                     _KEPT, self._saved_change(partner, one) if partner else "", frozenset(new)
                 )
         return found
@@ -309,52 +313,30 @@ class Changes:
         # Ranks and processes have other numbers in every run: any of them will do.
         return None
 
-    def _partner(self, one: summary.Advice) -> summary.Advice | None:
-        """What the base was advised on the same subject; None where several are compared as one."""
-        lead = one.lead
-        if lead.scope == "kernel" and lead.subject_index is not None:
-            group = self.base_of(lead.subject_index)
-            key: object = self.index("base", group) if group else None
-            return self._base_advice.get(("kernel", key))
-        named = lead.subject if lead.scope == "category" else lead.rule
-        return self._base_advice.get((lead.scope, named))
+    def _partner(self, one: Entry) -> Entry | None:
+        """What the base was advised of the same fix."""
+        return self._base_advice.get((one.topic, one.lead.rule))
 
     @cached_property
-    def _base_advice(self) -> Mapping[object, summary.Advice]:
-        found: dict[object, summary.Advice] = {}
-        for one in summary.advice(self.comparison.base):
-            lead = one.lead
-            key: object = lead.rule
-            if lead.scope == "kernel":
-                key = lead.subject_index
-            elif lead.scope == "category":
-                key = lead.subject
-            found.setdefault((lead.scope, key), one)
+    def _base_advice(self) -> Mapping[tuple[str, str], Entry]:
+        found: dict[tuple[str, str], Entry] = {}
+        for one in self.comparison.base.advice:
+            found.setdefault((one.topic, one.lead.rule), one)
         return found
 
-    def _saved_change(self, base: summary.Advice, head: summary.Advice) -> str:
+    def _saved_change(self, base: Entry, head: Entry) -> str:
         """'at most 4.1 → 3.2 ms a step, -900 µs': of kernels and categories; else of the time."""
-        before, now = base.largest, head.largest
-        bounds = base.bound_ns, head.bound_ns
-        if before.scope in ("kernel", "category"):
+        if base.lead.scope in ("kernel", "category"):
             scales = self._scale("base"), self._scale("head")
             one, other = (
                 bound * scale if bound is not None and scale else None
-                for bound, scale in zip(bounds, scales, strict=True)
+                for bound, scale in zip((base.bound_ns, head.bound_ns), scales, strict=True)
             )
             return self._from_to(one, other, self.unit)
-        wholes = (
-            summary.whole_of(self.comparison.base, before),
-            summary.whole_of(self.comparison.head, now),
-        )
-        shares = [
-            bound / whole if bound is not None and whole else None
-            for bound, whole in zip(bounds, wholes, strict=True)
-        ]
-        if None in shares:
+        if base.share is None or head.share is None:
             return ""
-        points = self.points(shares[0], shares[1])
-        return f"{_share(shares[0])} → {_share(shares[1])} of the time" + (
+        points = self.points(base.share, head.share)
+        return f"{_share(base.share)} → {_share(head.share)} of the time" + (
             f", {points}" if points else ""
         )
 
@@ -371,23 +353,23 @@ class Changes:
         """Fixes that only the base was advised."""
         resolved = {(one.rule, self._where("base", one)) for one in self.comparison.resolved}
         gone = []
-        for one in summary.advice(self.comparison.base):
-            real = [finding for finding in one.findings if finding.severity != "info"]
+        for one in self.comparison.base.advice:
+            real = [finding for finding in one.found if finding.severity != "info"]
             if real and all((f.rule, self._where("base", f)) in resolved for f in real):
                 gone.append(one)
         shown = gone[:_MOST_GONE_FIXES]
         names = short_names((one.lead.subject for one in shown), _NAME_WIDTH)
         told = []
         for one in shown:
-            lead, base = one.lead, self.comparison.base
+            lead = one.lead
             is_kernel = lead.scope == "kernel"
             told.append(
                 Told(
-                    title=lead.title,
+                    title=one.title,
                     rule=lead.rule,
-                    where=names[lead.subject] if is_kernel else _cut(one.where),
+                    where=names[lead.subject] if is_kernel else _cut(lead.subject),
                     kernel=0 if is_kernel else None,
-                    because=summary.gain(base, one),
+                    because=summary.gain(one),
                 )
             )
         return Some(told, len(gone) - len(shown))

@@ -12,6 +12,7 @@ from typing import Any
 
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
 from traceroof.report.html.palette import look
@@ -42,11 +43,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class Fix:
-    """What is worth trying on one subject. Bars are in percent of the largest bound listed;
+    """One entry of the advice. Bars are in percent of the largest bound listed;
     ``unsaved`` is said where there is no bound."""
 
     number: int
     kernel: int | None
+    kernels: tuple[int, ...]
     where: str
     detail: str
     title: str
@@ -58,7 +60,8 @@ class Fix:
     bound: str
     share: str
     likely: str
-    first: str
+    expected: str
+    once: bool
     bound_bar: float
     likely_bar: float
     reasons: tuple[Reason, ...]
@@ -70,39 +73,63 @@ _SCOPES: Mapping[str, str] = {"category": "category", "timeline": "timeline"}
 
 
 def fixes(diagnosis: Diagnosis) -> list[Fix]:
-    """One fix a subject, best first: what saves most, and most surely."""
-    found = summary.advice(diagnosis)
-    names = short_names((one.lead.subject for one in found[:_MOST_ROWS]), _NAME_WIDTH)
+    """The advice, an entry each."""
+    found = diagnosis.advice[:_MOST_ROWS]
+    names = short_names((one.lead.subject for one in found), _NAME_WIDTH)
     most = max((one.bound_ns or 0 for one in found), default=0)
     fixes = []
-    for number, one in enumerate(found[:_MOST_ROWS], 1):
-        lead, largest = one.lead, one.largest
-        bound, likely = one.bound_ns, one.likely_ns
-        whole = summary.whole_of(diagnosis, largest)
+    for one in found:
+        lead, bound, likely = one.lead, one.bound_ns, one.likely_ns
         kernel = lead.subject_index if lead.scope == "kernel" else None
         group = diagnosis.kernels[kernel] if kernel is not None else None
+        more = len(one.subjects) - 1
+        detail = group.primary_class if group else _SCOPES.get(lead.scope, "")
         fixes.append(
             Fix(
-                number=number,
+                number=one.rank,
                 kernel=kernel,
+                kernels=_kernels(one),
                 where=names[lead.subject] if group else _WHOLE.get(lead.scope, lead.subject),
-                detail=group.primary_class if group else _SCOPES.get(lead.scope, ""),
-                title=lead.title,
-                advice=lead.fix,
+                detail=f"{detail}, and {more} more" if more and group else detail,
+                title=one.title,
+                advice=one.fix,
                 severity=one.severity,
-                kind=largest.kind,
-                confidence=summary.confidence(lead),
-                unsaved="no time to save of its own" if bound == 0 else "saving not estimable",
+                kind=lead.kind,
+                confidence=summary.confidence(one),
+                unsaved="saving not estimable",
+                expected="" if one.once else quantity(one.expected_ns, "ns") if bound else "",
                 bound=quantity(bound, "ns") if bound else "",
-                share=summary.saved_share(bound, whole) if bound else "",
+                share=percent(one.share) if bound else "",
                 likely=quantity(likely, "ns") if likely is not None else "",
-                first=summary.by_first(one),
+                once=one.once,
                 bound_bar=_bar(bound, most),
                 likely_bar=_bar(likely, most),
-                reasons=tuple(_reason(finding) for finding in one.findings),
+                reasons=tuple(
+                    _reason(finding) for finding in (*one.found, *one.folded)[:_MOST_REASONS]
+                ),
             )
         )
     return fixes
+
+
+# Reasons that an entry lists; the JSON form has all.
+_MOST_REASONS = 12
+
+
+def _kernels(entry: Entry) -> tuple[int, ...]:
+    """The kernels that an entry speaks of, those that it explains included."""
+    found = (*entry.found, *entry.folded)
+    rows = [one.subject_index for one in found if one.scope == "kernel"]
+    return tuple(dict.fromkeys(row for row in rows if row is not None))
+
+
+def _numbers(fixes: Iterable[Fix]) -> dict[int, int]:
+    """Kernel -> the number of the first fix that speaks of it."""
+    numbers: dict[int, int] = {}
+    for fix in fixes:
+        for row in fix.kernels:
+            numbers.setdefault(row, fix.number)
+    return numbers
 
 
 def that_fit(fixes: Sequence[Fix]) -> list[Fix]:
@@ -130,7 +157,7 @@ def _reason(finding: Finding) -> Reason:
         rule=finding.rule,
         title=finding.title,
         because=finding.because,
-        saved=summary.savings(finding, 0),
+        saved=summary.savings(finding),
         evidence=", ".join(
             f"{one.metric} {quantity(one.value, one.unit)} ({one.threshold})"
             for one in finding.evidence
@@ -185,7 +212,7 @@ def rows(
     kernels = diagnosis.kernels[: _MOST_ROWS if most is None else most]
     names = short_names((one.kernel for one in kernels), _NAME_WIDTH)
     several = _repeated(one.kernel for one in kernels)
-    fix_of = {fix.kernel: fix.number for fix in fixes if fix.kernel is not None}
+    fix_of = _numbers(fixes)
     largest = max((one.share or 0 for one in kernels), default=0)
     rows: list[Row] = []
     room = _ROW_BYTES
@@ -258,7 +285,7 @@ def findings_of_kernels(
     diagnosis: Diagnosis, fixes: Sequence[Fix]
 ) -> Mapping[int, list[tuple[int, Finding]]]:
     """Kernel -> what was found on it, each with the number of the fix that it belongs to."""
-    number_of = {fix.kernel: fix.number for fix in fixes if fix.kernel is not None}
+    number_of = _numbers(fixes)
     found: dict[int, list[tuple[int, Finding]]] = {}
     for one in diagnosis.findings:
         at = one.subject_index

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from traceroof.compare import Comparison
 from traceroof.core import regex
 from traceroof.core.units import one_line, percent
+from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import HIDDEN_SHARE
 from traceroof.kernels.bound_class import CLASSES
@@ -160,7 +161,7 @@ def _context(
         "verdict": verdict(diagnosis),
         "whole_words": summary.whole_words(diagnosis),
         "changes": changes,
-        "care": summary.care(diagnosis),
+        "care": caveats.care(diagnosis),
         "fixes": fixes,
         "fixes_open": _in_view(fixes),
         "fixes_left": len(all_fixes) - len(fixes),
@@ -175,7 +176,7 @@ def _context(
         "classes": sorted({row.primary_class for row in rows}),
         "gaps": page.gaps(diagnosis),
         "ranks": page.ranks(diagnosis),
-        "not_judged": summary.not_judged(diagnosis),
+        "not_judged": caveats.not_judged(diagnosis),
         "sources": page.sources(diagnosis),
         "devices": page.devices(diagnosis),
         "ceilings": diagnosis.ceilings,

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import one_line, percent, quantity
+from traceroof.diagnosis import caveats
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.report.run import summary
 from traceroof.report.run.timeline_lines import timeline_lines
-from traceroof.report.run.verdict import verdict
 
 #: What a comment may hold.
 MOST_CHARACTERS = 65_536
@@ -39,14 +40,14 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     found again by; the name of the run by default.
     """
     kernels = diagnosis.kernels[:top]
-    advised = summary.advice(diagnosis)
+    advised = diagnosis.advice
     worth = advised[:top]
-    shown = [one.kernel for one in kernels]
-    shown += [one.lead.subject for one in worth if one.lead.scope == "kernel"]
-    names = short_names(shown, _NAME_WIDTH)
+    names = short_names((one.kernel for one in kernels), _NAME_WIDTH)
+    found = [one.subject_index for entry in worth for one in entry.found if one.scope == "kernel"]
+    labels = summary.labels(diagnosis, [row for row in found if row is not None], _NAME_WIDTH)
     lines = [
         marker("diagnosis", key or diagnosis.run_name),
-        f"**{short(verdict(diagnosis).sentence)}**",
+        f"**{short(diagnosis.headline)}**",
         "",
         f"{short(summary.about(diagnosis))}. {text(summary.total(diagnosis))}",
         "",
@@ -84,10 +85,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     lines += ["", f"### {_heading(diagnosis, len(worth), len(advised))}", ""]
     if not worth:
         lines.append("Nothing: no rule fired on what this file shows.")
-    entries = [
-        "\n".join(_entry(number, one, names, summary.gain(diagnosis, one)))
-        for number, one in enumerate(worth, 1)
-    ]
+    entries = ["\n".join(_entry(one, labels)) for one in worth]
     listed = fitting(entries, _FINDING_BUDGET)
     lines += listed
     if len(entries) > len(listed):
@@ -126,7 +124,7 @@ def short(value: str) -> str:
 
 
 def _care(diagnosis: Diagnosis) -> list[str]:
-    found = summary.care(diagnosis)
+    found = caveats.care(diagnosis)
     if not found:
         return []
     lines = ["### Read with care", ""]
@@ -144,25 +142,24 @@ def _heading(diagnosis: Diagnosis, listed: int, all: int) -> str:
     return f"Worth trying, best first ({some}shares of {summary.whole_words(diagnosis)})"
 
 
-def _entry(number: int, one: summary.Advice, names: Mapping[str, str], gain: str) -> list[str]:
-    """What is worth trying on a subject; what else was found there follows in a line each."""
-    lead = one.lead
-    where = code(names[lead.subject]) if lead.scope == "kernel" else short(lead.subject)
-    where += f" and {one.others} more" if one.others else ""
+def _entry(entry: Entry, names: Mapping[int, str]) -> list[str]:
+    """What is worth trying, on what, and how it could be wrong."""
+    lead = entry.lead
+    where = summary.subjects(entry, names)
+    gain = summary.gain(entry)
     return [
-        f"{number}. **{text(lead.title)}** ({one.severity}) in {where}"
-        + (f": {gain}" if gain else ""),
-        f"   - because {prose(lead.because)}",
-        *([f"   - {text(summary.confidence(lead))}"] if lead.doubted_by else []),
-        *([f"   - {text(lead.near_threshold.says)}"] if lead.near_threshold else []),
-        f"   - try: {prose(lead.fix)}",
+        f"{entry.rank}. **{text(entry.title)}** ({entry.severity})"
+        + (f" in {code(where) if lead.scope == 'kernel' else short(where)}" if where else ""),
+        *([f"   - {text(gain)}; {text(summary.confidence(entry))}"] if gain else []),
+        f"   - because {prose(entry.because)}",
+        f"   - try: {prose(entry.fix)}",
         f"   - to refute: {prose(lead.refute)}",
-        *(f"   - also {code(other.rule)}: {prose(other.because)}" for other in one.findings[1:]),
+        *([f"   - also {code(summary.also(entry))}"] if entry.folded else []),
     ]
 
 
 def _not_judged(diagnosis: Diagnosis) -> list[str]:
-    entries = summary.not_judged(diagnosis)
+    entries = caveats.not_judged(diagnosis)
     if not entries:
         return []
     lines = ["", "### Not judged", ""]

@@ -374,7 +374,7 @@ def saving(finding: Finding) -> str:
         return f"silenced by {finding.suppressed_by}"
     if finding.time_saved_bound_ns is None:
         return ""
-    return summary.savings(finding, 0)
+    return summary.savings(finding)
 
 
 def _missing(findings: Sequence[Finding]) -> Iterable[Line]:

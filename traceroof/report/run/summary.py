@@ -1,8 +1,7 @@
 """What every report says in words: the headline, the savings, what could not be judged."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from traceroof.core import recording
 from traceroof.core.kernel_names import short_names
@@ -12,11 +11,9 @@ from traceroof.core.units import (
     percent,
     quantity,
 )
-from traceroof.diagnosis import collect
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
-from traceroof.diagnosis.findings import HIDDEN_SHARE, Finding, Lowered
-from traceroof.errors import TraceroofError
-from traceroof.rule import SEVERITIES, Severity
+from traceroof.diagnosis.findings import Finding
 
 #: What kind of times a run has.
 TIMES = {
@@ -56,7 +53,7 @@ def total(diagnosis: Diagnosis) -> str:
     if totals.time_saved_bound_ns:
         share = saved_share(totals.time_saved_bound_ns, whole(diagnosis))
         text += (
-            f" The findings on kernels save at most {quantity(totals.time_saved_bound_ns, 'ns')} "
+            f" All advice together saves at most {quantity(totals.time_saved_bound_ns, 'ns')} "
             f"({share} of {whole_words(diagnosis)}), "
             f"likely {quantity(totals.time_saved_likely_ns, 'ns')}"
             f"{'' if diagnosis.timelines else '; overlap unknown'}."
@@ -65,229 +62,78 @@ def total(diagnosis: Diagnosis) -> str:
 
 
 def whole(diagnosis: Diagnosis) -> int:
-    """The time that savings are a part of and severities are decided by, in ns: the span of all
-    timelines, without any all kernel time."""
-    return diagnosis.totals.span_ns or diagnosis.totals.kernel_time_ns
+    """The time that savings are a part of, in ns: the wall time, without a timeline all kernel
+    time."""
+    return diagnosis.totals.wall_ns or diagnosis.totals.kernel_time_ns
 
 
 def whole_words(diagnosis: Diagnosis) -> str:
     """What ``whole`` is, for a reader."""
-    return "the time that went by" if diagnosis.totals.span_ns else "kernel time"
-
-
-def whole_of(diagnosis: Diagnosis, finding: Finding) -> int:
-    """The time that a saving is a part of, in ns: of a timeline its own span, else ``whole``."""
-    if finding.scope == "timeline" and finding.subject_index is not None:
-        return diagnosis.timelines[finding.subject_index].span_ns
-    return whole(diagnosis)
+    return "wall time" if diagnosis.totals.wall_ns else "kernel time"
 
 
 def saved_share(bound_ns: int, whole_ns: int) -> str:
-    """'12.0 %'; kernels side by side can promise more than all of the time: no more is saved."""
+    """'12.0 %'."""
     return percent(min(bound_ns / whole_ns, 1.0)) if whole_ns else ""
 
 
-def savings(finding: Finding, whole_ns: int) -> str:
-    """'saves at most 1.2 ms (12 %), likely 0.8 ms'; empty where there is nothing to say."""
+def savings(finding: Finding) -> str:
+    """'saves at most 1.2 ms, likely 0.8 ms'; empty where there is nothing to say."""
     bound, likely = finding.time_saved_bound_ns, finding.time_saved_likely_ns
-    return _savings(bound, likely, whole_ns, option=finding.kind == "option")
-
-
-def _savings(bound: int | None, likely: int | None, whole_ns: int, *, option: bool) -> str:
     if not bound:
         return ""
-    share = f" ({saved_share(bound, whole_ns)})" if whole_ns else ""
-    text = f"{'could save' if option else 'saves'} at most {quantity(bound, 'ns')}{share}"
+    option = finding.kind == "option"
+    text = f"{'could save' if option else 'saves'} at most {quantity(bound, 'ns')}"
     if likely is not None:
         text += f", likely {quantity(likely, 'ns')}"
     return text + (", as an option that changes results" if option else "")
 
 
-@dataclass(frozen=True)
-class Advice:
-    """Everything that fired on one subject: what is worth trying there, and why.
-
-    findings: what to try first comes first (see ``advice``). others: on how many more timelines
-    the same rule fired, with less to save there.
-    """
-
-    findings: tuple[Finding, ...]
-    others: int = 0
-
-    @property
-    def lead(self) -> Finding:
-        """The finding whose fix is the one to try."""
-        return self.findings[0]
-
-    @property
-    def largest(self) -> Finding:
-        """The finding that saves most, options aside: bounds of one subject do not add up."""
-        return max(self._counted, key=lambda one: one.time_saved_bound_ns or -1)
-
-    @property
-    def _counted(self) -> Sequence[Finding]:
-        """The findings that the totals count: all but options, where there are others."""
-        return [one for one in self.findings if one.kind != "option"] or [self.lead]
-
-    @property
-    def bound_ns(self) -> int | None:
-        """What all findings on the subject save at most, as the totals count it."""
-        return self.largest.time_saved_bound_ns
-
-    @property
-    def likely_ns(self) -> int | None:
-        """What they save likely: the largest of their likely figures."""
-        likely = [one.time_saved_likely_ns for one in self._counted]
-        return max((one for one in likely if one is not None), default=None)
-
-    @property
-    def severity(self) -> Severity:
-        """That of the most severe finding; an option counts where there is nothing else."""
-        return min((one.severity for one in self._counted), key=SEVERITIES.index)
-
-    @property
-    def weight(self) -> float:
-        """What subjects are ranked by; a mere option (another element type) ranks last."""
-        return max(0.0 if one.kind == "option" else one.weight for one in self.findings)
-
-    @property
-    def where(self) -> str:
-        """The subject, and on how many more it is the same."""
-        more = f" and {self.others} more" if self.others else ""
-        return f"{self.lead.subject}{more}"
+def gain(entry: Entry) -> str:
+    """What an entry is expected to save, first the figure that entries are ordered by."""
+    if entry.bound_ns is None:
+        return ""
+    at_most = f"at most {quantity(entry.bound_ns, 'ns')}{_of(entry)}"
+    if entry.once:
+        return f"Passes once per process, {at_most}: no saving of the steady state"
+    text = f"Expect {quantity(entry.expected_ns, 'ns')}: {at_most}"
+    if entry.likely_ns is not None:
+        text += f", likely {quantity(entry.likely_ns, 'ns')}"
+    return text + ("; changes numerics" if entry.lead.kind == "option" else "")
 
 
-# A cause is told before the class that it explains while it saves at least this part as much.
-_CAUSE_FIRST = 0.5
+def _of(entry: Entry) -> str:
+    return "" if entry.share is None else f" ({percent(entry.share)})"
 
 
-def _ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """What saves time before options and mere information; causes before the class they explain."""
-    most = max((one.weight for one in findings if one.kind != "option"), default=0.0)
-
-    def place(one: Finding) -> tuple[bool, bool, bool, float]:
-        minor = one.weight < _CAUSE_FIRST * most
-        return (
-            one.kind == "option" or not one.weight, minor, one.role == "class", -one.weight
-        )  # fmt: skip
-
-    return tuple(sorted(findings, key=place))
-
-
-def once(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:
-    """The findings in order, and on how many more timelines each holds: of a rule that fired on
-    several timelines the worst stands for all."""
-    on: dict[str, list[Finding]] = {}
-    for one in findings:
-        if one.scope == "timeline":
-            on.setdefault(one.rule, []).append(one)
-    worst = {rule: max(found, key=lambda one: one.weight) for rule, found in on.items()}
-    return [
-        (one, len(on[one.rule]) - 1 if one.scope == "timeline" else 0)
-        for one in findings
-        if one.scope != "timeline" or one is worst[one.rule]
-    ]
-
-
-def gain(diagnosis: Diagnosis, one: Advice) -> str:
-    """What an entry saves: the largest of its subject, and what part of it its first fix can
-    have."""
-    largest = one.largest
-    text = _savings(
-        one.bound_ns,
-        one.likely_ns,
-        whole_of(diagnosis, largest),
-        option=largest.kind == "option",
-    )
-    first = by_first(one)
-    return f"{text}, {first}" if text and first else text
-
-
-def by_first(one: Advice) -> str:
-    """'by this fix at most 1.2 ms' where another finding on the subject promises more."""
-    first = one.lead.time_saved_bound_ns
-    smaller = first and first < (one.bound_ns or 0)
-    return f"by this fix at most {quantity(first, 'ns')}" if smaller else ""
-
-
-def advice(diagnosis: Diagnosis) -> list[Advice]:
-    """The fired findings by subject, best first: by the largest bound times confidence.
-
-    Timelines and runs are told by rule: what is wrong with them has one cause each, and the ranks
-    of a run mostly have it in common.
-    """
-    by_subject: dict[tuple[str, int | None, str], list[Finding]] = {}
-    found = []
-    for finding, others in once(diagnosis.fired()):
-        if finding.lowers and finding.lowers.matters:
-            continue  # what must be known before: ``care``
-        if finding.scope in ("timeline", "run"):
-            found.append(Advice((finding,), others))
-        else:
-            key = (finding.scope, finding.subject_index, finding.subject)
-            by_subject.setdefault(key, []).append(finding)
-    found += [Advice(_ranked(findings)) for findings in by_subject.values()]
-    found.sort(key=lambda one: -one.weight)
-    return found
-
-
-@dataclass(frozen=True)
-class Care:
-    """What is wrong with the measurement, and what that means for the findings."""
-
-    finding: Finding
-    others: int
-    means: str
-
-
-def care(diagnosis: Diagnosis) -> list[Care]:
-    """What a reader must know of the measurement before its findings, what weighs most first.
-
-    Findings on the measurement that matter less are told with all others, at their end.
-    """
-    found = [
-        Care(finding, others, _means(finding.lowers))
-        for finding, others in once(diagnosis.fired())
-        if finding.lowers and finding.lowers.matters
-    ]
-    found.sort(key=_heaviest)
-    return found
-
-
-def _heaviest(one: Care) -> tuple[bool, float]:
-    lowers = one.finding.lowers
-    return (not lowers.urgent, -lowers.share) if lowers else (True, 0.0)
-
-
-def _means(lowers: Lowered) -> str:
-    if not lowers.findings:
-        return "puts every figure that rests on it in doubt, classes and rooflines included"
-    return (
-        f"lowers the confidence of {count(lowers.findings, 'finding')}; "
-        f"together, findings weigh {percent(lowers.share)} less"
-    )
-
-
-def confidence(finding: Finding) -> str:
+def confidence(entry: Entry) -> str:
     """'confidence 0.57, lowered by run-variance'."""
-    by = ", ".join(dict.fromkeys(one.rule for one in finding.doubted_by))
-    return f"confidence {finding.confidence}{f', lowered by {by}' if by else ''}"
+    doubts = [one.rule for finding in entry.found for one in finding.doubted_by]
+    by = ", ".join(dict.fromkeys(doubts))
+    return f"confidence {entry.confidence}{f', lowered by {by}' if by else ''}"
 
 
-def entry(diagnosis: Diagnosis, number: int) -> str:
-    """What entry ``number`` of the advice is about, as ``explain`` takes it: ``RULE:SUBJECT``.
+def subjects(entry: Entry, names: Mapping[int, str]) -> str:
+    """Which subjects an entry is about: kernels by name (``labels``), the first of many; empty for
+    the run as a whole."""
+    if entry.lead.scope == "run":
+        return ""
+    listed = [
+        names.get(one.subject_index or 0, one.subject) if one.scope == "kernel" else one.subject
+        for one in entry.found
+    ]
+    listed = list(dict.fromkeys(listed))
+    more = len(listed) - _SUBJECTS
+    return ", ".join(listed[:_SUBJECTS]) + (f" and {more} more" if more > 0 else "")
 
-    Raises TraceroofError where there are not so many.
-    """
-    listed = advice(diagnosis)
-    if not 1 <= number <= len(listed):
-        raise TraceroofError(
-            f"there is no entry {number}: {count(len(listed), 'thing is', 'things are')} worth "
-            "trying in this run",
-            "`traceroof diagnose` numbers them; a rule can be named instead",
-        )
-    lead = listed[number - 1].lead
-    return lead.rule if lead.subject_index is None else f"{lead.rule}:{lead.subject_index + 1}"
+
+_SUBJECTS = 3
+
+
+def also(entry: Entry) -> str:
+    """The rules whose findings an entry explains, each once."""
+    counts = Counter(one.rule for one in entry.folded)
+    return ", ".join(f"{rule} ({n})" if n > 1 else rule for rule, n in counts.items())
 
 
 def labels(diagnosis: Diagnosis, indices: Iterable[int], width: int) -> Mapping[int, str]:
@@ -315,60 +161,6 @@ def _shape(kernel: KernelGroup) -> str:
     """The grid without the axes that have one block: 128x64."""
     x, y, z = kernel.grid or (0, 0, 0)
     return f"{x}x{y}x{z}" if z > 1 else f"{x}x{y}" if y > 1 else f"{x}"
-
-
-@dataclass(frozen=True)
-class NotJudged:
-    """Something that could not be judged, why, and the command that would change that."""
-
-    what: str
-    missing: tuple[str, ...]
-    command: str | None
-
-
-def not_judged(diagnosis: Diagnosis) -> list[NotJudged]:
-    """What could not be judged: the class of kernels first, then the rules, as one entry each."""
-    entries: list[NotJudged] = []
-    unclassed = [one for one in diagnosis.kernels if one.primary_class == "not-evaluable"]
-    if unclassed:
-        entries.append(_unclassed(diagnosis, unclassed))
-    lacking = [one for one in diagnosis.not_evaluable() if one.scope == "kernel"]
-    if lacking:
-        entries.append(_lacking(diagnosis, lacking))
-    return entries
-
-
-def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
-    rules = sorted({one.rule for one in findings})
-    missing = tuple(dict.fromkeys(name for one in findings for name in one.missing))
-    kernels = [one.kernel for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
-    named = ", ".join(rules[:_RULES_NAMED])
-    if len(rules) > _RULES_NAMED:
-        named += f" and {len(rules) - _RULES_NAMED} more"
-    of = "some kernels" if len(diagnosis.kernels) > 1 else "the kernel"
-    return NotJudged(
-        f"{count(len(rules), 'rule')} for {of} ({named})",
-        missing,
-        collect.command(missing, kernels, vendor=diagnosis.vendor),
-    )
-
-
-# More names than this say less than their number.
-_RULES_NAMED = 3
-
-
-def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
-    time = sum(one.time_ns or 0 for one in unclassed)
-    total = diagnosis.totals.kernel_time_ns
-    share = f" ({percent(time / total)} of kernel time)" if total else ""
-    missing = tuple(dict.fromkeys(name for one in unclassed for name in one.missing))
-    names = [one.kernel for one in unclassed]
-    plural = "s" if len(unclassed) > 1 else ""
-    return NotJudged(
-        f"the class of {len(unclassed):,} kernel{plural}{share}",
-        missing,
-        collect.command(missing, names, vendor=diagnosis.vendor),
-    )
 
 
 def ceilings(diagnosis: Diagnosis) -> str:

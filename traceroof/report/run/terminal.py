@@ -9,6 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from traceroof.core.units import count, percent, quantity
+from traceroof.diagnosis import caveats
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.report.common.console import to_text
 from traceroof.report.run import summary
@@ -56,7 +58,7 @@ def _heading(console: Console, text: str) -> None:
 
 
 def _care(console: Console, diagnosis: Diagnosis) -> None:
-    found = summary.care(diagnosis)
+    found = caveats.care(diagnosis)
     if not found:
         return
     _heading(console, "Read with care")
@@ -67,7 +69,7 @@ def _care(console: Console, diagnosis: Diagnosis) -> None:
         more = f" and {one.others} more" if one.others else ""
         head.append(f" ({where}{more})" if where else "", style="bold")
         console.print(head)
-        _indented(console, _cut(f"{finding.rule}: {finding.because}", _LINES * (console.width - 4)))
+        _indented(console, f"{finding.rule}: {finding.because}")
         _indented(console, f"It {one.means}.")
         _indented(console, _advice_text(f"Try: {finding.fix}", console.width - 4))
 
@@ -151,7 +153,7 @@ def _use(kernel: KernelGroup, name: str) -> str:
 
 
 def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int) -> None:
-    found = summary.advice(diagnosis)
+    found = diagnosis.advice
     listed = found[:top]
     shown = f"{len(listed)} of {len(found)}; " if len(found) > len(listed) else ""
     _heading(
@@ -159,38 +161,27 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
     )
     if not found:
         console.print("  nothing: no rule fired on what this file shows")
-    kernels = [one.lead.subject_index for one in listed if one.lead.scope == "kernel"]
-    names = summary.labels(diagnosis, [one for one in kernels if one is not None], width - 30)
-    cut = False
-    for number, one in enumerate(listed, start=1):
-        lead = one.lead
-        head = Text(f"{number:2} ")
-        head.append(f"{one.severity} ", style=_STYLES[one.severity])
-        head.append(_where(diagnosis, one, names), style="bold")
+    rows = [one.subject_index for entry in listed for one in entry.found if one.scope == "kernel"]
+    names = summary.labels(diagnosis, [row for row in rows if row is not None], width - 30)
+    for entry in listed:
+        head = Text(f"{entry.rank:2} ")
+        head.append(f"{entry.severity} ", style=_STYLES[entry.severity])
+        head.append(entry.title, style="bold")
         console.print(head)
-        gain = summary.gain(diagnosis, one)
-        if gain:
-            near = f"; {lead.near_threshold.says}" if lead.near_threshold else ""
-            _indented(console, f"{gain[0].upper()}{gain[1:]}; {summary.confidence(lead)}{near}")
-        elif lead.near_threshold:
-            says = lead.near_threshold.says
-            _indented(console, f"{says[0].upper()}{says[1:]}")
-        room = _LINES * (console.width - 4)
-        others = [*(finding.rule for finding in one.findings[1:]), *_vendor_says(diagnosis, one)]
-        also = f"Also: {', '.join(others)}" if others else ""
-        whole = [f"{lead.rule}: {lead.because}", f"Try: {lead.fix}", also]
-        said = [_cut(whole[0], room), _advice_text(whole[1], room), _cut(also, room)]
-        for text, style in zip(said, ("", "", "dim"), strict=True):
-            if text:
-                _indented(console, text, style=style)
-        cut |= said[:2] != [" ".join(text.split()) for text in whole[:2]]
-    if cut:
-        console.print(Text("Texts are cut; `--explain N` prints entry N whole.", style="dim"))
+        if gain := summary.gain(entry):
+            _indented(console, f"{gain}; {summary.confidence(entry)}")
+        if where := summary.subjects(entry, names):
+            _indented(console, f"In {where}")
+        _indented(console, f"{entry.lead.rule}: {entry.because}")
+        _indented(console, _advice_text(f"Try: {entry.fix}", _LINES * (console.width - 4)))
+        others = [one for one in (summary.also(entry), *_vendor_says(diagnosis, entry)) if one]
+        if others:
+            _indented(console, f"Also: {', '.join(others)}", style="dim")
     if ceilings := summary.ceilings(diagnosis):
         console.print(Text(ceilings, style="dim"))
 
 
-# How many lines evidence and advice may take each; --format json and the rule's card have all.
+# How many lines a fix may take; --explain N and --format json have all of it.
 _LINES = 2
 
 
@@ -204,16 +195,7 @@ def _advice_text(fix: str, length: int) -> str:
     return kept.strip() or _cut(fix, length)
 
 
-def _where(diagnosis: Diagnosis, one: summary.Advice, names: Mapping[int, str]) -> str:
-    if one.lead.scope == "kernel" and one.lead.subject_index is not None:
-        kernel = diagnosis.kernels[one.lead.subject_index]
-        return f"#{one.lead.subject_index + 1} {names[one.lead.subject_index]} ({kernel.primary_class})"
-    if one.lead.scope == "timeline":
-        return f"{one.lead.title} ({one.where})"
-    return one.lead.title if one.lead.scope == "run" else one.where
-
-
-def _vendor_says(diagnosis: Diagnosis, one: summary.Advice) -> list[str]:
+def _vendor_says(diagnosis: Diagnosis, one: Entry) -> list[str]:
     """The vendor's own advice on a kernel in few words: the rule with the largest estimate."""
     if one.lead.scope != "kernel" or one.lead.subject_index is None:
         return []
@@ -255,7 +237,7 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int
 
 
 def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
-    entries = summary.not_judged(diagnosis)
+    entries = caveats.not_judged(diagnosis)
     if not entries:
         return
     _heading(console, "Not judged")

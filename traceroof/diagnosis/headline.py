@@ -1,0 +1,74 @@
+"""What a run comes down to, in one sentence: how idle, which kind of work, which wall."""
+
+from collections.abc import Sequence
+
+from traceroof.core.units import percent
+from traceroof.diagnosis.diagnosis import CategoryTime, KernelGroup, Totals
+from traceroof.kernels.bound_class import CLASSES
+
+# From this share on a class, a category or the idle time is the news.
+_MOST = 0.5
+_MUCH_IDLE = 0.2
+
+_WORTH_SAYING = 0.1
+
+_NO_WALLS = ("communication", "copy")
+
+
+def headline_of(
+    totals: Totals, categories: Sequence[CategoryTime], kernels: Sequence[KernelGroup]
+) -> str:
+    """The headline of a diagnosis."""
+    if not totals.launches:
+        return "No kernel ran in what was read."
+    if not totals.kernel_time_ns:
+        return f"None of the {totals.launches:,} launches has a known duration."
+    parts = [_idle(totals), _category(categories), _class(kernels, totals.kernel_time_ns)]
+    text = "; ".join(part for part in parts if part)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def class_shares(kernels: Sequence[KernelGroup], total_ns: int) -> dict[str, float]:
+    """Class -> its share of the kernel time, 0-1; classes without time are absent."""
+    shares: dict[str, float] = {}
+    for kernel in kernels:
+        if kernel.time_ns and total_ns:
+            name = kernel.primary_class
+            shares[name] = shares.get(name, 0.0) + kernel.time_ns / total_ns
+    return shares
+
+
+def _idle(totals: Totals) -> str:
+    if not totals.span_ns or totals.gpu_idle_ns is None:
+        return ""
+    share = totals.gpu_idle_ns / totals.span_ns
+    return f"the GPU is idle {percent(share)} of the time" if share >= _MUCH_IDLE else ""
+
+
+def _category(categories: Sequence[CategoryTime]) -> str:
+    if not categories:
+        return ""
+    first = categories[0]
+    if first.share is None:
+        return ""
+    if len(categories) == 1:
+        return f"all GPU time goes to {first.category}"
+    most = "most GPU time goes" if first.share >= _MOST else "the largest part of GPU time goes"
+    return f"{most} to {first.category} ({percent(first.share)})"
+
+
+def _class(kernels: Sequence[KernelGroup], total_ns: int) -> str:
+    """Which wall most of the kernel time hit; the walls where no one has most."""
+    shares = class_shares(kernels, total_ns)
+    unjudged = shares.pop("not-evaluable", 0.0)
+    if unjudged >= _MOST or not shares:
+        return f"{percent(unjudged)} of the kernel time could not be judged"
+    ranked = sorted(shares.items(), key=lambda one: (-one[1], one[0]))
+    name, share = ranked[0]
+    if share >= _MOST:
+        return f"{percent(share)} of the kernel time is {name} ({CLASSES[name]})"
+    walls = [(other, part) for other, part in ranked if other not in _NO_WALLS][:3]
+    if unjudged >= _WORTH_SAYING:
+        walls.append(("not judged", unjudged))
+    listed = ", ".join(f"{other} {percent(part)}" for other, part in walls)
+    return "no one wall stands out" + (f" ({listed} of the kernel time)" if listed else "")
