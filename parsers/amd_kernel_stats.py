@@ -5,6 +5,7 @@ rocprofv3 (``*_kernel_stats.csv``, with minimum, maximum and deviation) and hipp
 row "Total"). The same layout also sums up host calls and copies; which it is, the names tell.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import copy_kind
 from traceroof.parsers.amd.dispatches import cleaned_names
 from traceroof.parsers.amd.folder import Family, survey
-from traceroof.parsers.amd.kinds import Kind, cells_of, layout
+from traceroof.parsers.amd.gpus import Gpu, of_agent_table, only
+from traceroof.parsers.amd.kinds import Kind, cells_of, layout, look
 from traceroof.parsers.amd.run import Part, recording
 from traceroof.parsers.amd.text import (
     Integers,
@@ -63,7 +65,8 @@ class AmdKernelStats:
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         if not source.is_dir():
             parts = read_statistics(source, progress, options, strict=True)
-            return recording(PARSER.name, "timeline", parts, [])
+            gpus = _gpus(sorted(source.parent.glob("*agent_info.csv")), progress, options)
+            return recording(PARSER.name, "timeline", parts, gpus)
         found = survey(source)
         tables = found.of(Kind.STATISTICS) if found is not None else ()
         parts = [
@@ -73,10 +76,24 @@ class AmdKernelStats:
         ]
         if not parts:
             raise TraceroofError(f"{source} holds no summary of kernels")
-        return recording(PARSER.name, "timeline", parts, [])
+        parts[0].notes += found.notes if found is not None else []
+        lists = [one.path for one in found.of(Kind.V3_AGENTS)] if found is not None else []
+        return recording(PARSER.name, "timeline", parts, _gpus(lists, progress, options))
 
 
 PARSER = AmdKernelStats()
+
+
+def _gpus(lists: Sequence[Path], progress: Progress, options: Options) -> list[Gpu]:
+    """The GPU, where the lists of agents beside the summary have one only."""
+    found = [
+        gpu
+        for path in lists
+        if (kind := look(path)) is not None and kind.kind is Kind.V3_AGENTS
+        for gpu in of_agent_table(read_table(path, options, progress)).gpus
+    ]
+    same = only(found)
+    return [same] if same is not None else []
 
 
 def _names_kernels(head: bytes, skip: int) -> bool:

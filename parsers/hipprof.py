@@ -5,7 +5,8 @@ counters. The database and JSON layouts are those that public notes describe; no
 hand. The summaries (``*.hipkernel.csv``, with a last row "Total") are read as kernel statistics.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.folders import readable
 from traceroof.ingest.sqlite import Database, open_database, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
@@ -59,10 +61,10 @@ class Hipprof:
         with open_inflated(source, options) as stream:
             start = stream.read(64)
         if start.startswith(b"SQLite format 3"):
-            with open_database(source, options) as database:
-                return _traced(source, _of_database(database), database.notes)
+            return recording(PARSER.name, "timeline", [_database(source, options)], [_DEVICE])
         if start.lstrip()[:1] in (b"{", b"["):
-            return _traced(source, *_of_json(source, options))
+            part = _traced(source, *_of_json(source, options))
+            return recording(PARSER.name, "timeline", [part], [_DEVICE])
         return _counted([_dispatches(source, progress, options)], options)
 
 
@@ -85,23 +87,59 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
         raise TraceroofError(f"{folder} is not the output folder of one hipprof run")
     tables = found.of(Kind.HIPPROF)
     if tables:
-        return _counted([_dispatches(one.path, progress, options) for one in tables], options)
-    return PARSER.read(found.databases[0], progress, options)
+        runs, notes = readable(
+            tables, lambda one: _dispatches(one.path, progress, options), lambda one: one.path
+        )
+        return _counted(runs, options, [*found.notes, *notes])
+    # Every process of the run writes a database of its own.
+    parts, notes = readable(
+        found.databases, lambda path: _database(path, options), lambda path: path
+    )
+    for number, part in enumerate(parts):
+        part.kernels = _of_process(part, _rank(part.path), number)
+    parts[0].notes += [*found.notes, *notes]
+    return recording(PARSER.name, "timeline", parts, [_DEVICE])
 
 
-def _counted(runs: list[Dispatches], options: Options) -> Recording:
+_RANK = regex.compile(r"rank[_-]?(\d{1,6})", re.IGNORECASE)
+
+
+def _rank(path: Path) -> int | None:
+    """The rank that the name of a file tells."""
+    match = _RANK.search(path.name)
+    return int(match.group(1)) if match else None
+
+
+def _of_process(part: Part, rank: int | None, number: int) -> pa.Table:
+    """The kernels of one database, marked as one process: its numbers are its own."""
+    kernels = part.kernels
+    assert kernels is not None  # a database of kernels
+    for name, value in (("rank", rank), ("process_id", number)):
+        place = kernels.column_names.index(name)
+        column = pa.repeat(pa.scalar(value, pa.int64()), kernels.num_rows)
+        kernels = kernels.set_column(place, kernels.schema.field(place), column)
+    return kernels
+
+
+def _counted(runs: list[Dispatches], options: Options, notes: Sequence[Note] = ()) -> Recording:
     joined, timeline = joined_runs(runs)
     parts = [part_of(one, options) for one in joined]
+    parts[0].notes += notes
     used = {one.path for one in joined}
     parts += [Part(one.path) for one in runs if one.path not in used]
     return recording(PARSER.name, "timeline" if timeline else "counter-tool", parts, [_DEVICE])
 
 
-def _traced(source: Path, tables: list[pa.Table], notes: list[Note]) -> Recording:
+def _database(source: Path, options: Options) -> Part:
+    with open_database(source, options) as database:
+        return _traced(source, _of_database(database), database.notes)
+
+
+def _traced(source: Path, tables: list[pa.Table], notes: list[Note]) -> Part:
     kernels = kernel_table.stack(tables)
     if not kernels.num_rows:
         raise TraceroofError(f"{source} holds no kernel and no copy of hipprof")
-    return recording(PARSER.name, "timeline", [Part(source, kernels, notes=notes)], [_DEVICE])
+    return Part(source, kernels, notes=notes)
 
 
 _OPS = ("BeginNs", "EndNs", "dev_id", "queue_id", "Name", "_Index")

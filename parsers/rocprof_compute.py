@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 
 from traceroof.core import regex
-from traceroof.core.recording import Note, Recording
+from traceroof.core.recording import Note, Recording, merge, with_notes
 from traceroof.errors import TraceroofError
+from traceroof.ingest.folders import left_out, lost, readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd import kinds as amd_kinds
 from traceroof.parsers.amd.counters import Pass
@@ -24,7 +25,7 @@ from traceroof.parsers.amd.dispatches import (
     row_numbers,
     times_of,
 )
-from traceroof.parsers.amd.folder import looks_like_trace
+from traceroof.parsers.amd.folder import is_other_trace, looks_like_trace
 from traceroof.parsers.amd.gpus import Gpu, of_sysinfo, with_ceilings
 from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import join_passes, middle_duration, pivot
@@ -68,9 +69,18 @@ class RocprofCompute:
         return 2 if found is not None and found.kind in mine else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
-        if source.is_dir():
-            return _read_folder(_the_folder(source), progress, options)
-        return _read_file(source, progress, options)
+        if not source.is_dir():
+            return _read_file(source, progress, options)
+        folders = _folders(source)
+        ranks = [_rank(one.path) for one in folders]
+        if len(folders) < 2 or None in ranks or len(set(ranks)) < len(ranks):
+            return _read_folder(_the_folder(source, folders), progress, options)
+        found, notes = readable(
+            sorted(folders, key=lambda one: _rank(one.path) or 0),
+            lambda one: _read_folder(one, progress, options, _rank(one.path)),
+            lambda one: one.path,
+        )
+        return with_notes(merge(found), notes)
 
 
 PARSER = RocprofCompute()
@@ -83,6 +93,7 @@ def _is_profile(path: Path) -> bool:
         return bool(homes)
     return all(
         any(home in file.parents for home in homes)
+        or not (amd_kinds.look(file) or is_other_trace(file))
         for file in amd_kinds.files_below(path)
         if looks_like_trace(file)
     )
@@ -134,8 +145,16 @@ def _folder(path: Path, found: list[Found]) -> _Folder | None:
     return _Folder(path, merged, parts, system, first(Kind.COMPUTE_ROOFLINE))
 
 
-def _the_folder(path: Path) -> _Folder:
-    folders = _folders(path)
+# Under MPI every rank has a folder of its own, called by its number.
+_RANK = regex.compile(r"(?:rank[_-]?)?(\d{1,6})", re.IGNORECASE)
+
+
+def _rank(path: Path) -> int | None:
+    match = _RANK.fullmatch(path.name)
+    return int(match.group(1)) if match else None
+
+
+def _the_folder(path: Path, folders: list[_Folder]) -> _Folder:
     if not folders:
         raise TraceroofError(
             f"{path} holds no profile folder of rocprof-compute (no pmc_perf.csv, no sysinfo.csv)"
@@ -148,9 +167,16 @@ def _the_folder(path: Path) -> _Folder:
     return folders[0]
 
 
-def _read_folder(folder: _Folder, progress: Progress, options: Options) -> Recording:
+def _read_folder(
+    folder: _Folder, progress: Progress, options: Options, rank: int | None = None
+) -> Recording:
     gpu, explaining = _describe(folder, progress, options)
-    others = [_one_pass(found, progress, options) for found in folder.parts]
+    others: list[Dispatches] = []
+    left: list[Note] = []
+    if folder.parts:
+        others, left = readable(
+            folder.parts, lambda found: _one_pass(found, progress, options), lambda one: one.path
+        )
     if folder.merged is not None:
         base = _merged(folder.merged, progress, options)
     else:
@@ -166,10 +192,31 @@ def _read_folder(folder: _Folder, progress: Progress, options: Options) -> Recor
     joined.passes.sort(key=lambda one: one.merged)
     joined.gpus = {None: gpu}
     joined.timeline = False
-    joined.notes = _without_repeats(joined.notes)
+    joined.notes = _without_repeats([*joined.notes, *left, *_foreign(folder)])
+    if rank is not None:
+        joined.columns["rank"] = np.full(len(joined), rank, dtype=np.int64)
     parts = [part_of(joined, options), *explaining]
     parts += [Part(one.path) for one in folder.parts if one.path != base.path]
     return recording(PARSER.name, "counter-tool", parts, [gpu])
+
+
+def _foreign(folder: _Folder) -> list[Note]:
+    """What lies in the folder, looks like a table and is none of the tool's."""
+    found = [
+        path
+        for path in sorted(folder.path.iterdir())
+        if path.is_file() and path.suffix.lower() in (".csv", ".json") and not _is_ours(path)
+    ]
+    damaged = [left_out(path, reason) for path in found if (reason := lost(path))]
+    names = [path.name for path in found if not lost(path)]
+    if not names:
+        return damaged
+    text = f"files that are none of {PARSER.name} left out: {', '.join(names[:5])}"
+    return [*damaged, Note(text, len(names), severe=False)]
+
+
+def _is_ours(path: Path) -> bool:
+    return amd_kinds.look(path) is not None
 
 
 def _without_repeats(notes: list[Note]) -> list[Note]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.folders import readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers import rocprof_v1_db, rocprof_v1_json
 from traceroof.parsers.amd import kinds
@@ -98,7 +99,11 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
     if found is None or found.family is not Family.V1:
         raise TraceroofError(f"{folder} is not the output folder of one rocprof run")
     gpu, explaining = _folder_gpu(found)
-    tables = [_dispatches(one.path, progress, options) for one in found.of(Kind.V1, Kind.V1_BARE)]
+    tables, notes = readable(
+        found.of(Kind.V1, Kind.V1_BARE),
+        lambda one: _dispatches(one.path, progress, options),
+        lambda one: one.path,
+    )
     parts: list[Part] = []
     calls: list[tuple[Path, Calls]] = []
     # Databases and JSON hold the same launches once more, and the copies and host calls besides.
@@ -123,6 +128,7 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
             parts += read_statistics(summary.path, progress, options, strict=False)
     if not any(part.kernels is not None and part.kernels.num_rows for part in parts):
         raise TraceroofError(f"{folder} holds no kernel of rocprof")
+    parts[0].notes += [*found.notes, *notes]
     return recording(
         PARSER.name,
         "timeline" if timeline else "counter-tool",

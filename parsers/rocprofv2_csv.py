@@ -10,6 +10,7 @@ from typing import Literal
 
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.folders import readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd import kinds
 from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
@@ -80,9 +81,12 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
         raise TraceroofError(f"{folder} is not the output folder of one rocprofv2 run")
     # The operation trace lists the same dispatches once more.
     tables = found.of(Kind.V2) or found.of(Kind.V2_OPERATIONS)
-    runs = [_dispatches(one.path, progress, options) for one in tables]
+    runs, notes = readable(
+        tables, lambda one: _dispatches(one.path, progress, options), lambda one: one.path
+    )
     joined, timeline = joined_runs(runs)
     parts = [part_of(one, options) for one in joined]
+    parts[0].notes += [*found.notes, *notes]
     used = {one.path for one in joined}
     parts += [Part(one.path) for one in runs if one.path not in used]
     return recording(PARSER.name, "timeline" if timeline else "counter-tool", parts, [])

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.folders import readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers import rocpd, rocprofv3_json
 from traceroof.parsers.amd import kinds as amd_kinds
@@ -40,7 +41,7 @@ from traceroof.parsers.amd.dispatches import (
     times_of,
 )
 from traceroof.parsers.amd.folder import Family, survey
-from traceroof.parsers.amd.gpus import Gpu, of_agent_table, only
+from traceroof.parsers.amd.gpus import AgentList, Gpu, of_agent_table, only
 from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import middle_duration, pivot, stacked
 from traceroof.parsers.amd.run import Part, Process, of_processes
@@ -164,15 +165,20 @@ def _read_folder(folder: Path, progress: Progress, options: Options) -> Recordin
         groups[path.parent, _prefix(path)].databases.append(path)
     for path in found.documents:
         groups[path.parent, _prefix(path)].documents.append(path)
-    processes: list[Process] = []
-    for group in groups.values():
-        processes += _processes(group, progress, options)
+    lists, notes = readable(
+        groups.values(),
+        lambda group: _processes(group, progress, options),
+        lambda group: group.folder / group.prefix,
+    )
+    processes: list[Process] = [one for some in lists for one in some]
     if not any(one.has_rows for one in processes):
         processes += [
             Process(summary.path, parts=read_statistics(summary.path, progress, options, False))
             for group in groups.values()
             for summary in group.of(Kind.STATISTICS)
         ]
+    if processes:
+        processes[0].notes = [*processes[0].notes, *found.notes, *notes]
     return _checked(of_processes(PARSER.name, processes, options), folder)
 
 
@@ -197,11 +203,14 @@ def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
         if found.kind in _KINDS:
             read = read_table(found.path, options, progress)
             tables.setdefault(found.kind, []).append(read)
-    nodes: dict[int, Gpu] = {}
+    listed = AgentList()
     for source in tables.get(Kind.V3_AGENTS, []):
-        nodes |= of_agent_table(source)
-    gpus = list(nodes.values())
-    numbered = _Agents(nodes)
+        one = of_agent_table(source)
+        listed = AgentList(
+            {**listed.by_node, **one.by_node}, {**listed.by_position, **one.by_position}
+        )
+    gpus = list(listed.gpus)
+    numbered = _Agents(listed)
     process = _process_number(group.prefix, tables)
     calls = [(source.path, _calls(source, process)) for source in tables.get(Kind.V3_API, [])]
     dispatches = _dispatches(tables, numbered, process)
@@ -240,13 +249,18 @@ def _process_number(prefix: str, tables: Mapping[Kind, list[TextTable]]) -> int 
     return int(prefix) if prefix.isdigit() and len(prefix) < 10 else None
 
 
+def _is_agent(found: re.Match[str]) -> bool:
+    """Whether a cell says "Agent 2", and neither a bare number nor "GPU 2"."""
+    return (found.group(1) or "").strip().lower() == "agent"
+
+
 class _Agents:
     """From what a table calls a device to its ordinal: "Agent 4", 4, "GPU 0"."""
 
-    def __init__(self, nodes: Mapping[int, Gpu]) -> None:
-        self._nodes = nodes
-        self.gpus: dict[int | None, Gpu] = {gpu.index: gpu for gpu in nodes.values()}
-        same = only(list(nodes.values()))
+    def __init__(self, listed: AgentList) -> None:
+        self._listed = listed
+        self.gpus: dict[int | None, Gpu] = {gpu.index: gpu for gpu in listed.gpus}
+        same = only(listed.gpus)
         if same is not None:
             self.gpus[None] = same
 
@@ -255,19 +269,23 @@ class _Agents:
         if cells is None:
             return pa.nulls(count, pa.int64())
         encoded = cells.combine_chunks().dictionary_encode()
-        known = pa.array(
-            [self._ordinal(str(text)) for text in encoded.dictionary.to_pylist()], pa.int64()
-        )
-        return known.take(encoded.indices)
+        found = [_AGENT.match(str(text).strip()) for text in encoded.dictionary.to_pylist()]
+        called = {int(one.group(2)) for one in found if one is not None and _is_agent(one)}
+        nodes = self._numbering(called)
+        known = [None if one is None else self._ordinal(one, nodes) for one in found]
+        return pa.array(known, pa.int64()).take(encoded.indices)
 
-    def _ordinal(self, text: str) -> int | None:
-        match = _AGENT.match(text.strip())
-        if match is None:
-            return None
-        number = int(match.group(2))
-        if (match.group(1) or "").upper().endswith("GPU"):
+    def _numbering(self, called: set[int]) -> Mapping[int, Gpu]:
+        """What "Agent 2" counts: places in the list, the default, unless only nodes fit."""
+        nodes, positions = self._listed.by_node, self._listed.by_position
+        return positions if called <= positions.keys() or not called <= nodes.keys() else nodes
+
+    def _ordinal(self, found: re.Match[str], numbering: Mapping[int, Gpu]) -> int | None:
+        number = int(found.group(2))
+        if (found.group(1) or "").upper().endswith("GPU"):
             return number
-        gpu = self._nodes.get(number)
+        # ROCm 6 writes the bare number of the node.
+        gpu = (numbering if found.group(1) else self._listed.by_node).get(number)
         return gpu.index if gpu is not None else number
 
 

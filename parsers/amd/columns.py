@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import RAW_METRICS, Note
@@ -15,6 +16,7 @@ from traceroof.parsers.amd.counters import (
     Pass,
     Reals,
     derive,
+    without_contradicted_times,
     without_dead_counters,
 )
 from traceroof.parsers.amd.dispatches import Dispatches, as_reals, duration_reals
@@ -38,9 +40,16 @@ def complete(found: Dispatches, named: Gpu | None = None) -> tuple[pa.Table, pa.
     for gpu, rows in _by_gpu(found, count, named):
         part = [one.take(rows) for one in found.passes]
         part, dead = without_dead_counters(part, gpu.arch)
+        part, contradicted = without_contradicted_times(part, duration[rows])
+        if contradicted.any():
+            _forget(columns, "duration_ns", rows[contradicted])
+            duration[rows[contradicted]] = np.nan
+            text = "durations that the dispatch's own cycles contradict by over half: unknown"
+            notes.append(Note(text, int(contradicted.sum())))
         facts = gpu.facts()
         derived = derive(part, gpu.arch, facts, duration[rows])
-        notes += [*dead, *derived.notes]
+        served = _keep_cache_traffic_apart(derived, gpu, facts, duration[rows])
+        notes += [*dead, *derived.notes, *served]
         _put(columns, derived, gpu, rows, count)
         _put_occupancy(columns, gpu, facts, rows, count)
         raw.append(_raw_metrics(part, derived, rows))
@@ -62,6 +71,53 @@ def _by_gpu(found: Dispatches, count: int, named: Gpu | None) -> list[tuple[Gpu,
         same = np.isnan(numbers) if key is None else numbers == number
         groups.setdefault(gpu, []).append(np.flatnonzero(same).astype(np.int64))
     return [(gpu, np.sort(np.concatenate(rows))) for gpu, rows in groups.items()]
+
+
+# Chips with a memory-side cache (Infinity Cache) between L2 and memory.
+_MEMORY_SIDE_CACHE = ("gfx103", "gfx11", "gfx12", "gfx94", "gfx95")
+# A rate this far above the peak is no measurement of it.
+_ABOVE_PEAK = 1.02
+
+
+def _keep_cache_traffic_apart(
+    derived: Derived, gpu: Gpu, facts: Mapping[str, float | None], duration: Reals
+) -> list[Note]:
+    """Bytes of the fabric that device memory cannot have delivered are no traffic of it.
+
+    The counters sit between L2 and fabric, so hits of the Infinity Cache are in them: above the
+    peak of the memory, how much reached it is unknown.
+    """
+    peak = facts["peak_dram"]
+    names = [name for name in ("dram_read_bytes", "dram_write_bytes") if name in derived.columns]
+    if not peak or not names or not (gpu.arch or "").startswith(_MEMORY_SIDE_CACHE):
+        return []
+    moved = np.nansum([derived.columns[name] for name in names], axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = moved / (duration * 1e-9)
+    beyond = rate > _ABOVE_PEAK * peak
+    if not beyond.any():
+        return []
+    kept = np.where(beyond, moved, np.nan)
+    derived.metrics.append(("bytes between L2 and fabric, Infinity Cache included", "byte", kept))
+    for name in names:
+        derived.columns[name] = np.where(beyond, np.nan, derived.columns[name])
+    for place, (metric, unit, values) in enumerate(derived.metrics):
+        if metric.startswith("HBM "):
+            derived.metrics[place] = (metric, unit, np.where(beyond, np.nan, values))
+    text = (
+        f"the fabric moved up to {np.nanmax(rate) / 1e12:.3g} TB/s, above the memory's peak of "
+        f"{peak / 1e12:.3g} TB/s: the Infinity Cache served it, so DRAM traffic is unknown"
+    )
+    return [Note(text, int(beyond.sum()), severe=False)]
+
+
+def _forget(columns: dict[str, Any], name: str, rows: Integers) -> None:
+    values = columns.get(name)
+    if values is not None:
+        known = pa.array(values) if not isinstance(values, pa.Array | pa.ChunkedArray) else values
+        gone = np.zeros(len(known), dtype=bool)
+        gone[rows] = True
+        columns[name] = pc.if_else(pa.array(gone), pa.scalar(None, known.type), known)
 
 
 def _put(columns: dict[str, Any], derived: Derived, gpu: Gpu, rows: Integers, count: int) -> None:

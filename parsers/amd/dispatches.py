@@ -30,6 +30,8 @@ from traceroof.parsers.amd.text import (
 
 # What symbol tables append to a kernel's name.
 _SUFFIX = r"(?:\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd))+\s*$"
+# What ends later did not begin at 0.
+_FIRST_NS = 1_000_000_000
 UNKNOWN_KERNEL = "(unknown kernel)"
 
 
@@ -143,6 +145,12 @@ def time_columns(
         return {"duration_ns": masked(stated.values, good)}, _time_notes(good, stated.coarse)
     coarse = start.coarse | end.coarse
     recorded = start.known & end.known & ~((start.values == 0) & (end.values == 0))
+    # Clocks count from the start of the machine: a zero is no time, unless the clock began there.
+    early = recorded & ((start.values < 0) | ((start.values == 0) & (end.values > _FIRST_NS)))
+    if early.any():
+        text = "dispatches that begin at 0 ns or before: start and duration unknown"
+        notes.append(Note(text, int(early.sum())))
+    recorded &= ~early
     spent = length_of(start, end)
     good = recorded & (spent > 0)
     backwards = int((recorded & (spent < 0)).sum())
@@ -153,7 +161,7 @@ def time_columns(
         notes.append(Note("dispatches that last 0 ns: duration unknown", still))
     if coarse.any():
         notes += _time_notes(good, coarse)
-    silent = int((~recorded & ~coarse).sum())
+    silent = int((~recorded & ~coarse & ~early).sum())
     if silent:
         text = "dispatches without timestamps: duration unknown"
         notes.append(Note(text, silent, severe=silent < count))

@@ -12,9 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from traceroof.core import regex
+from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head as head_of
-from traceroof.ingest.sqlite import MAGIC
+from traceroof.ingest.folders import left_out, lost
+from traceroof.ingest.sqlite import MAGIC, table_names
 from traceroof.parser import HEAD_BYTES
 from traceroof.parsers.amd.kinds import (
     Found,
@@ -26,6 +28,8 @@ from traceroof.parsers.amd.sqlite import Schema, schema_of
 
 # More candidates than this are no run but a home folder.
 _MOST_CANDIDATES = 512
+# So many names are listed in a note.
+_LISTED = 5
 _CANDIDATE = regex.compile(
     r"\.(csv|json|txt|db|rpd|sqlite|ncu-rep|nsys-rep)(\.gz)?$", re.IGNORECASE
 )
@@ -67,13 +71,28 @@ _OF_DATABASE = {
 
 @dataclass(frozen=True)
 class Survey:
-    """A folder that is one run: its tool, and its files by what they hold, in name order."""
+    """A folder that is one run: its tool, and its files by what they hold, in name order.
+
+    foreign: files that look like a profiler's output and are none of the tool's.
+    """
 
     family: Family
     tables: tuple[Found, ...]
     databases: tuple[Path, ...]
     documents: tuple[Path, ...]
     others: tuple[Path, ...]
+    foreign: tuple[Path, ...] = ()
+
+    @property
+    def notes(self) -> list[Note]:
+        """What was left out: files that are none of the tool's."""
+        damaged = [left_out(path, reason) for path in self.foreign if (reason := lost(path))]
+        names = [path.name for path in self.foreign if not lost(path)]
+        if not names:
+            return damaged
+        listed = ", ".join(names[:_LISTED]) + (", …" if names[_LISTED:] else "")
+        text = f"files that are none of {self.family.value} left out: {listed}"
+        return [*damaged, Note(text, len(names), severe=False)]
 
     def of(self, *kinds: Kind) -> tuple[Found, ...]:
         """The tables of these kinds."""
@@ -95,6 +114,7 @@ def survey(folder: Path) -> Survey | None:
     tables: list[Found] = []
     databases: list[Path] = []
     documents: list[Path] = []
+    foreign: list[Path] = []
     for path in candidates:
         state = path.stat()
         family, found, schema = _look(path, state.st_mtime_ns, state.st_size)
@@ -104,9 +124,11 @@ def survey(folder: Path) -> Survey | None:
             databases.append(path)
         elif family is not None:
             documents.append(path)
-        elif not path.name.lower().endswith((".txt", ".txt.gz")):
-            # A trace of another tool: the folder is a collection, not a run.
+        elif is_other_trace(path):
+            # The folder is a collection, not a run.
             return None
+        elif not path.name.lower().endswith((".txt", ".txt.gz")):
+            foreign.append(path)
         if family is not None:
             families.add(family)
     if not families and any(found.kind is Kind.STATISTICS for found in tables):
@@ -115,7 +137,36 @@ def survey(folder: Path) -> Survey | None:
         return None
     known = {*(found.path for found in tables), *databases, *documents}
     others = tuple(path for path in files if path not in known)
-    return Survey(families.pop(), tuple(tables), tuple(databases), tuple(documents), others)
+    return Survey(
+        families.pop(), tuple(tables), tuple(databases), tuple(documents), others, tuple(foreign)
+    )
+
+
+# What traces of other tools have at their beginning, or among their tables.
+_OTHER_TRACE = regex.compile(
+    rb'"traceEvents"|"ph"\s*:\s*"[XBEMsf]"|"Metric Name"|"Kernel Name"|==PROF==|==NVPROF'
+)
+_OTHER_TABLES = ("CUPTI_ACTIVITY_KIND_", "NVTX_EVENTS", "TARGET_INFO_GPU")
+_REPORTS = (".ncu-rep", ".nsys-rep")
+
+
+def is_other_trace(path: Path) -> bool:
+    """Whether a file that is none of AMD's tools is the trace of another one."""
+    state = path.stat()
+    return _is_other_trace(path, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=_MOST_CANDIDATES)
+def _is_other_trace(path: Path, changed: int, size: int) -> bool:
+    if path.name.lower().endswith(_REPORTS):
+        return True
+    try:
+        head = head_of(path, HEAD_BYTES) if size else b""
+    except TraceroofError:
+        return False
+    if head.startswith(MAGIC):
+        return any(name.startswith(_OTHER_TABLES) for name in table_names(head, path))
+    return _OTHER_TRACE.search(head) is not None
 
 
 @lru_cache(maxsize=_MOST_CANDIDATES)

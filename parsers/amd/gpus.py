@@ -6,7 +6,7 @@ Graphics", 128 compute units for 256, a clock of 0. The PCI device id decides wh
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,11 @@ from traceroof.parsers.amd.text import TextTable
 _BELIEVABLE = (0.3, 1.05)
 # HBM bytes per memory clock and channel (rocprofiler-compute, hbm bandwidth in mspec).
 _HBM_BYTES_PER_CLOCK = 32
-# The share of the memory that one partition reaches (NPS modes of MI300).
-_MEMORY_SHARE = {"NPS4": 4, "NPS8": 8}
+# Into how many parts the modes of MI300 and MI350 split the memory and the dies (CPX: one each).
+_MEMORY_PARTS = {"NPS2": 2, "NPS4": 4, "NPS8": 8}
+_COMPUTE_PARTS = {"DPX": 2, "TPX": 3, "QPX": 4}
+# Channels of the L2 of one die (MI200 and MI300).
+_L2_CHANNELS_OF_DIE = 16
 #: Stands for an architecture of Hygon that the file does not tell.
 HYGON = "hygon"
 _HYGON = frozenset({HYGON, "gfx926", "gfx928", "gfx936", "gfx938"})
@@ -195,19 +198,38 @@ def of_agent(fields: Mapping[str, Any], index: int | None) -> Gpu:
     )
 
 
-def of_agent_table(table: TextTable) -> dict[int, Gpu]:
-    """Node id -> GPU, ordinals counted over the GPUs in the order of the list."""
-    rows = _rows(table)
-    found: dict[int, Gpu] = {}
-    for fields in rows:
-        node = _node(fields)
+@dataclass(frozen=True)
+class AgentList:
+    """The GPUs of a machine by the numbers that the tool may call them.
+
+    by_node: by the driver's node (``--agent-index absolute``, and the bare numbers of ROCm 6).
+    by_position: by their place among all agents, processors included (``relative``, the default).
+    """
+
+    by_node: Mapping[int, Gpu] = field(default_factory=dict)
+    by_position: Mapping[int, Gpu] = field(default_factory=dict)
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """In the order of the list."""
+        return tuple(self.by_node.values())
+
+
+def of_agent_table(table: TextTable) -> AgentList:
+    """The GPUs of a list of agents, ordinals counted over them in the order of the list."""
+    by_node: dict[int, Gpu] = {}
+    by_position: dict[int, Gpu] = {}
+    for place, fields in enumerate(_rows(table)):
+        node = _number_in(fields, "nodeid")
         if fields.get("agenttype", "").strip().upper() == "GPU" and node is not None:
-            found[node] = of_agent(fields, len(found))
-    return found
+            by_node[node] = of_agent(fields, len(by_node))
+            position = _number_in(fields, "logicalnodeid")
+            by_position[place if position is None else position] = by_node[node]
+    return AgentList(by_node, by_position)
 
 
-def _node(fields: Mapping[str, str]) -> int | None:
-    text = fields.get("nodeid", "").strip()
+def _number_in(fields: Mapping[str, str], name: str) -> int | None:
+    text = fields.get(name, "").strip()
     return int(text) if text.isdigit() else None
 
 
@@ -235,8 +257,7 @@ def of_sysinfo(table: TextTable) -> tuple[Gpu | None, list[Note]]:
     bandwidth = _number(of("hbmbw"))
     told = bandwidth * 1e9 if bandwidth else None
     if told is None and mclk and channels:
-        share = _MEMORY_SHARE.get((of("memorypartition") or "").strip().upper(), 1)
-        told = mclk * 1e6 * _HBM_BYTES_PER_CLOCK * channels / share
+        told = mclk * 1e6 * _HBM_BYTES_PER_CLOCK * channels
     gpu = Gpu(
         name=(of("gpumodel", "name") or "").strip() or None,
         arch=gfx(of("gpuarch", "gpusoc")),
@@ -253,7 +274,8 @@ def of_sysinfo(table: TextTable) -> tuple[Gpu | None, list[Note]]:
         told_by="sysinfo.csv",
         driver=_driver(fields),
     )
-    return _whole_device(gpu, of("computepartition"))
+    gpu = _part_of_memory(gpu, of("memorypartition"))
+    return _part_of_device(gpu, of("computepartition"))
 
 
 def _driver(fields: Mapping[str, str]) -> str | None:
@@ -266,10 +288,48 @@ def _driver(fields: Mapping[str, str]) -> str | None:
     return None
 
 
-def _whole_device(gpu: Gpu, partition: str | None) -> tuple[Gpu, list[Note]]:
+def _card(gpu: Gpu) -> devices.Device | None:
+    """The whole card that a GPU is, or is a part of."""
+    return devices.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
+
+
+def _part_of_memory(gpu: Gpu, mode: str | None) -> Gpu:
+    """The GPU with the bandwidth of its part of the memory.
+
+    Some releases count the channels of the part, others those of the card: what is above the part's
+    share is of the card.
+    """
+    parts = _MEMORY_PARTS.get((mode or "").strip().upper(), 1)
+    card, told = _card(gpu), gpu.dram_bytes_per_s
+    whole = card.dram_bandwidth_bytes_per_s if card is not None else None
+    if told is None or parts == 1 or (whole is not None and told < 1.5 * whole / parts):
+        return gpu
+    return replace(gpu, dram_bytes_per_s=told / parts)
+
+
+def _part_of_device(gpu: Gpu, mode: str | None) -> tuple[Gpu, list[Note]]:
+    """The GPU with the size of the part that its mode makes: of the card where that is what the
+    file gives, of the part where it was divided already."""
+    card, mode = _card(gpu), (mode or "").strip().upper()
+    if mode in ("", "SPX") or card is None or not card.xcd_count or not card.sm_count:
+        return _whole_device(gpu, card, mode)
+    parts = card.xcd_count if mode == "CPX" else _COMPUTE_PARTS.get(mode, 1)
+    whole = {
+        "cu": card.sm_count,
+        "xcd": card.xcd_count,
+        "l2_channels": card.xcd_count * _L2_CHANNELS_OF_DIE,
+    }
+    divided: dict[str, Any] = {
+        name: full // parts for name, full in whole.items() if getattr(gpu, name) == full
+    }
+    if gpu.se and gpu.xcd == card.xcd_count:
+        divided["se"] = max(gpu.se // parts, 1)
+    return (replace(gpu, **divided) if parts > 1 else gpu), []
+
+
+def _whole_device(gpu: Gpu, card: devices.Device | None, partition: str) -> tuple[Gpu, list[Note]]:
     """Correct the size of a device that is known to be unpartitioned (mode SPX)."""
-    card = devices.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
-    if card is None or card.sm_count in (None, gpu.cu) or (partition or "").upper() != "SPX":
+    if card is None or card.sm_count in (None, gpu.cu) or partition != "SPX":
         return gpu, []
     text = (
         f"sysinfo.csv says {gpu.cu} compute units, but PCI device id {gpu.pci_device_id} in mode "

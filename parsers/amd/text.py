@@ -45,6 +45,7 @@ _FREE_TEXT = frozenset({"kernelname", "name", "function"})
 # A timestamp written as 8.1097E+14 has lost its last digits: coarser than this, it is useless.
 _COARSEST_NS = 1_000
 _WHOLE = regex.compile(r"[+-]?\d{1,18}")
+_NUMERIC = regex.compile(r"\s*\"?[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?\"?\s*")
 _LARGEST = 2**63 - 1
 
 
@@ -180,6 +181,7 @@ class _Reader:
         self.header_rows = 0
         self.broken = 0
         self.repaired = 0
+        self.unquoted = 0
 
     def add(self, block: bytes) -> None:
         parts = self._fast(block)
@@ -265,7 +267,11 @@ class _Reader:
         name = ",".join(parts[self.free : len(parts) - after])
         cells = [*parts[: self.free], name, *parts[len(parts) - after :]]
         if not name.startswith('"') or not name.endswith('"') or len(name) < 2:
-            return None
+            # A name that was not quoted: the numbers behind it say where it ends.
+            if '"' in name or not after or not all(map(_NUMERIC.fullmatch, parts[-after:])):
+                return None
+            self.unquoted += 1
+            return [_unquoted(cell) for cell in cells]
         self.repaired += 1
         return [_unquoted(cell) for cell in cells]
 
@@ -277,6 +283,9 @@ class _Reader:
         if self.repaired:
             text = "kernel names with unescaped quotation marks were repaired"
             notes.append(Note(text, self.repaired, severe=False))
+        if self.unquoted:
+            text = "kernel names with commas and without quotation marks were joined"
+            notes.append(Note(text, self.unquoted, severe=False))
         if self.header_rows:
             notes.append(Note("repeated header rows were skipped", self.header_rows, False))
         return TextTable(path, self.header, cells, notes)

@@ -163,6 +163,14 @@ FP32_PER_SM_CLOCK = {
     "gfx950": 256,
     "gfx1100": 256,
     "gfx1201": 256,
+    "gfx1101": 256,
+    "gfx1102": 256,
+    "gfx1150": 256,
+    "gfx1151": 256,
+    "gfx1200": 256,
+    "gfx1030": 128,
+    "gfx1031": 128,
+    "gfx1032": 128,
 }
 
 # Rated at two clocks: FP32 and FP64 at 1980 MHz, tensor rates at the boost clock of the row.

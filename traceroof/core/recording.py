@@ -221,6 +221,15 @@ def merge(recordings: Sequence[Recording]) -> Recording:
     )
 
 
+def with_notes(recording: Recording, notes: Sequence[Note]) -> Recording:
+    """The recording with notes added to its first file."""
+    if not notes:
+        return recording
+    first, *rest = recording.sources
+    first = replace(first, notes=(*first.notes, *notes))
+    return replace(recording, sources=(first, *rest))
+
+
 def on_device(recording: Recording, name: str) -> Recording:
     """The recording with its GPUs named by the user, who knows what the file does not say."""
     devices = recording.devices or (DeviceInfo(),)

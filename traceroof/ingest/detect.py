@@ -2,14 +2,14 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from traceroof import plugins
-from traceroof.core.recording import Note, Recording, merge
+from traceroof.core.recording import Note, Recording, merge, with_notes
 from traceroof.errors import TraceroofError
-from traceroof.ingest import decompress
+from traceroof.ingest import decompress, folders
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
@@ -42,7 +42,7 @@ def read_each(
     recordings: list[Recording] = []
     for path in map(Path, paths):
         recordings += _read_path(path, progress, options, seen)
-    return [_with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
+    return [with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
 
 
 def sniff(path: Path) -> Parser:
@@ -126,16 +126,6 @@ def _hash(file: Path) -> bytes:
         return hashlib.file_digest(content, "blake2b").digest()
 
 
-def _with_notes(recording: Recording, notes: Iterable[Note]) -> Recording:
-    """The recording with notes added to its first file."""
-    added = tuple(notes)
-    if not added:
-        return recording
-    first, *rest = recording.sources
-    first = replace(first, notes=(*first.notes, *added))
-    return replace(recording, sources=(first, *rest))
-
-
 def _read_path(
     path: Path, progress: Progress, options: Options, seen: _Seen
 ) -> Iterator[Recording]:
@@ -163,33 +153,45 @@ def _read_folder(
     files = sorted(entry for entry in folder.iterdir() if entry.is_file())
     if len(files) > _MOST_FILES:
         raise TraceroofError(f"{folder} holds {len(files):,} files", "name the ones to read")
-    found: list[Recording] = []
+    traces: list[tuple[Path, Parser]] = []
     skipped: list[str] = []
-    known = 0
+    notes: list[Note] = []
     for file in files:
-        head = decompress.head(file, HEAD_BYTES)
-        sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
-        # What a parser only refuses is no profiler file among others.
-        if sure and all(one.gives for one in sure):
-            known += 1
-            if not seen.is_copy(file):
-                found.append(sure[0].read(file, progress, options))
+        parser = _sure(file)
+        if parser is not None:
+            traces.append((file, parser))
+        elif reason := folders.lost(file):
+            notes.append(folders.left_out(file, reason))
         else:
             skipped.append(file.name)
-    if not known:
+    if not traces:
         raise TraceroofError(
             f"no profiler file in {folder} ({len(files)} files looked at)",
             "`traceroof formats` lists what traceroof reads",
         )
-    if skipped and found:
+    found, refused = folders.readable(
+        [(file, parser) for file, parser in traces if not seen.is_copy(file)],
+        lambda one: one[1].read(one[0], progress, options),
+        lambda one: one[0],
+    )
+    notes += refused
+    if skipped:
         named = ", ".join(skipped[:_LISTED]) + (", …" if skipped[_LISTED:] else "")
-        note = Note(
-            f"other files in {folder.name} are not profiler files, skipped: {named}",
-            len(skipped),
-            False,
-        )
-        found[0] = _with_notes(found[0], [note])
+        text = f"other files in {folder.name} are not profiler files, skipped: {named}"
+        notes.append(Note(text, len(skipped), severe=False))
+    if found:
+        found[0] = with_notes(found[0], notes)
     yield from found
+
+
+def _sure(file: Path) -> Parser | None:
+    """The parser that knows a file of a folder; None for what is no profiler's, or only refused."""
+    try:
+        head = decompress.head(file, HEAD_BYTES)
+    except TraceroofError:
+        return None
+    sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
+    return sure[0] if sure and all(one.gives for one in sure) else None
 
 
 def _refuse_empty(path: Path) -> None:

@@ -1,0 +1,262 @@
+"""Folders and files of AMD's tools as users' machines leave them: each stands for a kind.
+
+The files are in ``tests/field_cases``; every expected number is a sum of cells of the file.
+"""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceroof.core.recording import Recording
+from traceroof.errors import TraceroofError
+from traceroof.ingest.detect import read as read_paths
+from traceroof.parser import Options, silent
+from traceroof.parsers.amd.gpus import Gpu, of_sysinfo
+from traceroof.parsers.amd.text import read_table
+
+Read = Callable[[str], Recording]
+
+
+@pytest.fixture
+def case(root: Path) -> Read:
+    """Reads a field case by its name."""
+    return lambda name: read_paths([root / "tests/field_cases" / name])
+
+
+def column(recording: Recording, name: str) -> list[Any]:
+    return list(recording.kernels[name].to_pylist())
+
+
+def notes(recording: Recording) -> str:
+    return "\n".join(map(str, recording.notes))
+
+
+def severe(recording: Recording) -> list[str]:
+    return [note.text for note in recording.notes if note.severe]
+
+
+# --- folders -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("foreign", "alone"),
+    [
+        ("P3_csv_json_foreign", "P3_csv_json"),
+        ("P2_input", "P2_good"),
+        ("P4_passes_input", "P4_passes"),
+    ],
+)
+def test_a_foreign_file_changes_nothing(case: Read, foreign: str, alone: str) -> None:
+    """GIVEN the user's input.json in the folder THEN the same 8 launches, and a note names it."""
+    recording, expected = case(f"amd/{foreign}"), case(f"amd/{alone}")
+    assert recording.kernels.equals(expected.kernels)
+    assert column(recording, "duration_ns") == [20_000] * 8
+    assert "input.json" in notes(recording)
+    assert severe(recording) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_severe"),
+    [
+        ("results.csv", b"epoch,loss\n1,0.5\n", False),
+        ("config.json", b'{"lr": 1}', False),
+        ("run.log", b"loss 0.5\n", False),
+        ("4_kernel_trace.csv", b"", True),
+        ("4_kernel_trace.json", b"version https://git-lfs.github.com/spec/v1\n", True),
+    ],
+)
+def test_other_files_in_the_folder(
+    root: Path, tmp_path: Path, name: str, content: bytes, is_severe: bool
+) -> None:
+    """GIVEN a CSV, JSON, log or an empty file of another kind THEN it is left out."""
+    folder = tmp_path / "run"
+    shutil.copytree(root / "tests/field_cases/amd/P2_good", folder)
+    (folder / name).write_bytes(content)
+    recording = read_paths([folder])
+    assert column(recording, "duration_ns") == [20_000] * 8
+    assert bool(severe(recording)) == is_severe
+
+
+def test_folders_of_ranks(case: Read) -> None:
+    """GIVEN NAME/0 and NAME/1 THEN two ranks of 6 launches each."""
+    recording = case("amd/J_ranks")
+    assert column(recording, "rank") == [0] * 6 + [1] * 6
+
+
+def test_every_database_of_hipprof(case: Read) -> None:
+    """GIVEN a database a rank THEN 100 + 200 launches, 21 ms, each with its rank."""
+    recording = case("amd/H3_hipprof_two_ranks")
+    assert recording.kernels.num_rows == 300
+    assert sum(column(recording, "duration_ns")) == 21_000_000
+    ranks = column(recording, "rank")
+    assert (ranks.count(0), ranks.count(1)) == (100, 200)
+
+
+def test_names_with_commas_and_no_quotes(case: Read) -> None:
+    """GIVEN names that are not quoted THEN the numbers at the end say where each ends."""
+    recording = case("amd/K_stats_unquoted")
+    assert column(recording, "launch_count") == [40, 40, 1]
+    assert column(recording, "duration_ns") == [200_000, 47_500, 100_000]
+    assert column(recording, "kernel_name")[1] == (
+        "void axpy_view<double, 256u>(double*, double const*, int)"
+    )
+
+
+def test_the_one_gpu_of_a_summary(case: Read) -> None:
+    """GIVEN a summary and a list of agents with one GPU THEN it is the GPU."""
+    assert [one.pci_device_id for one in case("amd/BB_stats_agent").devices] == [29857]
+
+
+# --- GPUs --------------------------------------------------------------------------------------
+
+
+def test_agents_by_their_place(case: Read) -> None:
+    """GIVEN "Agent 2" and logical ids THEN the MI210: 512 MiB in 400 us, 82 % of 1,638 GB/s."""
+    recording = case("amd/A_agent_relative")
+    used = recording.devices[column(recording, "device")[0]]
+    assert used.name == "AMD Instinct MI210"
+    assert column(recording, "dram_bytes") == [536_870_912] * 5
+
+
+SYSINFO = (
+    "workload_name,ip_blocks,gpu_arch,gpu_model,gpu_chip_id,compute_partition,memory_partition,"
+    "cu_per_gpu,se_per_gpu,total_l2_chan,num_xcd,max_sclk,max_mclk,num_hbm_channels\n"
+)
+
+
+def sysinfo(tmp_path: Path, row: str) -> Gpu:
+    path = tmp_path / "sysinfo.csv"
+    path.write_text(SYSINFO + row)
+    gpu, _ = of_sysinfo(read_table(path, Options(), silent))
+    assert gpu is not None
+    return gpu
+
+
+@pytest.mark.parametrize(
+    ("mode", "memory", "channels", "gb_per_s"),
+    [
+        ("SPX", "NPS1", 128, 5324.8),
+        ("CPX", "NPS1", 128, 5324.8),
+        ("SPX", "NPS4", 128, 1331.2),
+        ("CPX", "NPS4", 32, 1331.2),
+        ("DPX", "NPS2", 64, 2662.4),
+        ("DPX", "NPS2", 128, 2662.4),
+        ("CPX", "NPS8", 16, 665.6),
+    ],
+)
+def test_the_memory_of_a_partition(
+    tmp_path: Path, mode: str, memory: str, channels: int, gb_per_s: float
+) -> None:
+    """GIVEN channels of the card or of its part THEN the part's bandwidth: 32 B x 1.3 GHz each."""
+    gpu = sysinfo(
+        tmp_path,
+        f"t,,gfx942,MI300X,29857,{mode},{memory},304,32,128,8,2100,1300,{channels}\n",
+    )
+    assert gpu.dram_bytes_per_s == pytest.approx(gb_per_s * 1e9)
+
+
+@pytest.mark.parametrize(
+    ("row", "size"),
+    [
+        ("29857,CPX,NPS1,304,32,128,8", (38, 1, 16, 4)),
+        ("29857,CPX,NPS1,38,4,16,1", (38, 1, 16, 4)),
+        ("29857,DPX,NPS1,304,32,128,8", (152, 4, 64, 16)),
+        ("29857,DPX,NPS1,152,16,64,4", (152, 4, 64, 16)),
+        ("29856,TPX,NPS1,228,24,96,6", (76, 2, 32, 8)),
+        ("29857,SPX,NPS1,304,32,128,8", (304, 8, 128, 32)),
+    ],
+)
+def test_the_size_of_a_partition(tmp_path: Path, row: str, size: tuple[int, int, int, int]) -> None:
+    """GIVEN sizes of the card or of its part THEN those of the part, divided once."""
+    gpu = sysinfo(tmp_path, f"t,,gfx942,MI300,{row},2100,1300,128\n")
+    assert (gpu.cu, gpu.xcd, gpu.l2_channels, gpu.se) == size
+
+
+@pytest.mark.parametrize(
+    ("gfx", "units", "name"),
+    [
+        ("gfx1151", 40, "Radeon-8060S"),
+        ("gfx1200", 32, "RX-9060-XT"),
+        ("gfx1031", 40, "RX-6700-XT"),
+        ("gfx1030", 72, "RX-6800-XT"),
+    ],
+)
+def test_cards_by_architecture_and_units(gfx: str, units: int, name: str) -> None:
+    known = Gpu(arch=gfx, cu=units).known()
+    assert known is not None
+    assert known.name == name
+
+
+def test_the_r9700(case: Read) -> None:
+    gpu = case("amd/F_gfx1201_256B").devices[0]
+    known = Gpu(name=gpu.name, arch=gpu.gfx_target, cu=64, pci_device_id=gpu.pci_device_id).known()
+    assert known is not None
+    assert known.dram_bandwidth_bytes_per_s == 640e9
+
+
+# --- counters ----------------------------------------------------------------------------------
+
+
+def test_a_partition_of_memory_and_dies(case: Read) -> None:
+    """GIVEN NPS4 and CPX THEN 450 MB in 1.5 ms are 22.5 % of 1,331 GB/s."""
+    recording = case("amd/C_nps4_cpx")
+    assert column(recording, "peak_dram_bytes_per_s")[0] == 1_331.2e9
+    assert column(recording, "dram_bytes")[0] == 450_000_000
+    assert column(recording, "sm_count")[0] == 38
+
+
+def test_a_level_counter_of_zero_is_unknown(case: Read) -> None:
+    """GIVEN no wave in flight in a kernel that ran THEN SQ_WAVE_CYCLES say 50 %."""
+    assert column(case("amd/H2_level_waves_zero"), "achieved_occupancy_pct") == [50] * 6
+
+
+def test_zeros_beside_requests_of_another_size(case: Read) -> None:
+    """GIVEN reads of 128 bytes only THEN none of 32, 64 or 96: 4 M x 128 + 4 M x 64 bytes."""
+    recording = case("amd/M_7900xtx_plain")
+    assert column(recording, "dram_bytes") == [768_000_000] * 40
+
+
+def test_reads_of_256_bytes(case: Read) -> None:
+    """GIVEN 1,048,578 requests, none of the sizes that have a counter THEN 256 bytes each."""
+    recording = case("amd/F_gfx1201_256B")
+    assert column(recording, "dram_read_bytes")[0] == 1_048_578 * 256
+
+
+def test_the_infinity_cache_is_no_dram(case: Read) -> None:
+    """GIVEN 192 MB in 24 us on 5.3 TB/s THEN cache traffic: DRAM is unknown, and the note says so."""
+    recording = case("amd/M_infinity_mi300x")
+    assert set(column(recording, "dram_bytes")) == {None}
+    assert "Infinity Cache" in notes(recording)
+    raw = recording.raw_metrics.to_pylist()
+    assert [one["value"] for one in raw if "Infinity Cache" in one["metric"]] == [192e6] * 40
+
+
+def test_times_that_the_cycles_contradict(case: Read) -> None:
+    """GIVEN 6 ms for the cycles of 100 us in 2 of 20 launches THEN both are unknown."""
+    recording = case("amd/G_outlier")
+    times = column(recording, "duration_ns")
+    assert (times.count(None), times.count(100_000)) == (2, 18)
+    assert severe(recording) == [
+        "durations that the dispatch's own cycles contradict by over half: unknown"
+    ]
+
+
+# --- times -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["kt_start_0.csv", "v2_start_minus5.csv"])
+def test_starts_that_cannot_be(case: Read, name: str) -> None:
+    """GIVEN one start at 0 or before THEN it and its duration are unknown, with a note."""
+    recording = case(f"hostile/{name}")
+    assert column(recording, "start_ns").count(None) == 1
+    assert column(recording, "duration_ns").count(None) == 1
+    assert any("begin at 0 ns or before" in text for text in severe(recording))
+
+
+def test_a_database_with_its_journal(case: Read) -> None:
+    """GIVEN a database whose last transaction was not ended THEN it is refused, not half read."""
+    with pytest.raises(TraceroofError, match="journal"):
+        case("hostile/hot.rpd")
