@@ -37,6 +37,19 @@ def attained(k: Facts, peak: Attainable | None = None) -> Column:
     return np.asanyarray(np.fmax(np.fmax(by_flops, by_bytes(k, peak)), k.roof_pct / 100))
 
 
+def far(k: Facts) -> Mask:
+    """Groups far from their roof: below 0.7 of what is usual or known of the device, and not yet at
+    0.9 of the latter. On a GPU whose practical rate is half of its peak, 40 % of the peak is no
+    hint of a bad kernel, but a fifth of the time may still go."""
+    usual = np.fmax(
+        k.model_flop_pct / (100 * np.asanyarray(UNCALIBRATED.compute)),
+        k.model_dram_pct / (100 * np.asanyarray(UNCALIBRATED.memory)),
+    )
+    reached = attained(k)
+    least = np.fmin(np.fmax(usual, k.roof_pct / 100), reached)
+    return np.asanyarray((least < 0.7) & (reached < 0.9))
+
+
 def by_bytes(k: Facts, peak: Attainable | None = None) -> Column:
     """Modelled bytes over time and attainable bandwidth, 0-1."""
     memory = _share(k, "dram_attainable", UNCALIBRATED.memory) if peak is None else peak.memory

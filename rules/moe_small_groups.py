@@ -5,7 +5,7 @@ import numpy as np
 from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._kernels import tunable
-from traceroof.rules._models import CEILINGS, MODELLED, attained, credible, missed
+from traceroof.rules._models import CEILINGS, MODELLED, credible, far, missed
 
 
 def _grouped(k: Facts) -> Mask:
@@ -39,7 +39,7 @@ RULES = (
         needs=("model_intensity", "model_ridge"),
         uses=("primary_class", "model", "model_shape", *MODELLED, *CEILINGS, "duration_ns"),
         applies=_grouped,
-        when=lambda k: (k.model_intensity < k.model_ridge) & (attained(k) < 0.7),
+        when=lambda k: (k.model_intensity < k.model_ridge) & far(k),
         because=(
             "{model_shape} (E experts share M rows) has {model_intensity} against a ridge of "
             "{model_ridge} and runs at {roof_pct} of its roof"

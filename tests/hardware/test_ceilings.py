@@ -9,7 +9,7 @@ from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
-from traceroof.hardware import ceilings
+from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import UNCALIBRATED, Attainable
 
 COLUMNS = (
@@ -65,17 +65,42 @@ def test_the_run_has_the_mean_by_time() -> None:
 
 
 def test_the_report_says_which_ceilings() -> None:
-    assert ceilings.describe(facts({})) == (
+    assert ceiling_words.describe(facts({})) == (
         "at most: nominal dense peaks; likely: 85 % of nominal bandwidth and 80 % of nominal "
         "FLOP rate, both assumed"
     )
     known = {"dram_attainable": 0.848, "calibrated_dram_bytes_per_s": 1.389e12}
-    assert ceilings.describe(facts(known)) == (
+    assert ceiling_words.describe(facts(known)) == (
         "at most: nominal dense peaks; likely: 1.39 TB/s of DRAM as measured on this device "
         "(84.8 % of nominal) and 80 % of nominal FLOP rate (assumed)"
     )
-    both = ceilings.describe(facts(known, {}))
+    both = ceiling_words.describe(facts(known, {}))
     assert "of nominal), elsewhere 85 % of nominal bandwidth (assumed) and 80 %" in both
+
+
+def test_published_rates_stand_where_nobody_measured() -> None:
+    """MI300X: 708 of 1,307.4 TFLOP/s in BF16 (TraceLens), 4,199 of 5,300 GB/s reading (RRZE)."""
+    rows = (
+        {"compute_basis": "model, nominal peak", "roof_dtype": "bf16", "compute_pct": 30.0,
+         "roof_flops_per_s": 1307.4e12, "dram_peak_bytes_per_s": 5.3e12, "model": "reduction"},
+        {"dram_attainable": 0.9, "dram_peak_bytes_per_s": 5.3e12, "model": "reduction"},
+    )  # fmt: skip
+    names = (*COLUMNS, "roof_dtype", "roof_flops_per_s", "dram_peak_bytes_per_s", "model")
+    found = ceilings.with_calibration(Facts.of(rows, names), ["MI300X"] * 2, (), "timeline")
+    np.testing.assert_allclose(found.flop_attainable, [708 / 1307.4, np.nan])
+    np.testing.assert_allclose(found.dram_attainable, [4199 / 5300, 0.9])
+    assert found.dram_from.tolist() == ["published", "measured"]
+    attainable, measured = ceilings.of_groups(found)
+    np.testing.assert_allclose(attainable.compute, [708 / 1307.4, 0.8])
+    # They were measured on another card: trusted like an assumption.
+    assert measured.tolist() == [False, True]
+    said = ceiling_words.describe(found)
+    assert "bandwidth as published for it (read 4.20 TB/s, 79.2 % of nominal)" in said
+    assert "FLOP rates as published for it (bf16 708 TFLOP/s)" in said
+    # Clocks of counter tools may be locked, memory's is not.
+    counted = ceilings.with_calibration(Facts.of(rows, names), ["MI300X"] * 2, (), "counters")
+    assert np.isnan(counted.flop_attainable).all()
+    assert counted.dram_from.tolist() == ["published", "measured"]
 
 
 def _streaming(**more: Any) -> dict[str, Any]:

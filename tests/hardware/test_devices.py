@@ -55,6 +55,13 @@ def test_row_is_complete_and_sane(row: Device) -> None:
     assert row.grade in {"A", "B", "C"}
     assert row.remark or row.grade != "C"
     assert set(row.flops_per_s) <= set(DTYPES)
+    assert set(row.attainable_flops_per_s) <= set(row.flops_per_s)
+    assert set(row.attainable_bytes_per_s) <= {"read", "write", "copy"}
+    assert bool(row.attainable_source) == bool(
+        row.attainable_flops_per_s or row.attainable_bytes_per_s
+    )
+    shares = [rate / row.flops_per_s[name] for name, rate in row.attainable_flops_per_s.items()]
+    assert all(0.4 < share < 1 for share in shares)
     figures = [
         row.sm_count,
         row.boost_clock_hz,

@@ -86,8 +86,8 @@ def test_measured_and_least_bytes_with_their_ratio(made: list[Section]) -> None:
     assert found["intensity, by its shapes"] == "341 FLOP/byte (ridge 201)"
     assert found["bandwidth"] == "1.19 TB/s"
     assert found["… of nominal"] == "76.4 % of 1.55 TB/s"
-    # 85 % of 1.555 TB/s are 1.32.
-    assert found["… of attainable"] == "89.9 % of 1.32 TB/s (assumed)"
+    # Five sixths are read: 1,500 GB/s.
+    assert found["… of attainable"] == "79.2 % of 1.50 TB/s (published for this GPU: read)"
     # 2.147e9 / 312e12 = 6.9 µs, of 101 µs.
     assert found["least time, by its shapes"] == "6.88 µs at nominal peaks"
     assert found["… over the time"] == "6.8 % (utilisation)"

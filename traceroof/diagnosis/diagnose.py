@@ -30,7 +30,7 @@ from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.run_devices import RunDevice, by_ordinal, devices_of, vendor_of
 from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
-from traceroof.hardware import ceilings
+from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
 from traceroof.kernels import bound_class, groups
 from traceroof.kernels.categories import categories_of
@@ -164,7 +164,7 @@ def diagnose_rows(
         findings=found,
         advice=advice,
         headline=headline_of(totals, category_times, groups_made),
-        ceilings=_CALIBRATED if attainable else ceilings.describe(grouped.facts),
+        ceilings=_CALIBRATED if attainable else ceiling_words.describe(grouped.facts),
         calibration=_used(calibration, named, recording.time_basis),
         timelines=tuple(lines),
         ranks=across,

@@ -211,7 +211,7 @@ def _factors(
     factors = [
         (_GRADE_WORDS[rule.grade], np.full(length, grade)),
         ("quality of what the rule reads", judgement.trust / grade),
-        ("ceilings assumed, not measured on this device",
+        ("ceilings not measured on this device",
          np.where(assumed, _UNCALIBRATED_TRUST, 1.0)),
     ]  # fmt: skip
     if context.few_matter and rule.scope == "kernel":

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.core.units import digits, quantity
+from traceroof.hardware.devices import all_devices
 from traceroof.hardware.roofline import DEFAULT_BANDWIDTH_SHARE, DEFAULT_FLOPS_SHARE
 
 #: Where an attainable rate comes from: measured by the profiler on the device of this very file,
-#: by ``traceroof calibrate`` on a device of this kind, or nobody measured it.
-From = Literal["measured", "calibrated", "assumed"]
+#: by ``traceroof calibrate`` on a device of this kind, published for it (the device table), or
+#: nobody measured it.
+From = Literal["measured", "calibrated", "published", "assumed"]
 
 #: The bandwidths that a calibration tells apart; ``dram`` is one whose mix of reads and writes the
 #: tool does not tell. Every other rate is the FLOP rate of a key of ``devices.DTYPES``.
@@ -85,8 +87,8 @@ _STAND_INS: Mapping[str, Sequence[str]] = {
 # What compute_pct is measured against where a FLOP rate is its numerator.
 _RATES = ("peak FLOP rate", "model, nominal peak")
 
-# Columns of the kernel groups that the functions below read.
-_COLUMNS = (
+#: Columns of the kernel groups that the functions below read.
+COLUMNS = (
     "dram_attainable", "flop_attainable", "flop_pct", "compute_basis", "compute_pct", "memory_pct",
     "calibrated_dram_bytes_per_s", "dram_peak_bytes_per_s", "roof_flops_per_s", "roof_dtype",
     "dram_from", "dram_ceiling", "flop_from",
@@ -157,34 +159,95 @@ def with_calibration(
     ``dram_from`` and ``flop_from`` where each comes from (``From``), in ``dram_ceiling`` which
     bandwidth it is.
     """
-    see = facts.only(_COLUMNS)
-    memory, compute = see.dram_attainable.copy(), see.flop_attainable.copy()
-    by_rate = _is_rate(see)
-    dram_from = np.where(np.isnan(memory), "assumed", "measured").astype(object)
-    flop_from = np.where(by_rate & ~np.isnan(compute), "measured", "assumed").astype(object)
-    ceiling = np.full(len(facts), None, dtype=object)
-    ceiling[~np.isnan(memory)] = "dram"
-    traffic = traffic_of(facts) if calibration else ()
-    for device in set(devices) if calibration else ():
-        rates = applicable(calibration, device, time_basis)
+    see = facts.only(COLUMNS)
+    found = _Found.of(see)
+    traffic = traffic_of(facts)
+    for device in {name for name in devices if name is not None}:
         here = np.array([one == device for one in devices], dtype=bool)
+        # Rates of this very site go before what others published.
+        found.take(see, traffic, here, applicable(calibration, device, time_basis), "calibrated")
+        known = applicable(published(device), device, time_basis)
+        found.take(see, traffic, here, known, "published")
+    kept = {name: getattr(facts, name) for name in facts.names()}
+    more = {
+        "dram_attainable": found.memory, "flop_attainable": found.compute,
+        "dram_from": found.dram_from, "flop_from": found.flop_from, "dram_ceiling": found.ceiling,
+    }  # fmt: skip
+    return Facts({**kept, **more}, len(facts))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The attainable shares of n groups, filled in place; where they come from; which bandwidth."""
+
+    memory: Column
+    compute: Column
+    by_rate: Mask
+    dram_from: Column
+    flop_from: Column
+    ceiling: Column
+
+    @staticmethod
+    def of(see: Facts) -> "_Found":
+        """What the file itself measured."""
+        memory, compute = see.dram_attainable.copy(), see.flop_attainable.copy()
+        by_rate = _is_rate(see)
+        ceiling = np.full(len(see), None, dtype=object)
+        ceiling[~np.isnan(memory)] = "dram"
+        return _Found(
+            memory=memory,
+            compute=compute,
+            by_rate=by_rate,
+            dram_from=np.where(np.isnan(memory), "assumed", "measured").astype(object),
+            flop_from=np.where(by_rate & ~np.isnan(compute), "measured", "assumed").astype(object),
+            ceiling=ceiling,
+        )
+
+    def take(
+        self,
+        see: Facts,
+        traffic: npt.NDArray[np.object_],
+        here: Mask,
+        rates: Mapping[str, MeasuredRate],
+        origin: From,
+    ) -> None:
+        """Rates of one device (``here``: its groups) for what has none yet."""
         for kind, stand_ins in _STAND_INS.items():
             rate = next((rates[name] for name in stand_ins if name in rates), None)
-            mine = here & (traffic == kind) & (dram_from == "assumed")
+            mine = here & (traffic == kind) & (self.dram_from == "assumed")
             mine &= ~np.isnan(see.dram_peak_bytes_per_s)
             if rate is not None:
-                memory[mine] = rate.per_s / see.dram_peak_bytes_per_s[mine]
-                dram_from[mine], ceiling[mine] = "calibrated", rate.rate
+                self.memory[mine] = rate.per_s / see.dram_peak_bytes_per_s[mine]
+                self.dram_from[mine], self.ceiling[mine] = origin, rate.rate
         for name, rate in rates.items():
-            mine = here & by_rate & (see.roof_dtype == name) & (flop_from == "assumed")
-            compute[mine] = rate.per_s / see.roof_flops_per_s[mine]
-            flop_from[mine & ~np.isnan(compute)] = "calibrated"
-    known = {name: getattr(facts, name) for name in facts.names()}
-    more = {
-        "dram_attainable": memory, "flop_attainable": compute, "dram_from": dram_from,
-        "flop_from": flop_from, "dram_ceiling": ceiling,
-    }  # fmt: skip
-    return Facts({**known, **more}, len(facts))
+            mine = here & self.by_rate & (see.roof_dtype == name) & (self.flop_from == "assumed")
+            self.compute[mine] = rate.per_s / see.roof_flops_per_s[mine]
+            self.flop_from[mine & ~np.isnan(self.compute)] = origin
+
+
+@cache
+def published(device: str) -> tuple[MeasuredRate, ...]:
+    """The published rates of a row of the device table; none for partitions, whose share of them
+    nobody measured. FLOP rates are those of a timeline: a counter tool may lock the clock."""
+    names = device.split(" or ")
+    row = next((one for one in all_devices() if one.name in names and one.attainable_source), None)
+    if row is None:
+        return ()
+    nominal = {
+        **dict.fromkeys(BANDWIDTHS, row.dram_bandwidth_bytes_per_s or float("nan")),
+        **row.flops_per_s,
+    }
+    return tuple(
+        MeasuredRate(
+            device=row.name,
+            time_basis="timeline",
+            rate=name,
+            per_s=rate,
+            nominal_per_s=nominal[name],
+            probe=row.attainable_source or "",
+        )
+        for name, rate in {**row.attainable_bytes_per_s, **row.attainable_flops_per_s}.items()
+    )
 
 
 def _is_rate(see: Facts) -> Mask:
@@ -194,13 +257,13 @@ def _is_rate(see: Facts) -> Mask:
 def of_groups(facts: Facts) -> tuple[Attainable, Mask]:
     """What each of n kernel groups can attain, and where that was measured, not assumed.
 
-    A rate measured on the device counts where there is one (``with_calibration``), the usual share
-    elsewhere. A measured FLOP rate says nothing about the use of a pipe, and no ceiling lies below
-    what the group itself reached. The mask holds where the ceiling of the group's busier side was
-    measured.
+    A rate measured on the device counts where there is one, else a published one
+    (``with_calibration``), the usual share elsewhere. A FLOP rate says nothing about the use of a
+    pipe, and no ceiling lies below what the group itself reached. The mask holds where the ceiling
+    of the group's busier side was measured, on this device or by calibration.
     """
-    see = facts.only(_COLUMNS)
-    by_bytes, by_rate = ~np.isnan(see.dram_attainable), _by_rate(see)
+    see = facts.only(COLUMNS)
+    by_bytes, by_rate = ~np.isnan(see.dram_attainable), by_flop_rate(see)
     if not (by_bytes | by_rate).any():
         return UNCALIBRATED, by_bytes
     memory = np.where(by_bytes, see.dram_attainable, UNCALIBRATED.memory)
@@ -209,10 +272,13 @@ def of_groups(facts: Facts) -> tuple[Attainable, Mask]:
     compute = np.where(by_rate, reached, UNCALIBRATED.compute)
     computes = see.compute_pct / compute > see.memory_pct / memory
     attainable = Attainable(np.minimum(memory, 1.0), np.minimum(compute, 1.0))
-    return attainable, np.where(computes, by_rate, by_bytes)
+    ours_bytes = by_bytes & (see.dram_from != "published")
+    ours_rate = by_rate & (see.flop_from != "published")
+    return attainable, np.where(computes, ours_rate, ours_bytes)
 
 
-def _by_rate(see: Facts) -> Mask:
+def by_flop_rate(see: Facts) -> Mask:
+    """Groups whose compute use is a FLOP rate with a known ceiling."""
     return _is_rate(see) & ~np.isnan(see.flop_attainable)
 
 
@@ -244,7 +310,7 @@ class Likely:
 
 def likely(facts: Facts, row: int, peak_flops_per_s: float | None) -> Likely:
     """What one group can attain of its nominal peaks; ``peak_flops_per_s`` is its FLOP rate's."""
-    see = facts.only(_COLUMNS)
+    see = facts.only(COLUMNS)
     bandwidth, share = float(see.dram_peak_bytes_per_s[row]), float(see.dram_attainable[row])
     known = not np.isnan(share)
     share = share if known else DEFAULT_BANDWIDTH_SHARE
@@ -270,70 +336,4 @@ def likely(facts: Facts, row: int, peak_flops_per_s: float | None) -> Likely:
 
 
 def _from(value: Any) -> From:
-    return "calibrated" if value == "calibrated" else "measured"
-
-
-def describe(facts: Facts) -> str:
-    """What the two figures of a saving stand for, in one line."""
-    see = facts.only(_COLUMNS)
-    memory, compute = _memory(see), _compute(see)
-    if memory.endswith(_ASSUMED) and compute.endswith(_ASSUMED):
-        both = f"{memory.removesuffix(_ASSUMED)} and {compute.removesuffix(_ASSUMED)}"
-        if _ELSEWHERE not in both:
-            return f"at most: nominal dense peaks; likely: {both}, both assumed"
-    return f"at most: nominal dense peaks; likely: {memory} and {compute}"
-
-
-_ASSUMED = " (assumed)"
-_ELSEWHERE = ", elsewhere "
-
-
-def _memory(see: Facts) -> str:
-    assumed = f"{_percent(DEFAULT_BANDWIDTH_SHARE)} of nominal bandwidth{_ASSUMED}"
-    known = ~np.isnan(see.dram_attainable)
-    calibrated = known & (see.dram_from == "calibrated")
-    measured = known & ~calibrated
-    parts = []
-    if measured.any():
-        rate = quantity(float(np.median(see.calibrated_dram_bytes_per_s[measured])), "byte/s")
-        share = _percent(float(np.median(see.dram_attainable[measured])))
-        parts.append(f"{rate} of DRAM as measured on this device ({share} of nominal)")
-    if calibrated.any():
-        rates = see.dram_attainable * see.dram_peak_bytes_per_s
-        listed = [
-            f"{name} {quantity(float(np.median(rates[here])), 'byte/s')}, "
-            f"{_percent(float(np.median(see.dram_attainable[here])))} of nominal"
-            for name in BANDWIDTHS
-            if (here := calibrated & (see.dram_ceiling == name)).any()
-        ]
-        parts.append(f"bandwidth as calibrated ({'; '.join(listed)})")
-    if parts and not known.all():
-        parts[-1] += f"{_ELSEWHERE}{assumed}"
-    return " and ".join(parts) or assumed
-
-
-def _compute(see: Facts) -> str:
-    assumed = f"{_percent(DEFAULT_FLOPS_SHARE)} of nominal FLOP rate{_ASSUMED}"
-    known = _by_rate(see)
-    calibrated = known & (see.flop_from == "calibrated")
-    parts = []
-    if (known & ~calibrated).any():
-        parts.append("FLOP rates as measured on this device")
-    if calibrated.any():
-        listed = [
-            f"{name} {quantity(float(np.median(rate)), 'FLOP/s')}"
-            for name in sorted({str(one) for one in see.roof_dtype[calibrated]})
-            if len(
-                rate := (see.flop_attainable * see.roof_flops_per_s)[
-                    calibrated & (see.roof_dtype == name)
-                ]
-            )
-        ]
-        parts.append(f"FLOP rates as calibrated ({'; '.join(listed)})")
-    if parts and not known.all():
-        parts[-1] += f"{_ELSEWHERE}{assumed}"
-    return " and ".join(parts) or assumed
-
-
-def _percent(share: float) -> str:
-    return f"{digits(round(share * 100, 1))} %"
+    return value if value in ("calibrated", "published") else "measured"

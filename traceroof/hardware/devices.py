@@ -99,6 +99,10 @@ class Device:
     #: The last cache before DRAM: L2, or AMD's Infinity Cache behind it. Of a partition that of the
     #: whole, which it has at most.
     last_cache_bytes: int | None = None
+    #: Published measurements: key of ``DTYPES`` -> FLOP/s, and "read", "write", "copy" -> byte/s.
+    attainable_flops_per_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    attainable_bytes_per_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    attainable_source: str | None = None
 
     @property
     def is_several(self) -> bool:
@@ -125,6 +129,9 @@ def _device(row: Mapping[str, Any]) -> Device:
     def whole(key: str, unit: int) -> int | None:
         return int(row[key] * unit) if key in row else None
 
+    def rates(key: str, unit: int) -> dict[str, float]:
+        return {name: float(rate * unit) for name, rate in row.get(key, {}).items()}
+
     return Device(
         name=row["name"],
         vendor=row["vendor"],
@@ -136,7 +143,7 @@ def _device(row: Mapping[str, Any]) -> Device:
         memory_bytes=whole("memory_gib", _GIB),
         dram_bandwidth_bytes_per_s=scaled_to("bandwidth_gb_per_s", 10**9),
         l2_bytes=whole("l2_mib", _MIB),
-        flops_per_s={dtype: float(rate * 10**12) for dtype, rate in row.get("tflops", {}).items()},
+        flops_per_s=rates("tflops", 10**12),
         wavefront=row.get("wavefront", 32),
         source=row["source"],
         grade=row["grade"],
@@ -146,6 +153,9 @@ def _device(row: Mapping[str, Any]) -> Device:
         pci_device_ids=tuple(row.get("pci_device_ids", ())),
         xcd_count=row.get("xcd_count"),
         last_cache_bytes=whole("last_cache_mib" if "last_cache_mib" in row else "l2_mib", _MIB),
+        attainable_flops_per_s=rates("attainable_tflops", 10**12),
+        attainable_bytes_per_s=rates("attainable_gb_per_s", 10**9),
+        attainable_source=row.get("attainable_source"),
     )
 
 
@@ -339,6 +349,10 @@ def _part(
         shared_names=(),
         pci_device_ids=(),
         xcd_count=None,
+        # What a part attains nobody measured.
+        attainable_flops_per_s={},
+        attainable_bytes_per_s={},
+        attainable_source=None,
     )
 
 

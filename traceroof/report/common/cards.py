@@ -153,6 +153,14 @@ def _device_lines(device: Device) -> list[tuple[str, str]]:
     for dtype, rate in device.flops_per_s.items():
         ridge = f", ridge {rate / bandwidth:,.0f} FLOP/byte" if bandwidth else ""
         lines.append((f"dense {dtype}", f"{rate / 1e12:,.4g} TFLOP/s{ridge}"))
+    for name, rate in device.attainable_bytes_per_s.items():
+        share = f", {rate / bandwidth:.0%} of nominal".replace("%", " %") if bandwidth else ""
+        lines.append((f"attainable {name}", f"{quantity(rate, 'byte/s')}{share}"))
+    for dtype, rate in device.attainable_flops_per_s.items():
+        share = f"{rate / device.flops_per_s[dtype]:.0%}".replace("%", " %")
+        lines.append((f"attainable {dtype}", f"{rate / 1e12:,.4g} TFLOP/s, {share} of nominal"))
+    if device.attainable_source:
+        lines.append(("attainable by", device.attainable_source))
     lines += [("source", device.source), ("grade", device.grade)]
     if device.remark:
         lines.append(("remark", device.remark))

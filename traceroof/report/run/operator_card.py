@@ -220,6 +220,7 @@ _CEILINGS_FROM = {
     "device-table": "the device table",
     "measured": "measured on this device",
     "calibrated": "calibrated",
+    "published": "published for this GPU",
     "assumed": "assumed",
 }
 _SOURCE = {"measured": "counted", "model": "by its shapes"}
