@@ -93,7 +93,11 @@ def _columns() -> tuple[Column, ...]:
     add(
         "identity",
         text,
-        ("kind", "", "what the GPU did: kernel, memcpy or memset"),
+        (
+            "kind",
+            "",
+            "what the GPU did: kernel, memcpy, memset, or graph (a replay recorded whole)",
+        ),
         ("kernel_name", "", "name as the profiler wrote it, complete"),
         ("operator", "", "innermost framework operator that launched it"),
         ("operator_path", "", "enclosing operators, outermost first, joined by ' > '"),
@@ -350,7 +354,7 @@ KERNELS: pa.Schema = pa.schema(
     ]
 )
 
-KINDS = ("kernel", "memcpy", "memset")
+KINDS = ("kernel", "memcpy", "memset", "graph")
 
 
 @cache

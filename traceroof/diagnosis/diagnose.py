@@ -239,7 +239,7 @@ def row_categories(kernels: pa.Table) -> list[str]:
     of_row, first = together((names.codes, operators.codes, kinds.codes))
     from_names = categories_of(names.at(first), operators.at(first))
     found = [
-        category if kind == "kernel" else str(kind)
+        category if kind in ("kernel", "graph") else str(kind)
         for category, kind in zip(from_names, kinds.at(first), strict=True)
     ]
     return [found[number] for number in of_row.tolist()]
