@@ -36,9 +36,9 @@ def gpus_of(export: Export, process: Whole, device: Whole) -> Gpus:
     number (CUDA_VISIBLE_DEVICES), GPUs have the numbers that Nsight Systems gives them.
     """
     rows = _listed(export)
-    pairs, place = np.unique(np.stack((process, device)), axis=1, return_inverse=True)
-    found = [_gpu(export, rows, int(one), int(number)) for one, number in pairs.T]
-    numbers = [int(number) for number in pairs[1]]
+    place, pairs = _pairs(process, device)
+    found = [_gpu(export, rows, one, number) for one, number in pairs]
+    numbers = [number for _, number in pairs]
     meant: dict[int, set[int]] = {}
     for number, gpu in zip(numbers, found, strict=True):
         if gpu is not None:
@@ -55,9 +55,19 @@ def gpus_of(export: Export, process: Whole, device: Whole) -> Gpus:
         rate = _whole(gpu, "memoryBandwidth")
         if rate:
             bandwidth[number] = float(rate)
-    return Gpus(
-        np.array(numbers, dtype=np.int64)[place.reshape(-1)], tuple(devices.values()), bandwidth
-    )
+    return Gpus(np.array(numbers, dtype=np.int64)[place], tuple(devices.values()), bandwidth)
+
+
+def _pairs(one: Whole, other: Whole) -> tuple[Whole, list[tuple[int, int]]]:
+    """Which distinct pair each row has, and the pairs."""
+    ones, first = np.unique(one, return_inverse=True)
+    others, second = np.unique(other, return_inverse=True)
+    both = first.reshape(-1) * len(others) + second.reshape(-1)
+    distinct, place = np.unique(both, return_inverse=True)
+    pairs = [
+        (int(ones[at // len(others)]), int(others[at % len(others)])) for at in distinct.tolist()
+    ]
+    return place.reshape(-1), pairs
 
 
 def _listed(export: Export) -> list[dict[str, Any]]:

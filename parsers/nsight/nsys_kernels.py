@@ -72,12 +72,12 @@ class Activities:
 def activities_of(export: Export) -> Activities:
     """Read what the GPUs did."""
     tables = [
-        export.timed(table, (*_IDENTITY, *_OWN_COLUMNS.get(kind, ())))
-        for kind, table in KINDS.items()
+        export.timed(table, (*_IDENTITY, *_OWN_COLUMNS[kind])) for kind, table in KINDS.items()
     ]
     sizes = [len(rows["start"]) for rows in tables]
     start = np.concatenate([rows["start"] for rows in tables])
     order = np.argsort(np.where(start == UNKNOWN, np.iinfo(np.int64).max, start), kind="stable")
+    in_order = bool(np.all(np.diff(order) == 1))
 
     def column(name: str) -> Whole:
         """A column of all tables, by start; taken out of them, so that nothing is there twice."""
@@ -85,7 +85,8 @@ def activities_of(export: Export) -> Activities:
             rows.pop(name) if name in rows else np.full(size, UNKNOWN, dtype=np.int64)
             for rows, size in zip(tables, sizes, strict=True)
         ]
-        return np.concatenate(parts)[order]
+        found = np.concatenate(parts)
+        return found if in_order else found[order]
 
     name, copy_kind = _named(export, tables, order)
     columns = {one: column(one) for one in (*_IDENTITY, *_SHAPE)}
@@ -106,7 +107,7 @@ def activities_of(export: Export) -> Activities:
 
 
 _OWN_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    "kernel": (*_NAMES, *_SHAPE),
+    "kernel": (_NAMES[0], *_SHAPE),
     "memcpy": ("bytes", "copyKind", "srcKind", "dstKind"),
     "memset": ("bytes",),
     "graph": ("graphExecId",),
@@ -119,11 +120,9 @@ def _named(export: Export, tables: Sequence[dict[str, Whole]], order: Whole) -> 
     found = export.names(kernels.pop("demangledName"))
     codes, texts = found.codes, list(found.texts)
     for other in _NAMES[1:]:
-        # Missing only where a table was cut down by hand.
-        ids = kernels.pop(other)
         missing = np.flatnonzero(codes < 0)
-        if len(missing):
-            more = export.names(ids[missing])
+        if len(missing):  # only where a table was cut down by hand
+            more = export.names(export.database.wholes(KERNEL, (other,))[other][missing])
             codes[missing] = np.where(more.codes >= 0, more.codes + len(texts), -1)
             texts += more.texts
     copied = _copy_kinds(export, copies)
@@ -255,8 +254,8 @@ def _shape(done: Activities) -> dict[str, Any]:
     }
 
 
-def _real(values: Whole) -> pa.Array:
-    return nulled(values.astype(np.float64), values >= 0)
+def _real(values: Whole) -> pa.Array | pa.ChunkedArray:
+    return reals(np.where(values >= 0, values, np.nan))
 
 
 def _around(done: Activities, call: Whole, runtime: Calls, links: Links) -> dict[str, Any]:

@@ -78,42 +78,61 @@ class Database:
 
     def wholes(self, table: str, columns: Sequence[str]) -> dict[str, Whole]:
         """Columns of whole numbers, as many as asked for; UNKNOWN where null, absent or no whole
-        number. Damaged pages as in ``read``.
-
-        A million rows of 25 columns take 3 s and their own size in memory.
+        number. Damaged pages as in ``read``. Read-only where all rows have the same value.
         """
         present = [name for name in columns if name in self.tables.get(table, ())]
-        parts = list(self._whole_parts(table, present)) if present else []
-        found = {
-            name: np.concatenate([part[place] for part in parts])
-            if parts
-            else np.zeros(0, dtype=np.int64)
-            for place, name in enumerate(present)
+        if not present:
+            return dict.fromkeys(columns, np.zeros(0, dtype=np.int64))
+        constants = self._constants(table, present)
+        varying = [name for name in present if name not in constants] or present[:1]
+        found = self._varying(table, varying)
+        size = len(found[varying[0]])
+        return {
+            name: found[name]
+            if name in found
+            else np.broadcast_to(np.int64(constants.get(name, UNKNOWN)), (size,))
+            for name in columns
         }
-        size = len(next(iter(found.values()), ()))
-        nothing = np.full(size, UNKNOWN, dtype=np.int64)
-        return {name: found.get(name, nothing) for name in columns}
 
-    def _whole_parts(self, table: str, present: Sequence[str]) -> Iterator[Whole]:
-        names = ", ".join(f"ifnull({_quoted(name)}, {UNKNOWN})" for name in present)
-        width = len(present)
+    def _constants(self, table: str, names: Sequence[str]) -> dict[str, int]:
+        """Columns of a long table that have one value in all rows: a process, a device, the shape
+        of a block. Asking whether they do is much cheaper than reading them."""
+        query = ", ".join(map(_whole_of, names))
         try:
-            cursor = self.connection.execute(f"SELECT {names} FROM {_quoted(table)}")
+            rows = self.connection.execute(
+                f"SELECT {query} FROM {_quoted(table)} LIMIT {_ROWS_AT_ONCE}"
+            ).fetchall()
+            if len(rows) < _ROWS_AT_ONCE:
+                return {}
+            first = _flat(rows, len(names))
+            same = np.flatnonzero((first == first[:, :1]).all(axis=1)).tolist()
+            asked = ", ".join(f"max({_whole_of(names[at])} IS NOT {first[at, 0]})" for at in same)
+            differs = self.connection.execute(
+                f"SELECT {asked or 1} FROM {_quoted(table)}"
+            ).fetchone()
+        except _BROKEN:
+            return {}  # said where the rows are read
+        return {
+            names[at]: int(first[at, 0])
+            for at, other in zip(same, differs, strict=False)
+            if not other
+        }
+
+    def _varying(self, table: str, names: Sequence[str]) -> dict[str, Whole]:
+        query = ", ".join(map(_whole_of, names))
+        parts: list[list[Whole]] = [[] for _ in names]
+        try:
+            cursor = self.connection.execute(f"SELECT {query} FROM {_quoted(table)}")
             while rows := list(islice(cursor, _ROWS_AT_ONCE)):
-                try:
-                    flat = np.fromiter(
-                        chain.from_iterable(rows), dtype=np.int64, count=len(rows) * width
-                    )
-                except (TypeError, ValueError, OverflowError):
-                    # Text or reals where whole numbers belong.
-                    flat = np.array(
-                        [UNKNOWN if (one := _whole(value)) is None else one
-                         for row in rows for value in row],
-                        dtype=np.int64,
-                    )  # fmt: skip
-                yield np.ascontiguousarray(flat.reshape(-1, width).T)
+                for part, values in zip(parts, _flat(rows, len(names)), strict=True):
+                    part.append(values.copy())
         except _BROKEN:
             self._damaged(table)
+        found: dict[str, Whole] = {}
+        for name, part in zip(names, parts, strict=True):
+            found[name] = np.concatenate(part) if part else np.zeros(0, dtype=np.int64)
+            part.clear()  # so that no column is there twice
+        return found
 
     def texts(self, table: str, ids: Sequence[int]) -> dict[int, str]:
         """The texts of some rows of a table of (id, value): only what is referred to is read."""
@@ -254,7 +273,7 @@ def _authorised(
     """Reading plain columns is all that any of our statements does."""
     if action == sqlite3.SQLITE_SELECT:
         return sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_FUNCTION and column == "ifnull":
+    if action == sqlite3.SQLITE_FUNCTION and column in ("ifnull", "max"):
         return sqlite3.SQLITE_OK
     private = column in PRIVATE_COLUMNS or table in PRIVATE_TABLES
     # ``source`` names the view or trigger that asks; there is none in our own statements.
@@ -266,6 +285,21 @@ def _authorised(
 def _quoted(name: str) -> str:
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
+
+
+def _whole_of(name: str) -> str:
+    return f"ifnull({_quoted(name)}, {UNKNOWN})"
+
+
+def _flat(rows: Sequence[tuple[Any, ...]], width: int) -> Whole:
+    """Rows as an array of columns."""
+    try:
+        flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows) * width)
+    except (TypeError, ValueError, OverflowError):
+        # Text or reals where whole numbers belong.
+        found = [_whole(value) for row in rows for value in row]
+        flat = np.array([UNKNOWN if one is None else one for one in found], dtype=np.int64)
+    return flat.reshape(-1, width).T
 
 
 def wholes(values: Sequence[Any] | None, count: int) -> pa.Array:
