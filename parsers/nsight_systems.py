@@ -103,7 +103,7 @@ def _lost(done: Activities, call: Whole, runtime: nsys_host.Calls) -> list[Note]
         spent = done.duration[replays & (done.duration != UNKNOWN)].sum()
         text = (
             f"replays of CUDA graphs, {spent / 1e6:,.3f} ms of GPU time, were recorded as a whole: "
-            f"their kernels are not in the file (profile with {BY_NODE})"
+            f"their kernels are not in the file; record them with {BY_NODE}"
         )
         found.append(Note(text, int(replays.sum())))
     return found

@@ -60,53 +60,52 @@ def refuse(path: Path, export: Export, done: Activities, runtime: Calls) -> Trac
     """The error that says why there are no kernels."""
     why, how = _reason(export, done, runtime)
     said = diagnostics(export)[:_QUOTED]
-    quoted = "".join(f" It says: “{text}”" for text in said)
-    return TraceroofError(f"{path} holds no GPU kernels: {why}.{quoted}", how)
+    quoted = "; ".join(f"“{text}”" for text in said)
+    words = f". Nsight Systems says: {quoted}" if said else ""
+    return TraceroofError(f"{path} holds no GPU kernels: {why}{words}", how)
 
 
 def _reason(export: Export, done: Activities, runtime: Calls) -> tuple[str, str]:
-    replays = int(done.of_kind("graph").sum())
+    """Why there are no kernels, and what to do."""
+    tables = export.database.tables
+    replays, launched = int(done.of_kind("graph").sum()), int(launches(runtime).sum())
     if replays:
-        return (
-            f"{replays:,} replays of CUDA graphs were recorded, each as a whole",
-            f"profile again with {BY_NODE}",
-        )
-    launched = int(launches(runtime).sum())
+        what = _counted(replays, "replay of a CUDA graph was", "replays of CUDA graphs were")
+        return f"{what} recorded, each as a whole", f"profile again with {BY_NODE}"
     if launched:
+        what = _counted(launched, "kernel launch was", "kernel launches were")
         return (
-            (
-                f"{launched:,} kernel launches were recorded, but none of the kernels: "
-                "CUPTI gave the profiler no records"
-            ),
+            f"{what} recorded, but no kernel: CUPTI gave the profiler no records",
             f"update Nsight Systems to a version that knows the driver, then {_PROFILE}",
         )
     if len(done):
-        kinds = [
-            f"{int(done.of_kind(kind).sum()):,} {name}"
-            for kind, name in (("memcpy", "copies"), ("memset", "fills"))
-            if done.of_kind(kind).any()
-        ]
+        kinds = (("memcpy", "copy", "copies"), ("memset", "fill", "fills"))
+        parts = [(int(done.of_kind(kind).sum()), one, many) for kind, one, many in kinds]
+        words = " and ".join(_counted(*part) for part in parts if part[0])
+        verb = "was" if len(done) == 1 else "were"
         return (
-            f"only {' and '.join(kinds)} were recorded, and no call launched a kernel",
+            f"only {words} {verb} recorded, and no call launched a kernel",
             "profile a part of the program that launches kernels",
         )
     if len(runtime):
         names = [runtime.texts[code] for code in np.unique(runtime.name[runtime.name >= 0])]
         shown = ", ".join(names[:_QUOTED]) + (", …" if len(names) > _QUOTED else "")
+        what = _counted(len(runtime), "CUDA call was", "CUDA calls were")
+        none = (
+            "which launched no kernel" if len(runtime) == 1 else "none of which launched a kernel"
+        )
         return (
-            f"{len(runtime):,} CUDA calls were recorded ({shown}), none of which launched a kernel",
+            f"{what} recorded ({shown}), {none}",
             f"see that the program gets to its GPU work while it is profiled: {_PROFILE}",
         )
-    if "EXPORT_META_DATA" not in export.database.tables and "META_DATA_EXPORT" not in (
-        export.database.tables
-    ):
+    if not {"EXPORT_META_DATA", "META_DATA_EXPORT"} & set(tables):
         return (
             "it was exported by a version of 2021 or before and has no CUDA tables",
             f"export the report with a newer version: {_EXPORT}",
         )
-    what = (
-        "its CUDA tables are empty"
-        if RUNTIME in export.database.tables
-        else ("CUDA was not traced, or the program made no CUDA call")
-    )
-    return what, f"trace CUDA: {_PROFILE}"
+    what = "CUDA was not traced, or the program made no CUDA call"
+    return "its CUDA tables are empty" if RUNTIME in tables else what, f"trace CUDA: {_PROFILE}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"

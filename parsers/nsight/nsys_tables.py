@@ -91,7 +91,7 @@ class Export:
 
     def on_clock(self, times: Whole) -> Whole:
         """Times of the file on the UTC clock. UNKNOWN where they cannot be."""
-        known = np.abs(times) < _LONGEST_NS
+        known = (times > -_LONGEST_NS) & (times < _LONGEST_NS)
         return np.where(known, times + self.epoch_ns, UNKNOWN)
 
     @cached_property
