@@ -121,8 +121,12 @@ def _named(export: Export, tables: Sequence[dict[str, Whole]], order: Whole) -> 
     codes, texts = found.codes, list(found.texts)
     for other in _NAMES[1:]:
         missing = np.flatnonzero(codes < 0)
-        if len(missing):  # only where a table was cut down by hand
-            more = export.names(export.database.wholes(KERNEL, (other,))[other][missing])
+        if not len(missing):
+            break
+        # Only where a table was cut down by hand, or is damaged.
+        ids = export.database.wholes(KERNEL, (other,))[other]
+        if len(ids) == len(codes):
+            more = export.names(ids[missing])
             codes[missing] = np.where(more.codes >= 0, more.codes + len(texts), -1)
             texts += more.texts
     copied = _copy_kinds(export, copies)
