@@ -7,8 +7,8 @@ the kernel table; every metric row ends in a column or among the raw metrics.
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from traceroof.core.recording import (
 )
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
+from traceroof.hardware.devices import find
 from traceroof.parsers.nsight.derive import RuleFacts, derive
 from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
 from traceroof.parsers.nsight.metrics import (
@@ -174,11 +175,17 @@ class Launches:
         )
 
     def recording(
-        self, path: str, format: str, notes: Iterable[Note] = (), reason: str = ""
+        self,
+        path: str,
+        format: str,
+        notes: Iterable[Note] = (),
+        reason: str = "",
+        gpus: Collection[str] = (),
     ) -> Recording:
         """The recording. Raises TraceroofError when nothing in the file was measured.
 
-        reason: what the profiler itself said of a failure.
+        reason: what the profiler itself said of a failure. gpus: the GPUs that the program's own
+        output names.
         """
         rows = self._rows()
         rows = self._split_runs(rows)
@@ -198,6 +205,7 @@ class Launches:
         self._check_times(columns)
         kernels = kernel_table(columns.values)
         raw = measured.raw_metrics(columns)
+        found = self._named(self._devices(columns, devices, metrics, _display_names(raw)), gpus)
         self._note_cells(rows, measured)
         every = [
             *notes,
@@ -208,7 +216,7 @@ class Launches:
             time_basis="counter-tool",
             kernels=kernels,
             sources=(source_of(path, format, kernels, every),),
-            devices=tuple(self._devices(columns, devices, metrics, _display_names(raw))),
+            devices=found,
             raw_metrics=raw,
             verdicts=self._verdict_table(),
         )
@@ -474,7 +482,10 @@ class Launches:
             known = values[rows][np.abs(values[rows]) < 2**53]
             return round(float(known[0])) if len(known) else None
 
+        if not rows_of and "device__attribute_compute_capability_major" in metrics:
+            rows_of[None, "", ""] = list(range(len(self.found)))
         for (device, name, capability), rows in rows_of.items():
+            capability = capability or _capability(metrics, rows)
             yield DeviceInfo(
                 index=device,
                 name=name or next(filter(None, map(display_names.get, rows)), None),
@@ -484,6 +495,21 @@ class Launches:
                 memory_bytes=first(metrics.get("device__attribute_total_memory"), rows),
                 dram_bus_bits=first(metrics.get("device__attribute_global_memory_bus_width"), rows),
             )
+
+    def _named(
+        self, devices: Iterable[DeviceInfo], gpus: Collection[str]
+    ) -> tuple[DeviceInfo, ...]:
+        """The devices, the only one by the name that the program printed where that can be it."""
+        found = tuple(devices)
+        if len(found) != 1 or found[0].name or len(gpus) != 1:
+            return found
+        name, device = next(iter(gpus)), found[0]
+        if not device.compute_capability or not find(
+            name, compute_capability=device.compute_capability, sm_count=device.sm_count
+        ):
+            return found
+        self.note(f"GPU by the program's own output: {name}", severe=False)
+        return (replace(device, name=name),)
 
     def _verdict_table(self) -> pa.Table:
         rows = self._verdicts
@@ -499,6 +525,15 @@ class Launches:
             },
             schema=VERDICTS,
         )
+
+
+def _capability(metrics: Mapping[str, Floats], rows: list[int]) -> str:
+    """The compute capability by the device's attributes; empty where they are not printed."""
+    parts = [metrics.get(f"device__attribute_compute_capability_{one}") for one in ("major", "minor")]
+    known = [one[rows][~np.isnan(one[rows])] for one in parts if one is not None]
+    if len(known) < 2 or not all(len(one) for one in known):
+        return ""
+    return ".".join(f"{one[0]:.0f}" for one in known)
 
 
 def _display_names(raw: pa.Table) -> Mapping[int, str]:

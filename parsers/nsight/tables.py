@@ -17,6 +17,7 @@ from typing import Literal
 
 from traceroof.core import regex
 from traceroof.core.recording import Note
+from traceroof.hardware import devices
 from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
 
 #: A longer line is read in pieces: no table row is longer, and a binary file may be one line.
@@ -267,7 +268,7 @@ class Skipped:
 
     errors: what the profiler said of trouble, and how often. signs: substrings of ``_SIGNS``
     that were seen. report: the report file that the profiler says it wrote. exception: the last
-    line of a Python traceback.
+    line of a Python traceback. gpus: GPUs of the device table that the program's output names.
     """
 
     output: int = 0
@@ -276,6 +277,7 @@ class Skipped:
     signs: set[str] = field(default_factory=set)
     report: str = ""
     exception: str = ""
+    gpus: set[str] = field(default_factory=set)
 
     def line(self, line: str) -> None:
         """Take note of a line that belongs to no table."""
@@ -293,6 +295,8 @@ class Skipped:
             self.report = text.removeprefix("==PROF== Report:").strip()
         elif not text.startswith(("==PROF==", "==WARNING==", "==NOTE==")):
             self.output += 1
+            if gpu := devices.printed_in(text):
+                self.gpus.add(gpu)
 
     @property
     def reason(self) -> str:

@@ -16,6 +16,7 @@ from traceroof.hardware.devices import (
     find,
     in_common,
     matches,
+    of_capability,
 )
 
 
@@ -83,11 +84,14 @@ def _known_device(info: DeviceInfo, dram_bytes_per_s: float | None) -> Device | 
     )
     if known is not None or info.name:
         return known
-    return in_common(
+    shared = in_common(
         compute_capability=info.compute_capability,
         sm_count=info.sm_count,
         dram_bytes_per_s=dram_bytes_per_s,
     )
+    if shared is not None or not info.compute_capability:
+        return shared
+    return of_capability(info.compute_capability)
 
 
 def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:

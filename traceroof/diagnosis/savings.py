@@ -15,7 +15,7 @@ from traceroof.core.facts import Facts
 from traceroof.core.topics import COMMUNICATION, COPY, IDLE, KERNELS, TOPICS, Topic
 from traceroof.diagnosis.findings import SEVERITY_STEPS, Context, Finding
 from traceroof.hardware.ceilings import NOMINAL, Attainable
-from traceroof.hardware.roofline import T_FLOOR_NS
+from traceroof.hardware.roofline import LEAST_LAUNCH_NS
 from traceroof.rule import Judgement, Rule, Scope, Severity
 from traceroof.timeline import Timeline
 
@@ -71,7 +71,7 @@ def spare_ns(facts: Facts, attainable: Attainable) -> Reals:
         # The time covers launches with a known duration only.
         timed = np.where(see.duration_ns > 0, see.time_ns / see.duration_ns, see.launches)
     # Only a measured figure may cap: with neither known the floor alone remains.
-    least = np.fmax(np.fmax(by_bytes, by_flops), T_FLOOR_NS)
+    least = np.fmax(np.fmax(by_bytes, by_flops), LEAST_LAUNCH_NS)
     spare = see.time_ns - least * timed
     return np.asanyarray(np.maximum(spare, 0.0))
 

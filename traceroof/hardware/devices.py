@@ -197,6 +197,50 @@ def find(
     )  # fmt: skip
 
 
+# Where a program prints its GPU: a maker's or a family's word, then up to six more words.
+_PRINTED = re.compile(r"\b(?:NVIDIA|GeForce|Tesla|Quadro|RTX|GTX)(?:[ -][A-Za-z0-9]+){1,6}")
+
+
+def printed_in(line: str) -> str | None:
+    """The name of a GPU of the table that a line of a program's output holds; None without one."""
+    for found in _PRINTED.finditer(line[:400]):
+        words = found.group().split()
+        for count in range(len(words), 0, -1):
+            name = " ".join(words[:count])
+            if matches(name):
+                return name
+    return None
+
+
+def of_capability(compute_capability: str) -> Device | None:
+    """What all devices of a compute capability have in common; None where the table has none."""
+    rows = [row for row in all_devices() if row.compute_capability == compute_capability]
+    if len(rows) < 2:
+        return rows[0] if rows else None
+    rates = set(rows[0].flops_per_s).intersection(*(row.flops_per_s for row in rows))
+    return replace(
+        _shared(rows, f"compute capability {compute_capability}"),
+        flops_per_s={
+            rate: rows[0].flops_per_s[rate]
+            for rate in rates
+            if len({row.flops_per_s[rate] for row in rows}) == 1
+        },
+    )
+
+
+@cache
+def fastest(compute_capability: str) -> tuple[float, float]:
+    """The most that any device of a compute capability can do: byte/s of its memory, FP32 FLOP/s.
+
+    Holds for a GPU that nobody named, as a ceiling: no least time computed from it is too long.
+    Unknown (NaN) where the table has no such device.
+    """
+    rows = [row for row in all_devices() if row.compute_capability == compute_capability]
+    memory = [row.dram_bandwidth_bytes_per_s for row in rows if row.dram_bandwidth_bytes_per_s]
+    fp32 = [row.flops_per_s["fp32"] for row in rows if "fp32" in row.flops_per_s]
+    return max(memory, default=float("nan")), max(fp32, default=float("nan"))
+
+
 def in_common(
     *, compute_capability: str | None, sm_count: int | None, dram_bytes_per_s: float | None
 ) -> Device | None:
@@ -210,19 +254,19 @@ def in_common(
         return None
     if len(rows) == 1:
         return rows[0]
-    families = " or ".join(dict.fromkeys(row.name.split("-")[0] for row in rows))
+    return _shared(rows, " or ".join(dict.fromkeys(row.name.split("-")[0] for row in rows)))
+
+
+def _shared(rows: Sequence[Device], name: str) -> Device:
+    """Several devices as one, without the figures in which they differ."""
+    figures = (
+        "sm_count", "boost_clock_hz", "memory_bytes", "dram_bandwidth_bytes_per_s", "l2_bytes",
+        "last_cache_bytes", "xcd_count",
+    )  # fmt: skip
     differing: dict[str, Any] = {
-        figure: None
-        for figure in (
-            "boost_clock_hz",
-            "memory_bytes",
-            "dram_bandwidth_bytes_per_s",
-            "l2_bytes",
-            "last_cache_bytes",
-        )
-        if len({getattr(row, figure) for row in rows}) > 1
+        figure: None for figure in figures if len({getattr(row, figure) for row in rows}) > 1
     }
-    return replace(_merged(rows), name=f"{families} (one of {len(rows)}{_SEVERAL}", **differing)
+    return replace(_merged(rows), name=f"{name} (one of {len(rows)}{_SEVERAL}", **differing)
 
 
 def _candidates(

@@ -30,6 +30,9 @@ DEFAULT_FLOPS_SHARE = 0.80
 #: RRZE-HPC/gpu-benches, gpu-small-kernels: 1.6 us (L40) to 2.6 us (A100 80 GB).
 T_FLOOR_NS = 2000.0
 
+#: The least of them: no figure of what can be saved at most may rest on a longer one.
+LEAST_LAUNCH_NS = 1600.0
+
 _NS_PER_S = 1e9
 
 

@@ -29,7 +29,10 @@ from traceroof.hardware.devices import AMD, Device
 from traceroof.hardware.roofline import T_FLOOR_NS
 from traceroof.kernels import (
     derived_metrics,
+    launch_shapes,
+    least_time,
     name_features,
+    products,
     tile_shape,
     variability,
 )
@@ -113,6 +116,19 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("atomic_requests_pct", _REAL, "%", "atomic and reduction requests, a sector each at least", "L2 sectors"),
         ("shared_conflict_pct", _REAL, "%", "shared-memory wavefronts caused by bank conflicts", "wavefronts"),
         ("shared_wavefronts_per_request", _REAL, "wavefront/request", "shared-memory wavefronts a request", ""),
+        ("dram_peak_at_most", _REAL, "byte/s", "DRAM peak, else that of the fastest device of the compute capability", ""),
+        ("kernel_dram_pct", _REAL, "%", "dram_pct, else DRAM bytes over time and dram_peak_at_most: at least that much", ""),
+        ("warps", _REAL, "warp", "warps of the grid", ""),
+        ("loads_per_warp", _REAL, "request/warp", "global loads of a warp", ""),
+        ("instructions_per_access", _REAL, "inst/request", "warp instructions per global load or store", ""),
+        ("used_load_bytes", _REAL, "byte", "bytes of global loads that threads asked for", ""),
+        ("used_store_bytes", _REAL, "byte", "bytes of global stores that threads wrote", ""),
+        ("compulsory_bytes", _REAL, "byte", "bytes that device memory must carry once: used, and counted there", ""),
+        ("block_occupancy_pct", _REAL, "%", "warps that blocks of this size alone let reside", "warp slots"),
+        ("product_flops", _REAL, "FLOP", "operations of a product by what its threads load, where none were counted", ""),
+        ("product_flop_pct", _REAL, "%", "product_flops over time and FP32 peak", "peak FLOP rate"),
+        ("best_shape_ns", _REAL, "ns", "least median of the kernel with as many threads in blocks of another shape", ""),
+        ("best_shape", _TEXT, "", "the block shape of best_shape_ns", ""),
         ("role", _TEXT, "", "what the launch is for beyond its category (roles.toml)", ""),
         ("tile_m", _REAL, "row", "rows of the product's output tile that the kernel name states", ""),
         ("tile_n", _REAL, "column", "columns of the product's output tile that the kernel name states", ""),
@@ -217,6 +233,7 @@ def group(
     columns.update(tile_shape.columns(full_names))
     ordinal = columns.get("device", np.full(count, np.nan))
     _derive(columns, count, device_of_group(ordinal, devices or {}), vendor)
+    columns.update(launch_shapes.columns(full_names, columns))
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     of_row[rows] = codes
     of_times = variability.columns(kernels, of_row, columns["median_ns"], columns["mad_ns"])
@@ -464,6 +481,8 @@ def _derive(
         _derive_model(columns, count, seconds, get, of_device)
         _derive_utilisation(columns, count, get)
     derived_metrics.derive(columns, count, of_device)
+    least_time.derive(columns, count)
+    products.derive(columns, count, of_device)
 
 
 _OF_DEVICE = ("compute_capability", "tf32_speedup", "fp64_ratio", "l2_cache_bytes",
