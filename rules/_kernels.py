@@ -77,3 +77,15 @@ def spare(k: Facts, peak: Attainable) -> Column:
     compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
     memory = k.memory_pct / (100 * np.asanyarray(peak.memory))
     return np.asanyarray(1 - np.fmax(compute, memory))
+
+
+#: Columns that ``counted`` reads.
+COUNTED = ("compute_basis", "dram_basis", "achieved_occupancy_pct")
+
+
+def counted(k: Facts) -> Mask:
+    """Groups of which a counter tool measured something: their times are of single launches with
+    cold caches, and what was measured is what their author asked for."""
+    by_counters = one_of(k.compute_basis, "elapsed", "pipe", "peak FLOP rate")
+    by_bytes = one_of(k.dram_basis, "elapsed", "nominal peak", "report peak")
+    return np.asanyarray(by_counters | by_bytes | ~np.isnan(k.achieved_occupancy_pct))

@@ -2,15 +2,29 @@
 
 import numpy as np
 
-from traceroof.core.facts import Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._kernels import tunable
+from traceroof.rules._least import KEPT, beyond_kept
 
 
 def _contends(k: Facts) -> Mask:
-    waits = np.fmax(np.fmax(k.stall_lg_throttle, k.stall_long_scoreboard), k.wait_dependency) > 0.3
-    return np.asanyarray((k.atomic_requests_pct > 10) & (waits | (k.imbalance_l2_pct >= 5)))
+    return np.asanyarray(
+        (k.atomic_requests_pct > 10) & ((_waits(k) > 0.3) | (k.imbalance_l2_pct >= 5))
+    )
 
+
+def _waits(k: Facts) -> Column:
+    memory = np.fmax(k.stall_long_scoreboard, k.stall_lg_throttle)
+    return np.asanyarray(np.fmax(memory, k.wait_dependency))
+
+
+_SCATTERS = {
+    "name_scatter": 1.0,
+    "achieved_occupancy_pct": 86.0,
+    "busiest_pct": 20.0,
+    "stall_long_scoreboard": 0.7,
+}
 
 RULES = (
     Rule(
@@ -36,6 +50,7 @@ RULES = (
             "stall_long_scoreboard",
             "wait_dependency",
             "l2_throughput_pct",
+            *KEPT,
         ),
         applies=tunable,
         when=_contends,
@@ -49,7 +64,11 @@ RULES = (
             "Replace the atomics by plain stores in a copy (results wrong): if the time stays, "
             "they do not matter."
         ),
-        saves=lambda k, peak: k.atomic_requests_pct / 100,
+        # Their share of the requests is no share of the time: each may queue for long.
+        saves=beyond_kept,
+        likely=lambda k, peak: np.asanyarray(
+            np.minimum(beyond_kept(k, peak), k.atomic_requests_pct / 100)
+        ),
         kind="conditional",
         grade="observed",
         layer="operator",
@@ -75,4 +94,73 @@ RULES = (
             {"atomic_requests_pct": 40.0},
         ),
     ),
-)
+    Rule(
+        id="atomics-by-name",
+        topic="atomics",
+        title="Scattered atomics are the likely reason for the waiting",
+        scope="kernel",
+        why=(
+            "Kernels that count, scatter or add up by key do an atomic for every element. Each "
+            "one travels to the L2 slice that owns its address, and equal addresses queue there. "
+            "Resident warps then wait for their answers while no unit is busy."
+        ),
+        condition=(
+            "the name marks counting or scattering, atomics were not counted, warps fill half of "
+            "their slots or more, compute and memory are both below 40 % and warps wait for memory "
+            "over 40 % of the time"
+        ),
+        needs=("name_scatter", "achieved_occupancy_pct", "busiest_pct"),
+        uses=(
+            "primary_class", "stall_long_scoreboard", "stall_lg_throttle", "wait_dependency",
+            "atomic_requests", "l2_hit_pct", *KEPT,
+        ),
+        # Without such a name nothing points at atomics.
+        applies=lambda k: tunable(k) & (k.name_scatter == 1) & ~(k.atomic_requests >= 0),
+        when=lambda k: (
+            (k.achieved_occupancy_pct >= 50) & (k.busiest_pct < 40) & (_waits(k) > 0.4)
+        ),
+        because=(
+            "by its name it counts or scatters; {achieved_occupancy_pct} of the warp slots are "
+            "full and warps wait for memory[ {stall_long_scoreboard:.0%} of the time], yet neither "
+            "compute nor memory is busier than {busiest_pct}[; L2 hits {l2_hit_pct}]"
+        ),
+        fix=(
+            "Add up where addresses are private: in registers, then in shared memory (a copy of "
+            "the bins for each block), and let one thread a block add to global memory. Few bins: "
+            "a copy for each warp. Many bins: sort by key first, then reduce runs of equal keys."
+        ),
+        refute=(
+            "Count them: [nvidia: --metrics l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum,"
+            "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum][amd: TCC_ATOMIC_sum]. Or replace the atomic by a plain "
+            "store in a copy: if the time stays, they do not matter."
+        ),
+        saves=beyond_kept,
+        likely=lambda k, peak: np.asanyarray(np.minimum(beyond_kept(k, peak), _waits(k))),
+        kind="hard",
+        grade="inferred",
+        layer="operator",
+        suppresses=("stall-long-scoreboard", "stall-lg-throttle", "amd-dependency-wait"),
+        thresholds={
+            "achieved_occupancy_pct": ">= 50",
+            "busiest_pct": "< 40",
+            "stall_long_scoreboard": "> 0.4",
+        },
+        references=(
+            "NVIDIA blog: GPU Pro Tip, Fast Histograms Using Shared Atomics on Maxwell",
+            "NVIDIA CUDA C++ Best Practices Guide: atomics",
+        ),
+        fires=(
+            _SCATTERS,
+            {**_SCATTERS, "achieved_occupancy_pct": 50.0, "busiest_pct": 39.0},
+            {**_SCATTERS, "stall_long_scoreboard": 0.41},
+        ),
+        silent=(
+            {**_SCATTERS, "achieved_occupancy_pct": 49.0},
+            {**_SCATTERS, "busiest_pct": 41.0},
+            {**_SCATTERS, "stall_long_scoreboard": 0.4},
+            {**_SCATTERS, "name_scatter": 0.0},
+            # They were counted: the other rule judges.
+            {**_SCATTERS, "atomic_requests": 1e6},
+        ),
+    ),
+)  # fmt: skip

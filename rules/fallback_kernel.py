@@ -23,11 +23,11 @@ RULES = (
         scope="kernel",
         why=(
             "Libraries fall back to a simple implementation when no tuned one fits the type, the "
-            "layout or the device, and first versions of own kernels stay in place unnoticed."
+            "layout or the device, and nobody is told."
         ),
         condition=(
-            "the kernel name says naive, reference or MAGMA, or the operator is the unfused "
-            "attention backend"
+            "the name of a library's kernel says naive, reference or MAGMA, or the operator is the "
+            "unfused attention backend"
         ),
         needs=("route",),
         uses=("primary_class", "category", "operator", "flop_pct"),

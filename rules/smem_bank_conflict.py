@@ -15,11 +15,18 @@ def _collides(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    # How busy the shared-memory path is, or the first-level cache as a whole.
+    # How busy the shared-memory path is, or the first-level cache as a whole, where blocks run.
     busy = np.where(
         np.isnan(k.shared_memory_busy_pct), k.l1_throughput_pct, k.shared_memory_busy_pct
     )
-    return np.asanyarray(k.shared_conflict_pct / 100 * busy / 100)
+    few = np.where(k.blocks < k.sm_count, k.sm_count / k.blocks, 1.0)
+    return np.asanyarray(k.shared_conflict_pct / 100 * np.fmin(busy * few, 100) / 100)
+
+
+def _likely(k: Facts, peak: Attainable) -> Column:
+    # While device memory or another unit is busier, conflicts hide behind it.
+    others = np.fmax(k.kernel_dram_pct, k.l2_throughput_pct) / 100
+    return np.asanyarray(_saves(k, peak) * np.where(others > 0, np.maximum(1 - others, 0), 1.0))
 
 
 RULES = (
@@ -41,6 +48,10 @@ RULES = (
             "l1_throughput_pct",
             "stall_short_scoreboard",
             "stall_mio_throttle",
+            "blocks",
+            "sm_count",
+            "kernel_dram_pct",
+            "l2_throughput_pct",
         ),
         applies=tunable,
         when=_collides,
@@ -56,6 +67,7 @@ RULES = (
             "removes them and the time stays, they were covered."
         ),
         saves=_saves,
+        likely=_likely,
         kind="conditional",
         grade="observed",
         layer="operator",

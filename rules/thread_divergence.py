@@ -5,6 +5,7 @@ import numpy as np
 from traceroof.core.facts import Column, Facts
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import of_class, tunable
+from traceroof.rules._least import LEAST, beyond_least
 
 
 def _active(k: Facts) -> Column:
@@ -75,6 +76,59 @@ RULES = (
             },
             {"threads_per_instruction": 48.0, "warp_size": 64.0},
             {"threads_per_instruction": 12.0, "warp_size": 32.0, "primary_class": "dram-bound"},
+        ),
+    ),
+    Rule(
+        id="divergent-branches",
+        topic="divergence",
+        title="Branches split warps",
+        scope="kernel",
+        why=(
+            "Where the threads of a warp take different sides of a branch, the warp executes both. "
+            "Tests on the thread's own number (every second, every fourth thread works) split "
+            "every warp, and leave most of them alive until the end."
+        ),
+        condition=(
+            "fewer than 95 % of the branches taken by all threads of their warp alike, where the "
+            "threads of an average instruction were not counted; device memory not at its wall"
+        ),
+        needs=("branch_efficiency_pct",),
+        uses=("primary_class", "threads_per_instruction", "compute_pct", "kernel_dram_pct", *LEAST),
+        applies=lambda k: (
+            tunable(k)
+            & ~of_class(k, "dram-bound")
+            & np.isnan(k.threads_per_instruction)
+            & ~(k.kernel_dram_pct >= 80)
+        ),
+        when=lambda k: k.branch_efficiency_pct < 95,
+        because="only {branch_efficiency_pct} of the branches keep a warp together",
+        fix=(
+            "Let the first threads of a block work and the others end: compute the element from "
+            "the thread's number in place of testing it, so that whole warps are done early. Give "
+            "each path its own warps."
+        ),
+        refute=(
+            "Count the instructions after the change: they must fall, and the time with them. "
+            "Uniform branches alone say little: a warp that takes both sides counts as one."
+        ),
+        saves=beyond_least,
+        # Each split branch costs its other side at least.
+        likely=lambda k, peak: np.asanyarray(
+            np.minimum(beyond_least(k, peak), 2 * (1 - k.branch_efficiency_pct / 100))
+        ),
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        thresholds={"branch_efficiency_pct": "< 95"},
+        references=(
+            "NVIDIA CUDA C++ Programming Guide: SIMT architecture",
+            "Harris: Optimizing Parallel Reduction in CUDA, NVIDIA",
+        ),
+        fires=({"branch_efficiency_pct": 94.9}, {"branch_efficiency_pct": 63.0}),
+        silent=(
+            {"branch_efficiency_pct": 95.0},
+            {"branch_efficiency_pct": 60.0, "threads_per_instruction": 31.0},
+            {"branch_efficiency_pct": 60.0, "primary_class": "dram-bound"},
         ),
     ),
 )

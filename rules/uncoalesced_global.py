@@ -5,6 +5,7 @@ import numpy as np
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import of_class, tunable
+from traceroof.rules._least import LEAST, beyond_least
 
 
 def _wasteful(k: Facts) -> Mask:
@@ -19,7 +20,10 @@ def _wasteful(k: Facts) -> Mask:
 def _saves(k: Facts, peak: Attainable) -> Column:
     waste = k.global_sectors_wasted_pct / 100
     # The same arithmetic remains, however well its operands arrive.
-    elsewhere = np.fmin(waste, 1 - k.compute_pct / (100 * np.asanyarray(peak.compute)))
+    arithmetic = 1 - k.compute_pct / (100 * np.asanyarray(peak.compute))
+    # Fewer sectors also hit more often, so their share is no bound: the bytes that must move are.
+    least = beyond_least(k, peak)
+    elsewhere = np.fmin(arithmetic, np.where(np.isnan(least), waste, least))
     # At the wall of device memory only the wasted sectors that miss both caches cost time.
     missed = _known(1 - k.l1_hit_pct / 100) * _known(1 - k.l2_hit_pct / 100)
     at_wall = waste * missed * k.dram_pct / 100
@@ -29,8 +33,10 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 def _likely(k: Facts, peak: Attainable) -> Column:
     # Wasted sectors cost time while the memory system is busy with them, and it never is all the
     # time (Nsight Compute multiplies by the active share of L2's cycles, which few files carry).
-    busy = np.fmax(k.memory_pct, k.l2_throughput_pct) / 100
-    return _saves(k, peak) * np.fmin(busy, 1.0)
+    caches = np.fmax(k.l2_throughput_pct, k.memory_pct * np.where(k.memory_pct > k.dram_pct, 1, 0))
+    caches = np.where(np.isnan(k.l2_throughput_pct) & ~(caches > 0), 50.0, caches)
+    busy = np.fmin(np.fmax(np.fmax(k.memory_pct, caches), k.kernel_dram_pct) / 100, 1.0)
+    return np.asanyarray(np.minimum(_saves(k, peak), k.global_sectors_wasted_pct / 100 * busy))
 
 
 def _known(share: Column) -> Column:
@@ -51,7 +57,8 @@ RULES = (
         condition=(
             "25 % or more sectors than the accesses need, judged at their own width (8- and "
             "16-byte accesses need 8 and 16 sectors a request by right); without sector counts, "
-            "24 or fewer of the 32 bytes of a loaded sector used, or 32 sectors a request"
+            "24 or fewer of the 32 bytes of a sector used, or 22 sectors a request and more. One "
+            "sector a request is one word, which is no waste"
         ),
         needs=("global_sectors_wasted_pct",),
         uses=(
@@ -67,12 +74,18 @@ RULES = (
             "l2_throughput_pct",
             "l1_hit_pct",
             "l2_hit_pct",
+            "load_wasted_pct",
+            "store_wasted_pct",
+            "kernel_dram_pct",
+            *LEAST,
         ),
         applies=tunable,
         when=_wasteful,
         because=(
             "{global_sectors_wasted_pct} of the bytes that global accesses move were asked for by "
-            "no thread"
+            "no thread[: {load_wasted_pct} of loads][, {store_wasted_pct} of stores]"
+            "[; a load takes {load_sectors_per_request:.1f} sectors]"
+            "[; a store takes {store_sectors_per_request:.1f}]"
         ),
         fix=(
             "Let neighbouring threads touch neighbouring addresses: swap loops or index order, "
@@ -94,7 +107,6 @@ RULES = (
         thresholds={
             "global_sectors_excess_pct": ">= 25",
             "load_bytes_per_sector": "<= 24",
-            "load_sectors_per_request": ">= 32",
         },
         references=(
             "Nsight Compute UncoalescedGlobalAccess and MemoryCacheAccessPattern rules",

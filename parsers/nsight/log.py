@@ -51,7 +51,7 @@ def read_log(source: Path, progress: Progress, options: Options) -> Recording:
         launches.note("the text does not name its kernels", severe=False)
     progress(size, size)
     format = f"{CSV}+{TEXT}" if log.kinds and log.is_page else CSV if log.kinds else TEXT
-    return launches.recording(str(source), format, notes, log.skipped.reason)
+    return launches.recording(str(source), format, notes, log.skipped.reason, log.skipped.gpus)
 
 
 def _is_quoted(head: bytes) -> bool:

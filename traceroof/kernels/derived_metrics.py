@@ -19,6 +19,8 @@ Columns = dict[str, npt.NDArray[Any]]
 
 # The widest access, 16 bytes a thread, needs 16 sectors of 32 bytes for a warp.
 _SECTOR_BYTES, _WIDEST_SECTORS = 32, 16
+# What a warp needs for 4 bytes a thread, and what is one access for all of its threads.
+_SCALAR_SECTORS, _FEW_SECTORS = 4, 2
 
 # What AMD's first-level cache asks the second for at most, but for whole lines it reads.
 _AMD_REQUEST_BYTES = 64
@@ -55,11 +57,12 @@ def _derive_accesses(columns: Columns, get: Callable[[str], Reals]) -> None:
     moved, needed = get("global_sectors"), get("global_sectors_ideal")
     moved, needed = (np.where((moved > 0) & (needed > 0), one, np.nan) for one in (moved, needed))
     columns["global_sectors_excess_pct"] = (moved / needed - 1) * 100
-    asked, sectors = get("load_bytes_per_sector"), get("load_sectors_per_request")
+    loads, stores = _wasted("load", get), _wasted("store", get)
+    columns["load_wasted_pct"], columns["store_wasted_pct"] = 100 * loads, 100 * stores
+    of_loads, of_stores = get("global_load_sectors"), get("global_store_sectors")
+    both = (loads * of_loads + stores * of_stores) / (of_loads + of_stores)
     columns["global_sectors_wasted_pct"] = 100 * _first_known(
-        1 - needed / moved,
-        1 - asked / _SECTOR_BYTES,
-        np.where(sectors >= 2 * _WIDEST_SECTORS, 1 - _WIDEST_SECTORS / sectors, np.nan),
+        1 - needed / moved, both, loads, stores
     )
     columns["local_requests"] = _first_known(
         get("spill_requests"), get("local_load_instructions") + get("local_store_instructions")
@@ -81,6 +84,19 @@ def _derive_accesses(columns: Columns, get: Callable[[str], Reals]) -> None:
     columns["pipe_fp64_use_pct"] = _first_known(
         get("pipe_fp64_pct"), np.where(amd, get("fp64_rate_pct"), np.nan)
     )
+
+
+def _wasted(what: str, get: Callable[[str], Reals]) -> Reals:
+    """Share of the sectors' bytes that no thread asked for, of loads or stores.
+
+    One sector a request or less is one word for all threads, or of one thread: nothing to merge.
+    Without the bytes used, sectors beyond those of the widest access are certain waste.
+    """
+    used, sectors = get(f"{what}_bytes_per_sector"), get(f"{what}_sectors_per_request")
+    by_bytes = np.where(sectors < _FEW_SECTORS, 0.0, 1 - used / _SECTOR_BYTES)
+    by_request = np.maximum(1 - _WIDEST_SECTORS / sectors, 0.0)
+    certain = np.where((by_request > 0) | (sectors <= _SCALAR_SECTORS), by_request, np.nan)
+    return _first_known(by_bytes, certain)
 
 
 def _derive_operands(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> None:
