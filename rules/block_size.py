@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import MATRIX, has_headroom, matrix_work
+from traceroof.rules._kernels import HEADROOM, MATRIX, MATRIX_WORK, has_headroom, matrix_work
 from traceroof.rules._least import KEPT, beyond_kept
 
 _LARGE = 512
@@ -108,7 +108,12 @@ RULES = (
         layer="operator",
         effort="one-line",
         suppresses=("occ-limited-warps",),
-        thresholds={"block_occupancy_pct": "<= 75", "threads_per_block": "> 512"},
+        thresholds={
+            **HEADROOM,
+            **MATRIX_WORK,
+            "block_occupancy_pct": "<= 75",
+            "threads_per_block": "> 512",
+        },
         references=(
             "NVIDIA CUDA C++ Programming Guide: warps per multiprocessor by compute capability",
             "NVIDIA CUDA C++ Best Practices Guide: thread and block heuristics",

@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import has_headroom
+from traceroof.rules._kernels import HEADROOM, has_headroom
 from traceroof.rules._least import LEAST, beyond_least
 
 
@@ -75,7 +75,8 @@ RULES = (
         kind="hard",
         grade="derived",
         layer="operator",
-        thresholds={"loads_per_warp": "<= 2, or <= 8 with barriers", "instructions_per_access": ">= 30"},
+        thresholds={
+            **HEADROOM,"loads_per_warp": "<= 2, or <= 8 with barriers", "instructions_per_access": ">= 30"},
         references=(
             "Harris: Optimizing Parallel Reduction in CUDA, NVIDIA",
             "NVIDIA CUDA C++ Best Practices Guide: instruction optimisation",

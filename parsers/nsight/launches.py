@@ -529,7 +529,9 @@ class Launches:
 
 def _capability(metrics: Mapping[str, Floats], rows: list[int]) -> str:
     """The compute capability by the device's attributes; empty where they are not printed."""
-    parts = [metrics.get(f"device__attribute_compute_capability_{one}") for one in ("major", "minor")]
+    parts = [
+        metrics.get(f"device__attribute_compute_capability_{one}") for one in ("major", "minor")
+    ]
     known = [one[rows][~np.isnan(one[rows])] for one in parts if one is not None]
     if len(known) < 2 or not all(len(one) for one in known):
         return ""

@@ -119,7 +119,7 @@ GROUP_COLUMNS: tuple[Column, ...] = tuple(
         ("shared_conflict_pct", _REAL, "%", "shared-memory wavefronts caused by bank conflicts", "wavefronts"),
         ("shared_wavefronts_per_request", _REAL, "wavefront/request", "shared-memory wavefronts a request", ""),
         ("dram_peak_at_most", _REAL, "byte/s", "DRAM peak, else that of the fastest device of the compute capability", ""),
-        ("kernel_dram_pct", _REAL, "%", "dram_pct, else DRAM bytes over time and dram_peak_at_most: at least that much", ""),
+        ("kernel_dram_pct", _REAL, "%", "dram_pct, else DRAM bytes over time and dram_peak_at_most: at least that much", "peak of DRAM"),
         ("warps", _REAL, "warp", "warps of the grid", ""),
         ("loads_per_warp", _REAL, "request/warp", "global loads of a warp", ""),
         ("instructions_per_access", _REAL, "inst/request", "warp instructions per global load or store", ""),
