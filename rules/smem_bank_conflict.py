@@ -20,7 +20,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
         np.isnan(k.shared_memory_busy_pct), k.l1_throughput_pct, k.shared_memory_busy_pct
     )
     few = np.where(k.blocks < k.sm_count, k.sm_count / k.blocks, 1.0)
-    return np.asanyarray(k.shared_conflict_pct / 100 * np.fmin(busy * few, 100) / 100)
+    return np.asanyarray(k.shared_conflict_pct / 100 * np.minimum(busy * few, 100) / 100)
 
 
 def _likely(k: Facts, peak: Attainable) -> Column:
