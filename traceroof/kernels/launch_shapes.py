@@ -21,24 +21,24 @@ def columns(
 
     names: kernel per group. known: blocks, threads_per_block, median_ns and block_x to block_z.
     """
-    import pandas as pd
-
     axes = [f"block_{axis}" for axis in "xyz"]
     wanted = ("blocks", "threads_per_block", "median_ns", *axes)
-    if not names or any(name not in known for name in wanted) or "input_shapes" in known:
+    if len(names) < _LEAST_SHAPES or "input_shapes" in known:
         return {}
-    frame = pd.DataFrame({name: known[name] for name in wanted}).assign(kernel=list(names))
-    frame["threads"] = frame["blocks"] * frame["threads_per_block"]
-    frame = frame.dropna()
-    shapes = frame.groupby(["kernel", "threads"])[axes[0]].transform("size")
-    frame = frame[shapes >= _LEAST_SHAPES]
-    if frame.empty:
+    if any(name not in known for name in wanted):
         return {}
-    best = frame.loc[frame.groupby(["kernel", "threads"])["median_ns"].transform("idxmin")]
+    threads = known["blocks"] * known["threads_per_block"]
+    median = known["median_ns"]
     least = np.full(len(names), np.nan)
     shape = np.full(len(names), None, dtype=object)
-    least[frame.index] = best["median_ns"].to_numpy()
-    shape[frame.index] = [
-        " x ".join(f"{size:.0f}" for size in row) for row in best[axes].to_numpy().tolist()
-    ]
+    sweeps: dict[tuple[str, float], list[int]] = {}
+    for row in np.flatnonzero(~np.isnan(threads) & ~np.isnan(median)).tolist():
+        sweeps.setdefault((names[row], float(threads[row])), []).append(row)
+    for rows in sweeps.values():
+        if len(rows) >= _LEAST_SHAPES:
+            best = min(rows, key=lambda row: float(median[row]))
+            least[rows] = median[best]
+            shape[rows] = " x ".join(f"{known[axis][best]:.0f}" for axis in axes)
+    if np.isnan(least).all():
+        return {}
     return {"best_shape_ns": least, "best_shape": shape}
