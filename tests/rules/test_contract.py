@@ -74,8 +74,8 @@ def test_savings_are_shares_and_likely_is_not_above_the_bound(rule: Rule) -> Non
     at_peak = judge(rule, facts, NOMINAL)
     if rule.likely is None:
         np.testing.assert_array_equal(at_peak.saved, at_peak.likely)
-    known = ~np.isnan(at_peak.saved) & ~np.isnan(at_peak.likely)
-    assert (at_peak.likely <= at_peak.saved)[known].all()
+    both = ~np.isnan(at_peak.saved) & ~np.isnan(at_peak.likely)
+    assert (at_peak.likely <= at_peak.saved)[both].all()
     assert ((judgement.trust > 0) & (judgement.trust <= 1)).all()
 
 
