@@ -10,12 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.runs import recording
-from traceroof.core.kernel_table import COLUMNS
+from traceroof.core.kernel_table import COLUMNS, SOURCES
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
-from traceroof.diagnosis.provenance import ORIGINS
 from traceroof.scopes.subjects import vocabulary
 
 NAMES = (
@@ -190,7 +189,7 @@ def test_every_finding_has_evidence(run: tuple[Any, Any], device: DeviceInfo | N
         for one in finding.evidence:
             assert one.value is not None
             assert one.unit == known[one.metric].unit
-            assert one.source in ORIGINS
+            assert one.source in SOURCES
             assert one.basis or one.unit != "%", (finding.rule, one.metric)
 
 

@@ -9,10 +9,11 @@ import pytest
 from tests.diagnosis.test_diagnosis import made
 from tests.runs import recording
 from traceroof.core.facts import Facts
+from traceroof.core.kernel_table import SOURCES
 from traceroof.diagnosis import sensitivity
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.diagnosis.provenance import ORIGINS, origin_of
+from traceroof.diagnosis.find import source_of
 from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.plugins import rules
 from traceroof.report.html import render
@@ -186,7 +187,7 @@ def test_columns_have_an_origin() -> None:
     for rule in rules():
         for name in rule.columns:
             column = vocabulary(rule.scope)[name]
-            assert origin_of(column, column.basis) in ORIGINS
+            assert source_of(column, column.basis) in SOURCES
     kernel = vocabulary("kernel")
     expected = {
         "dram_throughput_pct": "counter", "stall_long_scoreboard": "counter",
@@ -196,10 +197,10 @@ def test_columns_have_an_origin() -> None:
         "dram_peak_bytes_per_s": "device", "traffic_ratio": "model", "sm_count": "device",
         "input_shapes": "name", "busiest_pct": "derived",
     }  # fmt: skip
-    assert {name: origin_of(kernel[name], "") for name in expected} == expected
+    assert {name: source_of(kernel[name], "") for name in expected} == expected
     timeline = vocabulary("timeline")
     for name in ("idle_host_ns", "sync_calls", "exposed_communication_pct"):
-        assert origin_of(timeline[name], "") == "clock"
+        assert source_of(timeline[name], "") == "clock"
 
 
 @pytest.mark.parametrize(
@@ -207,4 +208,4 @@ def test_columns_have_an_origin() -> None:
     [("elapsed", "counter"), ("nominal peak", "derived"), ("model, nominal peak", "model")],
 )
 def test_a_column_with_several_sources_goes_by_its_basis(basis: str, origin: str) -> None:
-    assert origin_of(vocabulary("kernel")["dram_pct"], basis) == origin
+    assert source_of(vocabulary("kernel")["dram_pct"], basis) == origin

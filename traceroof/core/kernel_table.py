@@ -5,10 +5,10 @@
 table. ``docs/kernel-table.md`` is generated from here by ``make docs``.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -61,13 +61,28 @@ PIPES: Mapping[str, str] = {
 TEXT: pa.DataType = pa.dictionary(pa.int32(), pa.string())
 
 
+Source = Literal["counter", "clock", "launch", "device", "model", "name", "derived"]
+
+#: Where the figure of a column can come from: the word that stands beside each piece of evidence.
+SOURCES: Mapping[Source, str] = {
+    "counter": "a hardware counter, as the profiler reports it",
+    "clock": "times that the profiler took",
+    "launch": "the launch itself: its grid, its resources, how often it ran",
+    "device": "the device, by the report or the device table",
+    "model": "the operator's model from its shapes, or a measured time held against it",
+    "name": "the name or the recorded inputs of the kernel or its operator",
+    "derived": "arithmetic on figures of several origins",
+}
+
+
 @dataclass(frozen=True)
 class Column:
     """One column of the kernel table.
 
     basis: what a percentage or ratio is measured against ("elapsed": peak sustained over all
     elapsed cycles; "active": over the cycles in which the unit was active; "row": the column
-    named in the meaning says it for each row); empty for plain quantities.
+    named in the meaning says it for each row); empty for plain quantities. source: where its figures
+    come from, one of ``SOURCES``.
     """
 
     name: str
@@ -76,19 +91,41 @@ class Column:
     meaning: str
     group: str
     basis: str = ""
+    source: Source = "derived"
+
+
+def sourced(columns: Iterable[Column], **names: str) -> tuple[Column, ...]:
+    """The columns with the sources of some: ``clock="time_ns median_ns"``."""
+    source_of = {name: source for source, listed in names.items() for name in listed.split()}
+    return tuple(
+        replace(one, source=cast(Source, source_of.get(one.name, one.source))) for one in columns
+    )
+
+
+_SOURCE_OF_GROUP: Mapping[str, Source] = {
+    "identity": "name",
+    "time": "clock",
+    "utilisation": "counter",
+    "traffic": "counter",
+    "arithmetic": "counter",
+    "scheduler": "counter",
+    "balance": "counter",
+    "clocks": "counter",
+    "peaks": "device",
+    "launch": "launch",
+}
 
 
 def _columns() -> tuple[Column, ...]:
     text, whole, real = TEXT, pa.int64(), pa.float64()
     rows: list[Column] = []
 
-    def add(
-        group: str, type: pa.DataType, *entries: tuple[str, str, str] | tuple[str, str, str, str]
-    ) -> None:
-        rows.extend(
-            Column(entry[0], type, entry[1], entry[2], group, entry[3] if len(entry) > 3 else "")
-            for entry in entries
-        )
+    def add(group: str, type: pa.DataType, *entries: tuple[str, ...]) -> None:
+        """Name, unit, meaning, basis, and the source where it is not the group's."""
+        for name, unit, meaning, *more in entries:
+            basis = more[0] if more else ""
+            source = more[1] if len(more) > 1 else _SOURCE_OF_GROUP[group]
+            rows.append(Column(name, type, unit, meaning, group, basis, cast(Source, source)))
 
     add(
         "identity",
@@ -119,7 +156,13 @@ def _columns() -> tuple[Column, ...]:
         whole,
         ("source", "", "index of the run's source file that this row comes from"),
         ("launch_id", "", "the profiler's own number of this result"),
-        ("launch_count", "launch", "launches in this row: 1, or more for a row of a summary"),
+        (
+            "launch_count",
+            "launch",
+            "launches in this row: 1, or more for a row of a summary",
+            "",
+            "launch",
+        ),
         ("rank", "", "rank in a distributed run"),
         ("process_id", "", "operating-system process"),
         ("device", "", "GPU ordinal as the profiler numbers it"),
@@ -127,13 +170,13 @@ def _columns() -> tuple[Column, ...]:
         ("stream", "", "GPU stream or queue"),
         ("correlation_id", "", "number that links the row to the host call that launched it"),
         ("operator_call", "", "which call of its operator, in its file, launched it"),
-        ("grid_x", "block", "thread blocks (workgroups) in x"),
-        ("grid_y", "block", "thread blocks (workgroups) in y"),
-        ("grid_z", "block", "thread blocks (workgroups) in z"),
-        ("block_x", "thread", "threads of a block in x"),
-        ("block_y", "thread", "threads of a block in y"),
-        ("block_z", "thread", "threads of a block in z"),
-        ("group_size", "rank", "ranks that take part in a collective"),
+        ("grid_x", "block", "thread blocks (workgroups) in x", "", "launch"),
+        ("grid_y", "block", "thread blocks (workgroups) in y", "", "launch"),
+        ("grid_z", "block", "thread blocks (workgroups) in z", "", "launch"),
+        ("block_x", "thread", "threads of a block in x", "", "launch"),
+        ("block_y", "thread", "threads of a block in y", "", "launch"),
+        ("block_z", "thread", "threads of a block in z", "", "launch"),
+        ("group_size", "rank", "ranks that take part in a collective", "", "launch"),
     )
     add(
         "time",
@@ -165,7 +208,13 @@ def _columns() -> tuple[Column, ...]:
     add(
         "utilisation",
         text,
-        ("pipe_basis", "", "basis of the pipe columns, sm_busy and issue_slots: elapsed or active"),
+        (
+            "pipe_basis",
+            "",
+            "basis of the pipe columns, sm_busy and issue_slots: elapsed or active",
+            "",
+            "derived",
+        ),
     )
     add(
         "traffic",
@@ -175,8 +224,8 @@ def _columns() -> tuple[Column, ...]:
         ("dram_write_bytes", "byte", "device memory, written"),
         ("l2_bytes", "byte", "between first- and second-level cache"),
         ("l1_bytes", "byte", "through the first-level cache"),
-        ("copy_bytes", "byte", "payload of a copy or fill"),
-        ("message_bytes", "byte", "payload of a collective on this rank"),
+        ("copy_bytes", "byte", "payload of a copy or fill", "", "launch"),
+        ("message_bytes", "byte", "payload of a collective on this rank", "", "launch"),
         ("l1_hit_pct", "%", "sectors that hit in the first-level cache", "accesses"),
         ("l2_hit_pct", "%", "sectors that hit in the second-level cache", "accesses"),
         ("global_sectors", "sector", "32-byte sectors that global accesses moved"),
@@ -218,7 +267,7 @@ def _columns() -> tuple[Column, ...]:
         "arithmetic",
         text,
         ("tensor_dtype", "", "element type of the tensor-core operations"),
-        ("stated_dtype", "", "element type of stated_flops: fp8, fp16, fp32 or fp64"),
+        ("stated_dtype", "", "element type of stated_flops: fp8, fp16, fp32 or fp64", "", "name"),
     )
     add(
         "peaks",
@@ -229,7 +278,7 @@ def _columns() -> tuple[Column, ...]:
         ("peak_fp16_flops_per_s", "FLOP/s", "FP16 peak at the measured clock, from the report"),
         ("peak_tensor_flops_per_s", "FLOP/s", "tensor peak at the measured clock, from the report"),
     )
-    add("peaks", text, ("peaks_from", "", "what the peaks were derived from"))
+    add("peaks", text, ("peaks_from", "", "what the peaks were derived from", "", "derived"))
     add(
         "peaks",
         real,
@@ -250,13 +299,25 @@ def _columns() -> tuple[Column, ...]:
         ("shared_memory_driver_bytes", "byte/block", "shared memory the driver takes"),
         ("scratch_bytes_per_thread", "byte/thread", "AMD scratch (private) memory"),
         ("cluster_size", "block", "blocks of a cluster"),
-        ("warp_size", "thread", "threads of a warp (wavefront)"),
-        ("sm_count", "SM", "multiprocessors (compute units) of the device or partition"),
+        ("warp_size", "thread", "threads of a warp (wavefront)", "", "device"),
+        (
+            "sm_count",
+            "SM",
+            "multiprocessors (compute units) of the device or partition",
+            "",
+            "device",
+        ),
         ("warp_slots", "warp/SM", "warps that fit on a multiprocessor at most"),
         ("waves_per_sm", "", "blocks divided by the blocks that fit on the device at once"),
         ("theoretical_occupancy_pct", "%", "warps that the launch lets reside", "warp slots"),
-        ("estimated_occupancy_pct", "%", "theoretical, less where the grid is small", "warp slots"),
-        ("achieved_occupancy_pct", "%", "warps that resided on average", "active"),
+        (
+            "estimated_occupancy_pct",
+            "%",
+            "theoretical, less where the grid is small",
+            "warp slots",
+            "derived",
+        ),
+        ("achieved_occupancy_pct", "%", "warps that resided on average", "active", "counter"),
         ("occupancy_limit_blocks", "block/SM", "resident blocks allowed by block slots"),
         ("occupancy_limit_registers", "block/SM", "resident blocks allowed by registers"),
         ("occupancy_limit_shared_memory", "block/SM", "resident blocks allowed by shared memory"),
@@ -286,6 +347,8 @@ def _columns() -> tuple[Column, ...]:
             "stalls_from",
             "",
             "where stall shares come from: ratios, pc-samples, rule text (partial)",
+            "",
+            "derived",
         ),
     )
     add(

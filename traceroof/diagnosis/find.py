@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.core.facts import Facts, Mask, whole
-from traceroof.core.kernel_table import Column
+from traceroof.core.kernel_table import Column, Source
 from traceroof.core.units import Sentence, quantity
 from traceroof.diagnosis import collect, sensitivity
 from traceroof.diagnosis.findings import (
@@ -22,9 +22,9 @@ from traceroof.diagnosis.findings import (
     ranked,
 )
 from traceroof.diagnosis.judging import LEAST_REMAINS, judge_all
-from traceroof.diagnosis.provenance import origin_of
 from traceroof.diagnosis.savings import saved, severity
 from traceroof.hardware.vendor_terms import AMD, said
+from traceroof.kernels.utilisation import BASIS_OF, SOURCE_OF_BASIS
 from traceroof.rule import (
     GRADES,
     Grade,
@@ -242,7 +242,7 @@ def evidence_of(
             unit=columns[name].unit,
             threshold=thresholds.get(name, ""),
             basis=(basis := basis_of(columns[name], facts, row)),
-            source=origin_of(columns[name], basis),
+            source=source_of(columns[name], basis),
         )
         for name, value in values.items()
         if value is not None
@@ -251,16 +251,19 @@ def evidence_of(
 
 def basis_of(column: Column, facts: Facts, row: int) -> str:
     """What the value of a column is measured against, for one subject."""
-    named = {
-        "dram_pct": "dram_basis",
-        "compute_pct": "compute_basis",
-        "l1_pct": "l1_basis",
-    }.get(column.name, "pipe_basis" if column.basis == "row" else None)
+    named = BASIS_OF.get(column.name, "pipe_basis" if column.basis == "row" else None)
     if named is None:
         return column.basis
     if named not in facts:
         return ""
     return str(facts.value(named, row) or "")
+
+
+def source_of(column: Column, basis: str) -> Source:
+    """Where the value of a column that was measured against this basis comes from."""
+    if column.name in BASIS_OF:
+        return SOURCE_OF_BASIS.get(basis, "derived")
+    return column.source
 
 
 def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Finding | None:

@@ -1,21 +1,13 @@
-"""What follows from a kernel group's counters and names: access patterns, operand types, route.
-
-Adds to the columns of a group what ``groups.GROUP_COLUMNS`` lists under the same names.
-"""
+"""What follows from a kernel group's counters and names: access patterns, operand types, route."""
 
 import json
-from collections.abc import Callable, Mapping
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from traceroof.hardware.devices import AMD
+from traceroof.kernels.derived import Derived, Reals, See, Texts, amd, first_known
 from traceroof.operators.operands import element_type
-
-Reals = npt.NDArray[np.float64]
-Columns = dict[str, npt.NDArray[Any]]
 
 # The widest access, 16 bytes a thread, needs 16 sectors of 32 bytes for a warp.
 _SECTOR_BYTES, _WIDEST_SECTORS = 32, 16
@@ -32,113 +24,138 @@ _UNFUSED_ATTENTION = "_scaled_dot_product_attention_math"
 _OPERAND_TYPES = ("fp4", "fp8", "int8", "bf16", "fp16", "fp32", "fp64")
 
 
-def derive(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> None:
-    """Add the traits of ``count`` groups. of_device: a figure of each group's device by name."""
-    missing = np.full(count, np.nan)
-
-    def get(name: str) -> Reals:
-        return np.asarray(columns.get(name, missing), dtype=np.float64)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        _derive_accesses(columns, get)
-        _derive_operands(columns, count, of_device)
-    columns["route"] = _routes(columns, count)
+# ------------------------------------------------------------------------------ memory accesses
 
 
-def _derive_accesses(columns: Columns, get: Callable[[str], Reals]) -> None:
+def _issue_active_ceiling(see: See) -> Reals:
     # SM throughput is the busiest of several units, issue slots among them: a ceiling.
-    columns["issue_active_ceiling"] = _first_known(
-        get("issue_active"),
-        get("issue_slots_busy_pct") / 100,
-        get("sm_throughput_pct") / 100,
+    return first_known(
+        see("issue_active"),
+        see("issue_slots_busy_pct") / 100,
+        see("sm_throughput_pct") / 100,
         # PC samples: how many of the resident warps issue.
-        np.minimum(get("wave_issuing") * get("warps_active"), 1),
+        np.minimum(see("wave_issuing") * see("warps_active"), 1),
     )
-    moved, needed = get("global_sectors"), get("global_sectors_ideal")
-    moved, needed = (np.where((moved > 0) & (needed > 0), one, np.nan) for one in (moved, needed))
-    columns["global_sectors_excess_pct"] = (moved / needed - 1) * 100
-    loads, stores = _wasted("load", get), _wasted("store", get)
-    columns["load_wasted_pct"], columns["store_wasted_pct"] = 100 * loads, 100 * stores
-    of_loads, of_stores = get("global_load_sectors"), get("global_store_sectors")
+
+
+def _sectors(see: See) -> tuple[Reals, Reals]:
+    """Sectors that global accesses moved and needed, where both are known."""
+    moved, needed = see("global_sectors"), see("global_sectors_ideal")
+    both = (moved > 0) & (needed > 0)
+    return np.where(both, moved, np.nan), np.where(both, needed, np.nan)
+
+
+def _sectors_excess_pct(see: See) -> Reals:
+    moved, needed = _sectors(see)
+    return (moved / needed - 1) * 100
+
+
+def _sectors_wasted_pct(see: See) -> Reals:
+    moved, needed = _sectors(see)
+    loads, stores = _wasted("load", see), _wasted("store", see)
+    of_loads, of_stores = see("global_load_sectors"), see("global_store_sectors")
     both = (loads * of_loads + stores * of_stores) / (of_loads + of_stores)
-    columns["global_sectors_wasted_pct"] = 100 * _first_known(
-        1 - needed / moved, both, loads, stores
-    )
-    columns["local_requests"] = _first_known(
-        get("spill_requests"), get("local_load_instructions") + get("local_store_instructions")
-    )
-    # AMD's L2 takes requests of up to 64 bytes, NVIDIA's sectors of 32.
-    amd = np.array([vendor in AMD for vendor in columns["vendor"]], dtype=bool)
-    of_l2 = get("l2_bytes") / np.where(amd, _AMD_REQUEST_BYTES, _SECTOR_BYTES)
-    columns["atomic_requests_pct"] = 100 * _ratio(get("atomic_requests"), of_l2)
-    wavefronts = get("shared_wavefronts")
-    conflicts = 100 * _ratio(get("shared_conflicts"), wavefronts)
-    columns["shared_conflict_pct"] = np.where(wavefronts == 0, 0.0, conflicts)
-    columns["shared_wavefronts_per_request"] = _ratio(wavefronts, get("shared_requests"))
-    columns["pipe_tensor_use_pct"] = _first_known(
-        get("tensor_pct"), np.where(get("name_tensor_core") == 0, 0.0, np.nan)
-    )
-    # On AMD one unit runs every type; how much of it FP64 takes only its operations tell.
-    vector = np.where(amd, get("pipe_valu_pct"), np.nan)
-    columns["pipe_fp32_use_pct"] = _first_known(get("pipe_fma_pct"), vector)
-    columns["pipe_fp64_use_pct"] = _first_known(
-        get("pipe_fp64_pct"), np.where(amd, get("fp64_rate_pct"), np.nan)
-    )
+    return 100 * first_known(1 - needed / moved, both, loads, stores)
 
 
-def _wasted(what: str, get: Callable[[str], Reals]) -> Reals:
+def _wasted(what: str, see: See) -> Reals:
     """Share of the sectors' bytes that no thread asked for, of loads or stores.
 
     One sector a request or less is one word for all threads, or of one thread: nothing to merge.
     Without the bytes used, sectors beyond those of the widest access are certain waste.
     """
-    used, sectors = get(f"{what}_bytes_per_sector"), get(f"{what}_sectors_per_request")
+    used, sectors = see(f"{what}_bytes_per_sector"), see(f"{what}_sectors_per_request")
     by_bytes = np.where(sectors < _FEW_SECTORS, 0.0, 1 - used / _SECTOR_BYTES)
     by_request = np.maximum(1 - _WIDEST_SECTORS / sectors, 0.0)
     certain = np.where((by_request > 0) | (sectors <= _SCALAR_SECTORS), by_request, np.nan)
-    return _first_known(by_bytes, certain)
+    return first_known(by_bytes, certain)
 
 
-def _derive_operands(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> None:
-    """Element types of the operands, and what tensor cores are worth for them."""
-    missing = np.full(count, None, dtype=object)
-    narrowest, widest = [], []
-    for recorded, tensor, name, name_fp64, flop in zip(
-        columns.get("input_dtypes", missing),
-        columns.get("tensor_dtype", missing),
-        columns.get("name_dtype", missing),
-        columns.get("name_fp64", missing),
-        columns.get("flop_dtype", missing),
+def _local_requests(see: See) -> Reals:
+    accesses = see("local_load_instructions") + see("local_store_instructions")
+    return first_known(see("spill_requests"), accesses)
+
+
+def _atomic_requests_pct(see: See) -> Reals:
+    # AMD's L2 takes requests of up to 64 bytes, NVIDIA's sectors of 32.
+    of_l2 = see("l2_bytes") / np.where(amd(see), _AMD_REQUEST_BYTES, _SECTOR_BYTES)
+    return 100 * _ratio(see("atomic_requests"), of_l2)
+
+
+def _shared_conflict_pct(see: See) -> Reals:
+    wavefronts = see("shared_wavefronts")
+    conflicts = 100 * _ratio(see("shared_conflicts"), wavefronts)
+    return np.where(wavefronts == 0, 0.0, conflicts)
+
+
+def _tensor_use_pct(see: See) -> Reals:
+    return first_known(see("tensor_pct"), np.where(see("name_tensor_core") == 0, 0.0, np.nan))
+
+
+# On AMD one unit runs every type; how much of it FP64 takes only its operations tell.
+def _fp32_use_pct(see: See) -> Reals:
+    return first_known(see("pipe_fma_pct"), np.where(amd(see), see("pipe_valu_pct"), np.nan))
+
+
+def _fp64_use_pct(see: See) -> Reals:
+    return first_known(see("pipe_fp64_pct"), np.where(amd(see), see("fp64_rate_pct"), np.nan))
+
+
+# ------------------------------------------------------------------------------ types of operands
+
+
+def _operand_dtype(see: See) -> Texts:
+    found = []
+    for recorded, tensor, name, flop in zip(
+        *(see.text(one) for one in ("input_dtypes", "tensor_dtype", "name_dtype", "flop_dtype")),
         strict=True,
     ):
-        types = _operand_types(recorded) if isinstance(recorded, str) else ()
         # Counters of plain arithmetic see only the epilogue of a tensor kernel, so they come last.
-        least = (*types[:1], _in_memory(tensor), name, _in_memory(flop))
-        narrowest.append(next((one for one in least if one), None))
-        widest.append(types[-1] if types else "fp64" if name_fp64 == 1 else name)
-    columns["operand_dtype"] = np.array(narrowest, dtype=object)
-    columns["declared_dtype"] = np.array(widest, dtype=object)
-    speedup = np.full(count, np.nan)
-    for dtype in {one for one in narrowest if one}:
-        here = columns["operand_dtype"] == dtype
+        least = (*_types(recorded)[:1], _in_memory(tensor), name, _in_memory(flop))
+        found.append(next((one for one in least if one), None))
+    return np.array(found, dtype=object)
+
+
+def _declared_dtype(see: See) -> Texts:
+    found = []
+    for recorded, name, name_fp64 in zip(
+        see.text("input_dtypes"), see.text("name_dtype"), see("name_fp64"), strict=True
+    ):
+        types = _types(recorded)
+        found.append(types[-1] if types else "fp64" if name_fp64 == 1 else name)
+    return np.array(found, dtype=object)
+
+
+def _types(recorded: Any) -> tuple[str, ...]:
+    return _operand_types(recorded) if isinstance(recorded, str) else ()
+
+
+def _tensor_speedup(see: See) -> Reals:
+    """What tensor cores are worth for the operands."""
+    operand = see.text("operand_dtype")
+    speedup = np.full(see.count, np.nan)
+    for dtype in {one for one in operand if one}:
+        here = operand == dtype
         key = {"fp32": "tf32", "fp64": "fp64_tensor"}.get(dtype, dtype)
-        speedup[here] = (of_device(f"peak_{key}") / of_device("peak_fp32"))[here]
-    columns["tensor_speedup"] = speedup
-    _derive_half(columns, count, of_device)
+        speedup[here] = (see.device(f"peak_{key}") / see.device("peak_fp32"))[here]
+    return speedup
 
 
-def _derive_half(columns: Columns, count: int, of_device: Callable[[str], Reals]) -> None:
+def _half_speedup(see: See) -> Reals:
     """What 16 bits are worth where operands are FP32: the peak of the device's 16-bit type over that
     of the units which the name marks: tensor cores in TF32 (matrix cores in FP32), else vector."""
-    bf16 = of_device("peak_bf16")
-    half = _first_known(bf16, of_device("peak_fp16"))
-    fp32 = columns["operand_dtype"] == "fp32"
-    vector = of_device("peak_fp32")
-    matrix = _first_known(of_device("peak_tf32"), of_device("peak_fp32_tensor"), vector)
-    on_matrix = np.asarray(columns.get("name_tensor_core", np.full(count, np.nan))) == 1
-    columns["half_speedup"] = np.where(fp32, half / np.where(on_matrix, matrix, vector), np.nan)
-    columns["half_dtype"] = np.where(np.isnan(bf16), "fp16", "bf16").astype(object)
-    columns["half_dtype"][np.isnan(columns["half_speedup"])] = None
+    half = first_known(see.device("peak_bf16"), see.device("peak_fp16"))
+    fp32 = see.text("operand_dtype") == "fp32"
+    vector = see.device("peak_fp32")
+    matrix = first_known(see.device("peak_tf32"), see.device("peak_fp32_tensor"), vector)
+    on_matrix = see("name_tensor_core") == 1
+    return np.where(fp32, half / np.where(on_matrix, matrix, vector), np.nan)
+
+
+def _half_dtype(see: See) -> Texts:
+    here: Texts = np.where(np.isnan(see.device("peak_bf16")), "fp16", "bf16").astype(object)
+    here[np.isnan(see("half_speedup"))] = None
+    return here
 
 
 def _in_memory(dtype: Any) -> str | None:
@@ -164,22 +181,79 @@ def _operand_types(recorded: str) -> tuple[str, ...]:
     return tuple(name for name in _OPERAND_TYPES if name in known)
 
 
-def _routes(columns: Mapping[str, npt.NDArray[Any]], count: int) -> npt.NDArray[np.object_]:
-    missing = np.full(count, None, dtype=object)
-    marked, path, operator = (
-        columns.get(name, missing) for name in ("name_route", "operator_path", "operator")
-    )
+def _route(see: See) -> Texts:
     routes = []
-    for mark, *operators in zip(marked, path, operator, strict=True):
+    for mark, *operators in zip(
+        see.text("name_route"), see.text("operator_path"), see.text("operator"), strict=True
+    ):
         unfused = any(isinstance(one, str) and _UNFUSED_ATTENTION in one for one in operators)
         word = "the unfused attention backend" if unfused else ""
         routes.append(mark if isinstance(mark, str) else word)
     return np.array(routes, dtype=object)
 
 
-def _first_known(*choices: Reals) -> Reals:
-    return reduce(lambda first, other: np.where(np.isnan(first), other, first), choices)
-
-
 def _ratio(part: Reals, whole: Reals) -> Reals:
     return np.asarray(np.where(whole > 0, part / whole, np.nan))
+
+
+_LOADS = ("load_bytes_per_sector", "load_sectors_per_request")
+_STORES = ("store_bytes_per_sector", "store_sectors_per_request")
+
+TABLE: tuple[Derived, ...] = (
+    Derived("issue_active_ceiling",
+            ("issue_active", "issue_slots_busy_pct", "sm_throughput_pct", "wave_issuing",
+             "warps_active"),
+            _issue_active_ceiling,
+            "inst/cycle", "issue_active, else issue slots busy, else SM throughput, which it cannot "
+            "exceed, else by samples"),
+    Derived("global_sectors_excess_pct", ("global_sectors", "global_sectors_ideal"),
+            _sectors_excess_pct,
+            "%", "sectors that global accesses move beyond what they need", "sectors needed"),
+    Derived("global_sectors_wasted_pct",
+            ("global_sectors", "global_sectors_ideal", "global_load_sectors",
+             "global_store_sectors", *_LOADS, *_STORES),
+            _sectors_wasted_pct,
+            "%", "moved bytes that no thread asked for: by sectors, else of loads, else of stores",
+            "bytes moved"),
+    Derived("load_wasted_pct", _LOADS, lambda see: 100 * _wasted("load", see),
+            "%", "bytes that global loads move and no thread asked for", "bytes loaded"),
+    Derived("store_wasted_pct", _STORES, lambda see: 100 * _wasted("store", see),
+            "%", "bytes of the sectors that global stores touch and no thread wrote",
+            "bytes stored"),
+    Derived("local_requests",
+            ("spill_requests", "local_load_instructions", "local_store_instructions"),
+            _local_requests,
+            "request", "spill_requests, else local loads and stores"),
+    Derived("atomic_requests_pct", ("atomic_requests", "l2_bytes"), _atomic_requests_pct,
+            "%", "atomic and reduction requests, a sector each at least", "L2 sectors"),
+    Derived("shared_conflict_pct", ("shared_wavefronts", "shared_conflicts"), _shared_conflict_pct,
+            "%", "shared-memory wavefronts caused by bank conflicts", "wavefronts"),
+    Derived("shared_wavefronts_per_request", ("shared_wavefronts", "shared_requests"),
+            lambda see: _ratio(see("shared_wavefronts"), see("shared_requests")),
+            "wavefront/request", "shared-memory wavefronts per request"),
+    Derived("pipe_tensor_use_pct", ("tensor_pct", "name_tensor_core"), _tensor_use_pct,
+            "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores",
+            "peak of the tensor cores"),
+    Derived("pipe_fp32_use_pct", ("pipe_fma_pct", "pipe_valu_pct"), _fp32_use_pct,
+            "%", "pipe that runs FP32 arithmetic: FMA pipe, on AMD the VALU", "peak of the pipe"),
+    Derived("pipe_fp64_use_pct", ("pipe_fp64_pct", "fp64_rate_pct"), _fp64_use_pct,
+            "%", "FP64 pipe, on AMD FP64 operations over time and peak", "peak of the pipe"),
+    Derived("operand_dtype", ("input_dtypes", "tensor_dtype", "name_dtype", "flop_dtype"),
+            _operand_dtype,
+            "", "narrowest operand type: the framework's, else of tensor operations, the name, most "
+            "operations", source="name", text=True),
+    Derived("declared_dtype", ("input_dtypes", "name_dtype", "name_fp64"), _declared_dtype,
+            "", "widest type that the framework declares for the operands, else in the name",
+            source="name", text=True),
+    Derived("tensor_speedup", ("operand_dtype",), _tensor_speedup,
+            "", "device peak of operand_dtype on tensor cores over FP32", source="device"),
+    Derived("half_speedup", ("operand_dtype", "name_tensor_core"), _half_speedup,
+            "", "device peak of half_dtype over that of the units that FP32 operands use, by name",
+            source="device"),
+    Derived("half_dtype", ("half_speedup",), _half_dtype,
+            "", "16-bit type that FP32 operands could have on this device: bf16, or fp16 without it",
+            source="name", text=True),
+    Derived("route", ("name_route", "operator_path", "operator"), _route,
+            "", "generic implementation that name or operator marks, empty where none",
+            source="name", text=True),
+)  # fmt: skip

@@ -1,20 +1,15 @@
 """What any version of a kernel must still do, by what its counters saw, and the rates for it.
 
 Only bytes that must move once and operations that must be done bound a change of the algorithm:
-how busy a unit is says nothing of it, for a better version asks less of that unit. Adds to the
-columns of a group what ``groups.GROUP_COLUMNS`` lists under the same names.
+how busy a unit is says nothing of it, for a better version asks less of that unit.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from traceroof.hardware.devices import fastest
-
-Reals = npt.NDArray[np.float64]
-Columns = dict[str, npt.NDArray[Any]]
+from traceroof.kernels.derived import Derived, Reals, See, first_known
 
 _SECTOR_BYTES = 32
 # A word of each thread: narrower accesses need less, which is then unknown.
@@ -28,70 +23,98 @@ _WARP_SLOTS: Mapping[float, float] = {
 }  # fmt: skip
 
 
-def derive(columns: Columns, count: int) -> None:
-    """Add the columns of ``count`` groups; reads their accesses, times and the device's peaks."""
-    missing = np.full(count, np.nan)
-
-    def get(name: str) -> Reals:
-        return np.asarray(columns.get(name, missing), dtype=np.float64)
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        capability = get("compute_capability")
-        memory = np.array([fastest(f"{one:.1f}")[0] for one in capability], dtype=np.float64)
-        columns["dram_peak_at_most"] = _first(get("dram_peak_bytes_per_s"), memory.reshape(count))
-        _derive_work(columns, get)
-        _derive_compulsory(columns, get)
-        _derive_blocks(columns, get, capability)
-        columns["kernel_dram_pct"] = _first(
-            get("dram_pct"),
-            100 * get("dram_bytes_per_s") / columns["dram_peak_at_most"],
-            100 * get("dram_read_bytes") / get("duration_ns") * 1e9 / columns["dram_peak_at_most"],
-        )
+def _dram_peak_at_most(see: See) -> Reals:
+    memory = [fastest(f"{one:.1f}")[0] for one in see("compute_capability")]
+    return first_known(see("dram_peak_bytes_per_s"), np.array(memory, dtype=np.float64))
 
 
-def _derive_work(columns: Columns, get: Callable[[str], Reals]) -> None:
-    """How much a warp does: instructions, and global accesses among them."""
-    warps = get("blocks") * np.ceil(get("threads_per_block") / get("warp_size"))
-    accesses = get("global_load_requests") + get("global_store_requests")
-    columns["warps"] = warps
-    columns["loads_per_warp"] = get("global_load_requests") / warps
-    columns["instructions_per_access"] = np.where(
-        accesses > 0, get("instructions") / accesses, np.nan
+def _warps_of_block(see: See) -> Reals:
+    return np.asarray(np.ceil(see("threads_per_block") / see("warp_size")))
+
+
+def _instructions_per_access(see: See) -> Reals:
+    accesses = see("global_load_requests") + see("global_store_requests")
+    return np.where(accesses > 0, see("instructions") / accesses, np.nan)
+
+
+def _used_bytes(what: str, see: See) -> Reals:
+    """Bytes that threads asked for."""
+    requests = see(f"global_{what}_requests")
+    sectors = first_known(
+        see(f"global_{what}_sectors"), requests * see(f"{what}_sectors_per_request")
+    )
+    asked = sectors * see(f"{what}_bytes_per_sector")
+    return first_known(asked, np.fmin(sectors * _SECTOR_BYTES, requests * _REQUEST_BYTES))
+
+
+def _compulsory_bytes(see: See) -> Reals:
+    """What of the bytes used device memory must carry once."""
+    ideal = see("global_sectors_ideal") * _SECTOR_BYTES
+    # Read again from a cache, bytes were asked for twice; fetched in vain, they moved for nothing.
+    read = np.fmin(see("dram_read_bytes"), see("used_load_bytes"))
+    # What device memory did not count may have stayed in L2, or have been written twice.
+    counted = ~np.isnan(see("dram_write_bytes"))
+    written = np.where(counted, np.fmin(see("dram_write_bytes"), see("used_store_bytes")), 0.0)
+    return first_known(read + written, np.fmin(see("dram_bytes"), ideal), read)
+
+
+def _warp_slots(see: See) -> Reals:
+    by_capability = [_WARP_SLOTS.get(round(float(one), 1), np.nan)
+                     for one in see("compute_capability")]  # fmt: skip
+    return first_known(see("warp_slots"), np.array(by_capability, dtype=np.float64))
+
+
+def _block_occupancy_pct(see: See) -> Reals:
+    """What the size of a block alone lets reside."""
+    slots, each = see("warp_slots"), _warps_of_block(see)
+    return np.asarray(100 * np.floor(slots / each) * each / slots)
+
+
+def _kernel_dram_pct(see: See) -> Reals:
+    at_most = see("dram_peak_at_most")
+    return first_known(
+        see("dram_pct"),
+        100 * see("dram_bytes_per_s") / at_most,
+        100 * see("dram_read_bytes") / see("duration_ns") * 1e9 / at_most,
     )
 
 
-def _derive_compulsory(columns: Columns, get: Callable[[str], Reals]) -> None:
-    """Bytes that threads asked for, and what of them device memory must carry once."""
-    for what in ("load", "store"):
-        requests = get(f"global_{what}_requests")
-        sectors = _first(
-            get(f"global_{what}_sectors"), requests * get(f"{what}_sectors_per_request")
-        )
-        moved = sectors * _SECTOR_BYTES
-        asked = sectors * get(f"{what}_bytes_per_sector")
-        columns[f"used_{what}_bytes"] = _first(asked, np.fmin(moved, requests * _REQUEST_BYTES))
-    ideal = get("global_sectors_ideal") * _SECTOR_BYTES
-    # Read again from a cache, bytes were asked for twice; fetched in vain, they moved for nothing.
-    read = np.fmin(get("dram_read_bytes"), columns["used_load_bytes"])
-    # What device memory did not count may have stayed in L2, or have been written twice.
-    counted = ~np.isnan(get("dram_write_bytes"))
-    written = np.where(counted, np.fmin(get("dram_write_bytes"), columns["used_store_bytes"]), 0.0)
-    columns["compulsory_bytes"] = _first(read + written, np.fmin(get("dram_bytes"), ideal), read)
+def _accesses(what: str) -> tuple[str, ...]:
+    return (f"global_{what}_requests", f"global_{what}_sectors",
+            f"{what}_sectors_per_request", f"{what}_bytes_per_sector")  # fmt: skip
 
 
-def _derive_blocks(columns: Columns, get: Callable[[str], Reals], capability: Reals) -> None:
-    """What the size of a block alone lets reside."""
-    by_capability = np.array(
-        [_WARP_SLOTS.get(round(float(one), 1), np.nan) for one in capability], dtype=np.float64
-    ).reshape(len(capability))
-    slots = _first(get("warp_slots"), by_capability)
-    each = np.ceil(get("threads_per_block") / get("warp_size"))
-    columns["warp_slots"] = slots
-    columns["block_occupancy_pct"] = 100 * np.floor(slots / each) * each / slots
-
-
-def _first(*choices: Reals) -> Reals:
-    result = choices[0]
-    for other in choices[1:]:
-        result = np.where(np.isnan(result), other, result)
-    return result
+TABLE: tuple[Derived, ...] = (
+    Derived("dram_peak_at_most", ("dram_peak_bytes_per_s", "compute_capability"),
+            _dram_peak_at_most,
+            "byte/s", "DRAM peak, else that of the fastest device of the compute capability",
+            source="device"),
+    Derived("kernel_dram_pct",
+            ("dram_pct", "dram_bytes_per_s", "dram_read_bytes", "duration_ns", "dram_peak_at_most"),
+            _kernel_dram_pct,
+            "%", "dram_pct, else DRAM bytes over time and dram_peak_at_most: at least that much",
+            "peak of DRAM"),
+    Derived("warps", ("blocks", "threads_per_block", "warp_size"),
+            lambda see: see("blocks") * _warps_of_block(see),
+            "warp", "warps of the grid"),
+    Derived("loads_per_warp", ("global_load_requests", "warps"),
+            lambda see: see("global_load_requests") / see("warps"),
+            "request/warp", "global loads of a warp"),
+    Derived("instructions_per_access",
+            ("instructions", "global_load_requests", "global_store_requests"),
+            _instructions_per_access,
+            "inst/request", "warp instructions per global load or store"),
+    Derived("used_load_bytes", _accesses("load"), lambda see: _used_bytes("load", see),
+            "byte", "bytes of global loads that threads asked for"),
+    Derived("used_store_bytes", _accesses("store"), lambda see: _used_bytes("store", see),
+            "byte", "bytes of global stores that threads wrote"),
+    Derived("compulsory_bytes",
+            ("global_sectors_ideal", "dram_bytes", "dram_read_bytes", "dram_write_bytes",
+             "used_load_bytes", "used_store_bytes"),
+            _compulsory_bytes,
+            "byte", "bytes that device memory must carry once: used, and counted there"),
+    Derived("warp_slots", ("warp_slots", "compute_capability"), _warp_slots),
+    Derived("block_occupancy_pct", ("warp_slots", "threads_per_block", "warp_size"),
+            _block_occupancy_pct,
+            "%", "warps that blocks of this size alone let reside", "warp slots", "launch"),
+)  # fmt: skip

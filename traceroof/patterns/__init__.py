@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import Coded, coded, factorized
-from traceroof.core.kernel_table import Column, as_reals
+from traceroof.core.kernel_table import Column, Source, as_reals
 from traceroof.kernels.groups import Groups
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.patterns import decoding, fusion, precision, roles, serving
@@ -30,9 +30,17 @@ def slug(role: str) -> str:
     return role.replace(" ", "_").replace("-", "_")
 
 
+_SOURCES: Mapping[str, Source] = {
+    "rank_by_time": "clock",
+    "modelled_pct": "model",
+    "roof_pct": "model",
+    "optimizer_least_ns": "model",
+}
+
 #: Columns of the facts of scope ``category`` that come from here.
 CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, _TEXT if name.endswith("_from") else _REAL, unit, meaning, "category", basis)
+    Column(name, _TEXT if name.endswith("_from") else _REAL, unit, meaning, "category", basis,
+           _SOURCES.get(name, "name" if name.endswith("_from") else "derived"))
     for name, unit, meaning, basis in (
         ("rank_by_time", "", "1 for the category with the most time", ""),
         ("modelled_pct", "%", "time of launches whose least time is known", "category's time"),
@@ -58,7 +66,7 @@ CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
 #: Columns of the facts of scope ``run`` that come from here.
 RUN_COLUMNS: tuple[Column, ...] = (
     *(
-        Column(name, _REAL, unit, meaning, "run", basis)
+        Column(name, _REAL, unit, meaning, "run", basis, _SOURCES.get(name, "derived"))
         for name, unit, meaning, basis in (
             ("gpu_time_ns", "ns", "time of all GPU activities, one by one", ""),
             ("sampling_pct", "%", "choosing the next tokens", "GPU time"),

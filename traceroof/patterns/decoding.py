@@ -44,7 +44,8 @@ DECODING_COLUMNS: tuple[Column, ...] = (
         )
     ),
     *(
-        Column(f"decode_{part}_example", pa.string(), "", f"kernel with most of it: {what}", "run")
+        Column(f"decode_{part}_example", pa.string(), "", f"kernel with most of it: {what}", "run",
+               source="name")
         for part, what in PARTS.items()
     ),
 )  # fmt: skip

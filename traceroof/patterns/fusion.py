@@ -67,13 +67,15 @@ _FACTS = (
 
 #: Columns of the facts of scope ``run`` that come from here; absent where nothing was found.
 SEQUENCE_COLUMNS: tuple[Column, ...] = tuple(
-    Column(f"{pattern}_{name}", pa.float64(), unit, meaning.format(what=what), "run", basis)
+    Column(f"{pattern}_{name}", pa.float64(), unit, meaning.format(what=what), "run", basis,
+           "model" if name == "least_ns" else "derived")
     for pattern, what in PATTERNS.items()
     for name, unit, meaning, basis in _FACTS
 ) + tuple(
-    Column(f"{pattern}_example", pa.string(), "", f"the longest in all: {what}", "run")
+    Column(f"{pattern}_example", pa.string(), "", f"the longest in all: {what}", "run",
+           source="name")
     for pattern, what in PATTERNS.items()
-)
+)  # fmt: skip
 
 _REACH = 6  # launches between a softmax and its products
 _REPEATS = 10

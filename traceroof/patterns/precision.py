@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_names
-from traceroof.core.kernel_table import Column
+from traceroof.core.kernel_table import Column, sourced
 from traceroof.core.units import quantity
 from traceroof.hardware.roofline import DEFAULT_FLOPS_SHARE
 from traceroof.kernels.groups import Groups
@@ -20,8 +20,8 @@ from traceroof.kernels.groups import Groups
 Reals = npt.NDArray[np.float64]
 
 #: Columns of the facts of scope ``run`` that come from here; absent where there is no such work.
-PRECISION_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, kind, unit, meaning, "run", basis)
+PRECISION_COLUMNS: tuple[Column, ...] = sourced(
+    (Column(name, kind, unit, meaning, "run", basis)
     for name, kind, unit, meaning, basis in (
         ("precision_pct", pa.float64(), "%", "FP32 products that 16 bits would speed up",
          "GPU time"),
@@ -35,7 +35,8 @@ PRECISION_COLUMNS: tuple[Column, ...] = tuple(
          "part in kernels for operands aligned to a single element", "their time"),
         ("precision_to", pa.string(), "", "16-bit type of the device: bf16, or fp16 without it", ""),
         ("precision_example", pa.string(), "", "the kernels with most of the time", ""),
-    )
+    )),
+    model="precision_least_ns", name="precision_example",
 )  # fmt: skip
 
 _PRODUCTS = ("gemm", "conv", "attention")

@@ -21,7 +21,7 @@ import pyarrow as pa
 from traceroof.core import regex
 from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.facts import Facts
-from traceroof.core.kernel_table import Column, as_reals
+from traceroof.core.kernel_table import Column, as_reals, sourced
 from traceroof.core.units import quantity
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
@@ -33,8 +33,8 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 #: Columns of the facts of scope ``run`` that come from here; absent where nothing is served.
-SERVING_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, kind, unit, meaning, "run", basis)
+SERVING_COLUMNS: tuple[Column, ...] = sourced(
+    (Column(name, kind, unit, meaning, "run", basis)
     for name, kind, unit, meaning, basis in (
         ("serving_from", pa.string(), "", "what tells prefill from decode", ""),
         ("prefill_pct", pa.float64(), "%", "GPU time of passes that only read prompts", "passes"),
@@ -59,7 +59,8 @@ SERVING_COLUMNS: tuple[Column, ...] = tuple(
         ("decode_products_ns", pa.float64(), "ns", "median time of such a pass's products", ""),
         ("decode_attention_ns", pa.float64(), "ns",
          "median time of such a pass's attention, writing the cache left out", ""),
-    )
+    )),
+    name="serving_from",
 )  # fmt: skip
 
 # A pass decodes when every sequence asks for so few tokens (speculative decoding asks for several).

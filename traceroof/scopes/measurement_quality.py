@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.facts import Facts, Mask, is_unknown_value
-from traceroof.core.kernel_table import Column, as_reals
+from traceroof.core.kernel_table import Column, as_reals, sourced
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.hardware.devices import Device, matches
 from traceroof.kernels.groups import Groups, device_of_group
@@ -25,8 +25,8 @@ Reals = npt.NDArray[np.float64]
 _TEXT, _REAL = pa.string(), pa.float64()
 
 #: Columns of the facts of scope ``run`` that tell how well it was measured.
-HYGIENE_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, kind, unit, meaning, "hygiene", basis)
+HYGIENE_COLUMNS: tuple[Column, ...] = sourced(
+    (Column(name, kind, unit, meaning, "hygiene", basis)
     for name, kind, unit, meaning, basis in (
         ("first_excess_pct", _REAL, "%", "time of first launches above their kernel's median", "kernel time"),
         ("warm_up_pct", _REAL, "%", "time of the steps set apart as warm-up", "span"),
@@ -65,7 +65,8 @@ HYGIENE_COLUMNS: tuple[Column, ...] = tuple(
         ("gpu_kinds", _REAL, "", "different GPUs in the run", ""),
         ("collapsed_pct", _REAL, "%", "kernels of unknown shapes whose launches differ more than five-fold", "kernel time"),
         ("cut_names_pct", _REAL, "%", "kernels whose name was cut off", "kernel time"),
-    )
+    )),
+    device="sm_count",
 )  # fmt: skip
 
 #: Nsight Compute finds the SM clock of a launch from cycles over time, which counts the start: of

@@ -15,7 +15,7 @@ import pyarrow as pa
 from traceroof import patterns, timeline
 from traceroof.core.dictionary import factorized
 from traceroof.core.facts import Facts
-from traceroof.core.kernel_table import Column, as_reals
+from traceroof.core.kernel_table import Column, as_reals, sourced
 from traceroof.hardware.devices import AMD
 from traceroof.kernels import groups
 from traceroof.kernels.groups import Groups
@@ -26,15 +26,20 @@ from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.ranks import Ranks
 
 #: Columns of the facts of scope ``category``: one subject a category.
-CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, pa.float64() if unit else pa.string(), unit, meaning, "category", basis)
-    for name, unit, meaning, basis in (
-        ("category", "", "operator category", ""),
-        ("launches", "launch", "launches (copies and fills included)", ""),
-        ("time_ns", "ns", "GPU time", ""),
-        ("share_pct", "%", "share of all GPU time", "GPU time"),
-        ("median_ns", "ns", "median time of a launch", ""),
-    )
+CATEGORY_COLUMNS: tuple[Column, ...] = sourced(
+    (
+        Column(name, pa.float64() if unit else pa.string(), unit, meaning, "category", basis)
+        for name, unit, meaning, basis in (
+            ("category", "", "operator category", ""),
+            ("launches", "launch", "launches (copies and fills included)", ""),
+            ("time_ns", "ns", "GPU time", ""),
+            ("share_pct", "%", "share of all GPU time", "GPU time"),
+            ("median_ns", "ns", "median time of a launch", ""),
+        )
+    ),
+    name="category",
+    launch="launches",
+    clock="time_ns share_pct median_ns",
 )
 
 #: Below it AMD's occupancy is low whatever ran: the cycles of launch and cache flush count as
@@ -42,19 +47,28 @@ CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
 BRIEF_NS = 1e6
 
 #: Columns of the facts of scope ``run``: one subject, the run.
-RUN_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, pa.float64(), unit, meaning, "run", basis)
-    for name, unit, meaning, basis in (
-        ("launches", "launch", "kernel launches", ""),
-        ("kernel_time_ns", "ns", "time of all kernels", ""),
-        ("time_ns", "ns", "time that savings are measured against", ""),
-        ("busiest_pct", "%", "time-weighted larger of compute and memory use", "kernel time"),
-        ("judged_pct", "%", "kernel time with a class", "kernel time"),
-        ("measured_pct", "%", "kernel time with known compute or memory use", "kernel time"),
-        ("other_pct", "%", "kernel time without a category", "kernel time"),
-        ("brief_pct", "%", "time of AMD kernels under 1 ms with counted occupancy", "kernel time"),
-        ("gpu_busy_pct", "%", "time in which any kernel or copy ran", "span of the run"),
-    )
+RUN_COLUMNS: tuple[Column, ...] = sourced(
+    (
+        Column(name, pa.float64(), unit, meaning, "run", basis)
+        for name, unit, meaning, basis in (
+            ("launches", "launch", "kernel launches", ""),
+            ("kernel_time_ns", "ns", "time of all kernels", ""),
+            ("time_ns", "ns", "time that savings are measured against", ""),
+            ("busiest_pct", "%", "time-weighted larger of compute and memory use", "kernel time"),
+            ("judged_pct", "%", "kernel time with a class", "kernel time"),
+            ("measured_pct", "%", "kernel time with known compute or memory use", "kernel time"),
+            ("other_pct", "%", "kernel time without a category", "kernel time"),
+            (
+                "brief_pct",
+                "%",
+                "time of AMD kernels under 1 ms with counted occupancy",
+                "kernel time",
+            ),
+            ("gpu_busy_pct", "%", "time in which any kernel or copy ran", "span of the run"),
+        )
+    ),
+    launch="launches",
+    clock="kernel_time_ns time_ns brief_pct gpu_busy_pct",
 )
 
 
@@ -62,11 +76,11 @@ RUN_COLUMNS: tuple[Column, ...] = tuple(
 #: are measured against, what only the other ranks tell, and the worst gap that the host caused.
 TIMELINE_COLUMNS: tuple[Column, ...] = (
     *timeline.TIMELINE_COLUMNS,
-    Column("time_ns", pa.float64(), "ns", "span: what savings are measured against", "time"),
+    Column("time_ns", pa.float64(), "ns", "span: what savings are measured against", "time", source="clock"),
     Column("waiting_ns", pa.float64(), "ns", "time in collectives before the last rank came",
-           "communication"),
-    Column("late_gap_ns", pa.float64(), "ns", "longest gap that ended with a late launch", "idle"),
-    Column("late_gap_host", pa.string(), "", "what the host did in it", "idle"),
+           "communication", source="clock"),
+    Column("late_gap_ns", pa.float64(), "ns", "longest gap that ended with a late launch", "idle", source="clock"),
+    Column("late_gap_host", pa.string(), "", "what the host did in it", "idle", source="clock"),
 )  # fmt: skip
 
 
@@ -76,8 +90,8 @@ _TEXT, _REAL = pa.string(), pa.float64()
 #: paired kernel. Times and launches are those of one step, or of one run where no steps are known;
 #: ``_base`` and ``_head`` are the two sides. What one launch needs is known where a kernel is one
 #: group on either side.
-COMPARE_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, kind, unit, meaning, "compare", basis)
+COMPARE_COLUMNS: tuple[Column, ...] = sourced(
+    (Column(name, kind, unit, meaning, "compare", basis)
     for name, kind, unit, meaning, basis in (
         ("level", _TEXT, "", "what is compared: total, category or kernel", ""),
         ("verdict", _TEXT, "", "regressed, improved, unchanged, inconclusive, new, gone, not-compared", ""),
@@ -130,7 +144,8 @@ COMPARE_COLUMNS: tuple[Column, ...] = tuple(
         ("exposed_communication_base_ns", _REAL, "ns", "communication while nothing computes, base", ""),
         ("exposed_communication_head_ns", _REAL, "ns", "communication while nothing computes, head", ""),
         ("kernels_changed", _REAL, "", "kernels that regressed or improved", ""),
-    )
+    )),
+    name="category", clock="time_ns share_pct", device="dram_peak_bytes_per_s flop_peak_per_s",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.dictionary import together
-from traceroof.core.kernel_table import Column
+from traceroof.core.kernel_table import Column, sourced
 from traceroof.timeline import intervals
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import direction_of, is_pageable
@@ -35,7 +35,7 @@ def _columns() -> tuple[Column, ...]:
 
     def add(group: str, *entries: tuple[str, str, str]) -> None:
         rows.extend(
-            Column(name, pa.float64(), unit, meaning, group, "span" if unit == "%" else "")
+            Column(name, pa.float64(), unit, meaning, group, "span" if unit == "%" else "", "clock")
             for name, unit, meaning in entries
         )
 
@@ -167,7 +167,7 @@ def _columns() -> tuple[Column, ...]:
         ("copies_per_step", "copy", "copies per step, mean"),
         ("collectives_per_step", "launch", "communication kernels per step, mean"),
     )
-    return tuple(rows)
+    return sourced(rows, launch="copy_bytes message_bytes", derived="small_copy_gap_ns")
 
 
 #: Every fact of a timeline that a rule of scope ``timeline`` may read: unit and meaning.

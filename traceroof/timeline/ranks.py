@@ -43,7 +43,7 @@ _TOGETHER = regex.compile(
 
 #: What is known of a run of several ranks, for rules of scope ``run``.
 RANK_COLUMNS: tuple[Column, ...] = tuple(
-    Column(name, pa.float64(), unit, meaning, "ranks")
+    Column(name, pa.float64(), unit, meaning, "ranks", source="clock")
     for name, unit, meaning in (
         ("ranks", "rank", "ranks with a timeline"),
         ("matched_collectives", "launch", "collectives found on all ranks of their group"),
