@@ -3,6 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
+from traceroof.core.thresholds import below
 from traceroof.rule import Doubt, Rule
 
 _WINDOW_NS = 100e6
@@ -61,6 +62,53 @@ RULES = (
             {"window_ns": 100e6},
             {"window_ns": 600e6, "steady_steps": 3.0},
             {},
+        ),
+    ),
+    Rule(
+        id="run-few-launches",
+        topic="too-short-to-judge",
+        title="Too little ran to be judged",
+        scope="run",
+        why=(
+            "A handful of short kernels is a test, a first use, or a cut-out of a recording. What "
+            "surrounds them (set-up, the profiler, waiting for what was not recorded) decides the "
+            "times, and none of it says how the program behaves."
+        ),
+        condition="a timeline with {launches} kernel launches that take {kernel_time_ns} in all",
+        needs=("window_ns", "launches", "kernel_time_ns"),
+        applies=lambda k: ~np.isnan(k.window_ns),
+        when=lambda k: k.meets("launches") & k.meets("kernel_time_ns"),
+        because=(
+            "the recording holds {launches:,.0f} kernel launches of {kernel_time_ns} in all, within "
+            "{window_ns}: too few to tell what the program usually does"
+        ),
+        fix=(
+            "Record the loop itself: at least 3 steps after warm-up, with the profiler's schedule "
+            "(wait, warm-up, active)."
+        ),
+        refute="Record more launches of the same program: if the shares stay, this was enough.",
+        kind="conditional",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        severity="info",
+        urgent=lambda k: np.ones(len(k), dtype=bool),
+        doubts=(
+            Doubt(
+                scope="timeline",
+                what="hardly anything was recorded",
+                factor=lambda k, run: np.full(len(k), 0.5),
+            ),
+        ),
+        thresholds={"launches": below(10), "kernel_time_ns": below(10e6)},
+        references=("a training step or a token takes tens of launches; a judgement",),
+        fires=(
+            {"window_ns": 13e9, "launches": 1.0, "kernel_time_ns": 1_800.0},
+            {"window_ns": 20e6, "launches": 9.0, "kernel_time_ns": 9.9e6},
+        ),
+        silent=(
+            {"window_ns": 20e6, "launches": 10.0, "kernel_time_ns": 9.9e6},
+            {"window_ns": 2e9, "launches": 9.0, "kernel_time_ns": 10e6},
         ),
     ),
 )

@@ -22,7 +22,8 @@ class Topic:
 
     claims: see above. categories: where the claim is on kernels of a run, only those of these
     operator categories (all when empty); a finding on one kernel or category claims from that.
-    measurement: it says how far the recording can be trusted, not what to speed up. summary: it
+    measurement: it says how far the recording can be trusted, not what to speed up; unfit: there
+    may be nothing to be learnt from it, so that it comes first where it doubts most. summary: it
     describes the run where no cause is known. once: its time passes once per process, so it is no
     saving of the steady state. whole_run: one switch for the whole run, so one entry, whatever the
     kernels. nothing: it says that there is little to gain.
@@ -32,6 +33,7 @@ class Topic:
     claims: tuple[str, ...] = (KERNELS,)
     categories: tuple[str, ...] = ()
     measurement: bool = False
+    unfit: bool = False
     summary: bool = False
     once: bool = False
     whole_run: bool = False
@@ -48,6 +50,7 @@ TOPICS: Mapping[str, Topic] = {
         "first launches, module load, compilation, tuning",
         _idle("load", "cold*", "allocate", "host"),
         once=True,
+        unfit=True,
     ),
     "host-bound-launch": Topic(
         "the host launches more slowly than the GPU runs",
@@ -72,14 +75,18 @@ TOPICS: Mapping[str, Topic] = {
     ),
     # The measurement itself.
     "recording-skew": Topic(
-        "ranks start recording at different times", (COMMUNICATION,), measurement=True
+        "ranks start recording at different times", (COMMUNICATION,), measurement=True, unfit=True
     ),
-    "lost-records": Topic("the profiler lost records", (), measurement=True),
-    "too-short-to-judge": Topic("too little was recorded", (), measurement=True),
-    "blocking-launches": Topic("each launch waits for its kernel", (IDLE,), measurement=True),
-    "clock": Topic("the clock is low or falls", (KERNELS,), measurement=True),
+    "lost-records": Topic("the profiler lost records", (), measurement=True, unfit=True),
+    "too-short-to-judge": Topic("too little was recorded", (), measurement=True, unfit=True),
+    "blocking-launches": Topic(
+        "each launch waits for its kernel", (IDLE,), measurement=True, unfit=True
+    ),
+    "clock": Topic("the clock is low or falls", (KERNELS,), measurement=True, unfit=True),
     "measurement": Topic("figures that do not fit together", (), measurement=True),
-    "not-enough-metrics": Topic("what would decide was not collected", (), measurement=True),
+    "not-enough-metrics": Topic(
+        "what would decide was not collected", (), measurement=True, unfit=True
+    ),
     "not-comparable": Topic("the two runs differ in more than the code", (), measurement=True),
     # Operators.
     "gemm-precision": Topic(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceroof.core.topics import TOPICS, Topic
+from traceroof.core.units import percent
 from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.savings import (
     Demand,
@@ -29,6 +30,12 @@ _LEFT = 0.2
 _EXPLAINED = 0.5
 # From this part of the expected saving on, a doubt comes before it.
 _UNFIT = 0.5
+# What all advice together is expected to save, as a part of the time, is not worth a change below this.
+_LITTLE = 0.02
+
+
+#: What stands in place of a rule where no rule says it.
+LITTLE = "little-to-gain"
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,7 @@ class Entry:
             "topic": self.topic,
             "title": self.title,
             "subjects": list(self.subjects),
-            "findings": [name_of(one) for one in self.found],
+            "findings": [name_of(one) for one in self.found if one.rule != LITTLE],
             "bound_ns": self.bound_ns,
             "likely_ns": self.likely_ns,
             "expected_ns": self.expected_ns,
@@ -173,7 +180,9 @@ def advice_of(
     drafts = _drafts([one for one in fired if not _of_measurement(one)], pool)
     kept, rest = _claim(drafts, pool)
     _attach(kept, rest)
-    unfit = _unfit(fired, pool)
+    unfit = _unfit(fired)
+    if not unfit and (little := _little(kept, pool)):
+        kept = [little]
     listed = [
         *unfit,
         *sorted(kept, key=lambda one: -one.expected(one.claimed)),
@@ -184,6 +193,10 @@ def advice_of(
 
 def _topic(finding: Finding) -> Topic:
     return TOPICS.get(finding.topic, Topic(""))
+
+
+def _once(topic: str) -> bool:
+    return topic in TOPICS and TOPICS[topic].once
 
 
 def _of_measurement(finding: Finding) -> bool:
@@ -223,8 +236,7 @@ def _claim(drafts: Sequence[_Draft], pool: Pool) -> tuple[list[_Draft], list[_Dr
             into = kept[owner if owner is not None else 0]
             into.folded += draft.found
             continue
-        once = TOPICS[draft.topic].once if draft.topic in TOPICS else False
-        draft.claimed = ledger.claim(draft.demand, len(kept), once=once)
+        draft.claimed = ledger.claim(draft.demand, len(kept), once=_once(draft.topic))
         kept.append(draft)
     return kept, [one for one in drafts if one.demand.total <= 0]
 
@@ -244,17 +256,52 @@ def _attach(kept: Sequence[_Draft], rest: list[_Draft]) -> None:
             rest.remove(draft)
 
 
-def _unfit(fired: Sequence[Finding], pool: Pool) -> list[_Draft]:
-    """What makes the measurement unfit for most of what is advised, worst first."""
+def _unfit(fired: Sequence[Finding]) -> list[_Draft]:
+    """What makes the measurement unfit for most of what is advised, worst first; what only adds
+    noise is a caveat."""
     found: dict[str, list[Finding]] = {}
     for one in fired:
-        if one.lowers and (one.lowers.urgent or one.lowers.share >= _UNFIT):
+        doubts_most = one.lowers and one.lowers.share >= _UNFIT and _topic(one).unfit
+        if one.lowers and (one.lowers.urgent or doubts_most):
             found.setdefault(one.rule, []).append(one)
-    drafts = [_Draft(ones[0].topic, ones, together([]), general=False) for ones in found.values()]
-    return sorted(
-        drafts,
-        key=lambda one: max(-f.lowers.share for f in one.found if f.lowers),
+    drafts = [_Draft(ones[0].topic, ones, together([]), False) for ones in found.values()]
+    return sorted(drafts, key=lambda one: -max(f.lowers.share for f in one.found if f.lowers))
+
+
+def _little(kept: Sequence[_Draft], pool: Pool) -> _Draft | None:
+    """All entries as one where together they are not worth much; None where they are."""
+    expected = sum(one.expected(one.claimed) for one in kept)
+    if not kept or expected >= _LITTLE * pool.whole_ns or any(_once(one.topic) for one in kept):
+        return None
+    bound = sum(one.claimed for one in kept)
+    of = "wall time" if pool.reference is not None else "kernel time"
+    finding = Finding(
+        rule=LITTLE,
+        topic="nothing-to-gain",
+        title="Little to gain from what this recording shows",
+        state="fired",
+        scope="run",
+        subject="run",
+        subject_index=None,
+        severity="info",
+        confidence=round(expected / bound, 2),
+        kind="hard",
+        role="cause",
+        time_saved_bound_ns=round(bound),
+        time_saved_likely_ns=None,
+        because=(
+            f"all that was found saves at most {percent(bound / pool.whole_ns)} of the {of}, and is "
+            f"expected to save {percent(expected / pool.whole_ns)}"
+        ),
+        fix=(
+            "Look for less work rather than faster work: another algorithm, a smaller model, fewer "
+            "steps. What could not be judged is listed below."
+        ),
+        refute="",
     )
+    draft = _Draft("nothing-to-gain", [finding], together([]), False, claimed=bound)
+    draft.folded = [one for entry in kept for one in (*entry.found, *entry.folded)]
+    return draft
 
 
 def _entry(draft: _Draft, pool: Pool, wheres: Mapping[int, Where], rank: int) -> Entry:
@@ -277,7 +324,7 @@ def _entry(draft: _Draft, pool: Pool, wheres: Mapping[int, Where], rank: int) ->
         confidence=draft.confidence,
         fix=lead.fix,
         because=lead.because,
-        once=TOPICS[draft.topic].once if draft.topic in TOPICS else False,
+        once=_once(draft.topic),
         where=wheres.get(row, Where()) if row is not None else Where(),
         found=tuple(draft.found),
         folded=tuple(draft.folded),

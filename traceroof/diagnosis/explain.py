@@ -23,7 +23,7 @@ from traceroof.core.tracing import (
 )
 from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import collect
-from traceroof.diagnosis.advice import name_of
+from traceroof.diagnosis.advice import LITTLE, name_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
 from traceroof.diagnosis.find import evidence_of, fired
 from traceroof.diagnosis.findings import HIDDEN_SHARE, SEVERITY_STEPS, Evidence, Finding
@@ -138,7 +138,10 @@ def entry(diagnosis: Diagnosis, number: int) -> str:
             "trying in this run",
             "`traceroof diagnose` numbers them; a rule can be named instead",
         )
-    return name_of(listed[number - 1].lead)
+    lead = listed[number - 1].lead
+    if lead.rule == LITTLE:
+        raise TraceroofError(f"entry {number} rests on no rule: {lead.because}", "explain another")
+    return name_of(lead)
 
 
 def explain(diagnosis: Diagnosis, wanted: str, *, most: int = MOST) -> Explanations:
