@@ -48,7 +48,7 @@ TOPICS: Mapping[str, Topic] = {
     # The host, and what the GPU waits for.
     "cold-start": Topic(
         "first launches, module load, compilation, tuning",
-        _idle("load", "cold*", "allocate", "host"),
+        _idle("cold", "load", "host", "allocate"),
         once=True,
         unfit=True,
     ),
@@ -57,7 +57,7 @@ TOPICS: Mapping[str, Topic] = {
         _idle("host", "launch", "back_to_back", "unknown"),
     ),
     "host-bound-other": Topic("the host does something else", _idle("host", "collect")),
-    "dependency-wait": Topic("work waits for an event or a stream", _idle("dependency", "event*")),
+    "dependency-wait": Topic("work waits for an event or a stream", _idle("dependency")),
     "sync": Topic("the host waits for the GPU, which then runs dry", _idle("sync")),
     "dataloader": Topic("the host prepares the next batch", _idle("data_loader")),
     "allocation": Topic("memory is allocated or freed", _idle("allocate")),

@@ -48,53 +48,45 @@ def _means(lowers: Lowered | None) -> str:
 
 @dataclass(frozen=True)
 class NotJudged:
-    """Something that could not be judged, why, and the command that would change that."""
+    """What could not be judged, what is missing, and the one command that would change that."""
 
     what: str
     missing: tuple[str, ...]
     command: str | None
 
 
-def not_judged(diagnosis: Diagnosis) -> list[NotJudged]:
-    """What could not be judged: the class of kernels first, then the rules, as one entry each."""
-    entries: list[NotJudged] = []
+def not_judged(diagnosis: Diagnosis) -> NotJudged | None:
+    """The classes and rules that lack something, as one line; None where nothing does."""
     unclassed = [one for one in diagnosis.kernels if one.primary_class == "not-evaluable"]
-    if unclassed:
-        entries.append(_unclassed(diagnosis, unclassed))
     lacking = [one for one in diagnosis.not_evaluable() if one.scope == "kernel"]
+    if not unclassed and not lacking:
+        return None
+    parts = []
+    if unclassed:
+        parts.append(_classes(diagnosis, unclassed))
     if lacking:
-        entries.append(_lacking(diagnosis, lacking))
-    return entries
-
-
-def _lacking(diagnosis: Diagnosis, findings: Sequence[Finding]) -> NotJudged:
-    rules = sorted({one.rule for one in findings})
-    missing = tuple(dict.fromkeys(name for one in findings for name in one.missing))
-    kernels = [one.kernel for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
-    named = ", ".join(rules[:_RULES_NAMED])
-    if len(rules) > _RULES_NAMED:
-        named += f" and {len(rules) - _RULES_NAMED} more"
-    of = "some kernels" if len(diagnosis.kernels) > 1 else "the kernel"
+        parts.append(count(len({one.rule for one in lacking}), "rule"))
+    # What a class lacks first: it decides most.
+    missing = dict.fromkeys(
+        [name for one in unclassed for name in one.missing]
+        + [name for one in lacking for name in one.missing]
+    )
+    kernels = unclassed or [one for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
+    wanted = [name for one in unclassed for name in one.missing] if unclassed else list(missing)
     return NotJudged(
-        f"{count(len(rules), 'rule')} for {of} ({named})",
-        missing,
-        collect.command(missing, kernels, vendor=diagnosis.vendor),
+        " and ".join(parts),
+        tuple(missing),
+        collect.command(
+            wanted,
+            [one.kernel for one in kernels],
+            vendor=diagnosis.tool,
+            launches=max((one.launches for one in kernels), default=0),
+        ),
     )
 
 
-# More names than this say less than their number.
-_RULES_NAMED = 3
-
-
-def _unclassed(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> NotJudged:
+def _classes(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> str:
     time = sum(one.time_ns or 0 for one in unclassed)
     total = diagnosis.totals.kernel_time_ns
     share = f" ({percent(time / total)} of kernel time)" if total else ""
-    missing = tuple(dict.fromkeys(name for one in unclassed for name in one.missing))
-    names = [one.kernel for one in unclassed]
-    plural = "s" if len(unclassed) > 1 else ""
-    return NotJudged(
-        f"the class of {len(unclassed):,} kernel{plural}{share}",
-        missing,
-        collect.command(missing, names, vendor=diagnosis.vendor),
-    )
+    return f"the class of {count(len(unclassed), 'kernel')}{share}"

@@ -29,25 +29,54 @@ def _sources() -> Mapping[str, Any]:
     return tomllib.loads((files("traceroof.diagnosis") / "collect.toml").read_text("utf-8"))
 
 
+#: Of AMD's GPUs, those that rocprof-compute profiles (its documentation, supported accelerators); no
+#: Radeon is among them.
+_ROCPROF_COMPUTE = ("gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950")
+#: The tool of a GPU that none of ours profiles.
+NO_TOOL = "none"
+
+# Of a kernel that is launched so often nobody wants every launch replayed; so many show its scatter.
+_MANY_LAUNCHES = 1_000
+_LAUNCHES_EACH = 5
+
+
+def tool_for(vendor: str | None, gfx_targets: Iterable[str | None]) -> str | None:
+    """Whose tool collects on these GPUs: the vendor's, ``NO_TOOL`` where it knows none of them."""
+    targets = {one.split(":")[0] for one in gfx_targets if one}
+    if vendor == "amd" and targets and not targets & set(_ROCPROF_COMPUTE):
+        return NO_TOOL
+    return vendor
+
+
 def command(
-    columns: Iterable[str], kernels: Sequence[str], *, vendor: str | None = None
+    columns: Iterable[str],
+    kernels: Sequence[str],
+    *,
+    vendor: str | None = None,
+    launches: int = 0,
 ) -> str | None:
     """A command that collects ``columns`` for ``kernels``; None where nothing collects them.
 
     columns: columns of the kernel table or of a kernel group. kernels: full kernel names. vendor:
-    whose GPU it is: rocprof-compute for "amd", hipprof for "hygon", Nsight Compute otherwise. What
-    no such tool knows is the framework's to record.
+    whose GPU it is (``tool_for``): rocprof-compute for "amd", hipprof for "hygon", Nsight Compute
+    otherwise. launches: how many there are of these kernels; of many, only the first are collected.
+    What no such tool knows is the framework's to record.
     """
     wanted = list(dict.fromkeys(columns))
-    if vendor == "amd":
+    found: str | None
+    if vendor == NO_TOOL:
+        found = None
+    elif vendor == "amd":
         found = _rocprof_compute(wanted, kernels)
     else:
-        found = _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels)
+        found = _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels, launches)
     return found or next(iter(_look_up(_sources()["framework"], wanted)), None)
 
 
 def collects(columns: Iterable[str], vendor: str | None) -> bool:
     """Whether the vendor's tool collects every one of these columns."""
+    if vendor == NO_TOOL:
+        return False
     tables = _sources()[_TOOLS.get(vendor or "", "ncu")].values()
     return all(any(_look_up(table, [column]) for table in tables) for column in columns)
 
@@ -56,7 +85,7 @@ def collects(columns: Iterable[str], vendor: str | None) -> bool:
 _TOOLS = {"amd": "rocprof_compute", "hygon": "hipprof"}
 
 
-def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
+def _ncu(columns: Sequence[str], kernels: Sequence[str], launches: int) -> str | None:
     sources = _sources()["ncu"]
     sections = _look_up(sources["sections"], columns)
     metrics = _look_up(sources["metrics"], columns)
@@ -74,6 +103,8 @@ def _ncu(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
     functions = dict.fromkeys(map(_expression, _functions(kernels)))
     if functions:
         parts += ["--kernel-name", f"regex:^({'|'.join(functions)})$"]
+    if launches >= _MANY_LAUNCHES:
+        parts += ["--launch-count", str(_LAUNCHES_EACH * max(len(functions), 1))]
     return shlex.join(parts) + " YOUR_PROGRAM > more.csv"
 
 

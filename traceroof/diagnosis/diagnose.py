@@ -27,7 +27,13 @@ from traceroof.diagnosis.findings import Context, Finding, ranked
 from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judging import judge_all
 from traceroof.diagnosis.kernel_groups import kernel_groups
-from traceroof.diagnosis.run_devices import RunDevice, by_ordinal, devices_of, vendor_of
+from traceroof.diagnosis.run_devices import (
+    RunDevice,
+    by_ordinal,
+    devices_of,
+    tool_of,
+    vendor_of,
+)
 from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
@@ -141,6 +147,7 @@ def diagnose_rows(
         calibrated=measured | (attainable is not None),
         few_matter=recording.time_basis == "timeline",
         vendor=vendor,
+        tool=tool_of(devices),
     )
     grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
     found, hidden = find_all(grounds.rules, scopes, context)

@@ -13,7 +13,7 @@ from traceroof.core.recording import (
 )
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.findings import Context, Finding
-from traceroof.diagnosis.run_devices import RunDevice, vendor_of
+from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.rule import Rule, Scope
@@ -141,6 +141,11 @@ class Diagnosis:
     def vendor(self) -> str | None:
         """Whose GPUs the run used, where that is known."""
         return vendor_of(self.devices)
+
+    @property
+    def tool(self) -> str | None:
+        """Whose tool collects on its GPUs (``collect.tool_for``)."""
+        return tool_of(self.devices)
 
     def fired(self) -> tuple[Finding, ...]:
         """The findings that hold, most worth first."""

@@ -240,7 +240,7 @@ class _View:
             trust=_trust(rule, seen) if finding else None,
             finding=finding,
             missing=missing,
-            command=collect.command(missing, named, vendor=context.vendor) if missing else None,
+            command=collect.command(missing, named, vendor=context.tool) if missing else None,
             fix=finding.fix if finding else "",
             refute=said(rule.refute, context.words),
             references=rule.references,

@@ -280,11 +280,9 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
     rule = judgement.rule
     missing = tuple(dict.fromkeys(name for row in rows.tolist() for name in judgement.missing[row]))
     named = [subjects.names[row] for row in rows.tolist()]
-    command = collect.command(
-        missing, named if rule.scope == "kernel" else (), vendor=context.vendor
-    )
+    command = collect.command(missing, named if rule.scope == "kernel" else (), vendor=context.tool)
     of_amd = context.words == AMD and (rule.scope == "kernel" or bool(rule.doubts))
-    if of_amd and not collect.collects(missing, context.vendor):
+    if of_amd and not collect.collects(missing, context.tool):
         return None
     return Finding(
         rule=rule.id,

@@ -131,6 +131,7 @@ class Context:
     kernel group where they differ; overall: those of the whole run. calibrated: whether (where)
     they were measured on this device. few_matter: durations scatter, so few launches say little.
     vendor: whose GPU it is; other tools collect what is missing on AMD's, and other words say it.
+    tool: which vendor's tool collects what is missing (``collect.tool_for``).
     hidden_share: what saves a smaller part of total_ns, 0-1, is only counted.
     """
 
@@ -141,6 +142,7 @@ class Context:
     vendor: str | None
     overall: Attainable | None = None
     hidden_share: float = HIDDEN_SHARE
+    tool: str | None = None
 
     @property
     def words(self) -> str:

@@ -10,6 +10,7 @@ from traceroof.core.recording import (
     DeviceInfo,
     Recording,
 )
+from traceroof.diagnosis import collect
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import (
     Device,
@@ -45,6 +46,15 @@ class RunDevice:
 def vendor_of(devices: Iterable[RunDevice]) -> str | None:
     """Whose GPUs the run used, where a file or the device table says it."""
     return next((one.vendor for one in devices if one.vendor), None)
+
+
+def tool_of(devices: Iterable[RunDevice]) -> str | None:
+    """Whose tool collects on the GPUs of the run (``collect.tool_for``)."""
+    listed = list(devices)
+    targets = (
+        one.info.gfx_target or (one.known.gfx_target if one.known else None) for one in listed
+    )
+    return collect.tool_for(vendor_of(listed), targets)
 
 
 def devices_of(recording: Recording, name: str | None = None) -> tuple[RunDevice, ...]:

@@ -196,32 +196,34 @@ def demand_of(finding: Finding, pool: Pool) -> Demand:
     if finding.scope == "kernel" and row is not None:
         return Demand(np.array([row]), np.array([bound * pool.part[row]]))
     if finding.scope == "category":
-        cells = _groups(pool, (finding.subject,)) or _named(pool, pool.reference, (COPY,))
+        cells = _groups(pool, (finding.subject,)) or _named(pool, pool.reference, COPY)
         return _spread(pool, cells, bound * pool.of_run)
     topic = TOPICS.get(finding.topic, Topic(""))
     line = row if finding.scope == "timeline" else pool.reference
     if finding.scope != "timeline":
         bound *= pool.of_run
-    cells = _named(pool, line, topic.claims)
-    if KERNELS in topic.claims:
-        cells += _groups(pool, topic.categories)
-    first = _spread(pool, cells, bound)
-    if not any(one.startswith("idle:") for one in topic.claims) or first.total >= bound:
-        return first
-    # Measured otherwise than idle time is split: the rest is idle time under another cause.
-    others = [cell for cell in _named(pool, line, (IDLE,)) if cell not in cells]
-    return together((first, _spread(pool, others, bound - first.total)))
+    demands: list[Demand] = []
+    for claim in topic.claims:
+        cells = _groups(pool, topic.categories) if claim == KERNELS else _named(pool, line, claim)
+        demands.append(_spread(pool, cells, bound))
+        bound -= demands[-1].total
+    if any(claim.startswith("idle:") for claim in topic.claims) and bound >= 1:
+        # Measured otherwise than idle time is split: the rest is idle time under another cause.
+        taken = {cell for demand in demands for cell in demand.cells.tolist()}
+        others = [cell for cell in _named(pool, line, IDLE) if cell not in taken]
+        demands.append(_spread(pool, others, bound))
+    return together(demands)
 
 
 def _groups(pool: Pool, categories: Sequence[str]) -> list[int]:
     return [row for row, name in enumerate(pool.category) if not categories or name in categories]
 
 
-def _named(pool: Pool, line: int | None, claims: Sequence[str]) -> list[int]:
+def _named(pool: Pool, line: int | None, claim: str) -> list[int]:
     return [
         cell
         for (number, name), cell in pool.cells.items()
-        if number == line and any(fnmatchcase(name, claim) for claim in claims)
+        if number == line and fnmatchcase(name, claim)
     ]
 
 

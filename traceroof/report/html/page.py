@@ -299,7 +299,7 @@ def roofline_command(diagnosis: Diagnosis) -> str | None:
     """The command that collects what a place on the roofline needs."""
     from traceroof.diagnosis import collect
 
-    return collect.command(("intensity", "dram_bytes"), (), vendor=diagnosis.vendor)
+    return collect.command(("intensity", "dram_bytes"), (), vendor=diagnosis.tool)
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,7 @@ def _context(
         "classes": sorted({row.primary_class for row in rows}),
         "gaps": page.gaps(diagnosis),
         "ranks": page.ranks(diagnosis),
-        "not_judged": caveats.not_judged(diagnosis),
+        "not_judged": [one for one in (caveats.not_judged(diagnosis),) if one],
         "sources": page.sources(diagnosis),
         "devices": page.devices(diagnosis),
         "ceilings": diagnosis.ceilings,

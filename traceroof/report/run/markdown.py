@@ -159,16 +159,13 @@ def _entry(entry: Entry, names: Mapping[int, str]) -> list[str]:
 
 
 def _not_judged(diagnosis: Diagnosis) -> list[str]:
-    entries = caveats.not_judged(diagnosis)
-    if not entries:
+    found = caveats.not_judged(diagnosis)
+    if not found:
         return []
-    lines = ["", "### Not judged", ""]
-    for entry in entries:
-        missing = f": missing {', '.join(entry.missing)}" if entry.missing else ""
-        lines.append(f"- {text(entry.what)}{text(missing)}")
-    command = next((entry.command for entry in entries if entry.command), None)
-    if command:
-        lines += ["", "```sh", command.replace("```", "` ` `"), "```"]
+    missing = f": missing {', '.join(found.missing)}" if found.missing else ""
+    lines = ["", "### Not judged", "", f"{text(found.what)}{text(missing)}"]
+    if found.command:
+        lines += ["", "```sh", found.command.replace("```", "` ` `"), "```"]
     return lines
 
 

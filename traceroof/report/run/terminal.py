@@ -237,19 +237,17 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int
 
 
 def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
-    entries = caveats.not_judged(diagnosis)
-    if not entries:
+    found = caveats.not_judged(diagnosis)
+    if not found:
         return
+    missing = ", ".join(found.missing[:_MISSING])
+    more = len(found.missing) - _MISSING
+    missing += f" and {more} more" if more > 0 else ""
     _heading(console, "Not judged")
-    for entry in entries:
-        missing = ", ".join(entry.missing[:_MISSING])
-        more = len(entry.missing) - _MISSING
-        missing += f" and {more} more" if more > 0 else ""
-        _indented(console, f"{entry.what}: missing {missing}")
-    command = next((entry.command for entry in entries if entry.command), None)
-    if command:
+    _indented(console, f"{found.what}: missing {missing}")
+    if found.command:
         # One line, however long: the terminal wraps it, and it can be copied.
-        console.print(Text(f"   collect it: {command}", style="green"), soft_wrap=True)
+        console.print(Text(f"   collect it: {found.command}", style="green"), soft_wrap=True)
 
 
 # How many missing columns are named; --format json has them all.

@@ -1,0 +1,238 @@
+"""The advice: disjoint entries, specific before general, ordered by what is to be expected."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import traceroof
+from traceroof.diagnosis.advice import LITTLE, Entry, advice_of
+from traceroof.diagnosis.findings import Finding, Lowered
+from traceroof.diagnosis.savings import Pool, pool_of
+from traceroof.errors import TraceroofError
+from traceroof.timeline import Timeline
+
+# Three kernels of 60, 30 and 10 µs: two products and a norm.
+TIMES = np.array([60_000.0, 30_000.0, 10_000.0])
+CATEGORIES = ("gemm", "gemm", "norm")
+
+
+def timeline(**more: Any) -> Timeline:
+    """200 µs, of which 100 µs busy, 60 µs idle for the host and 40 µs in exposed communication."""
+    given: dict[str, Any] = {
+        "rank": None, "process": 1, "device": 0, "sources": (0,), "start_ns": 0, "span_ns": 200_000,
+        "busy_ns": 140_000, "idle_ns": 60_000, "compute_ns": 100_000, "communication_ns": 40_000,
+        "exposed_communication_ns": 40_000, "memcpy_ns": 0, "exposed_memcpy_ns": 0,
+        "idle_by_cause": {"host": 50_000, "allocate": 10_000},
+    }  # fmt: skip
+    return Timeline(**{**given, **more})
+
+
+def pool(*lines: Timeline) -> Pool:
+    return pool_of(TIMES, CATEGORIES, lines)
+
+
+def finding(rule: str, topic: str, bound: int | None, **more: Any) -> Finding:
+    given: dict[str, Any] = {
+        "state": "fired", "scope": "kernel", "subject": "k0", "subject_index": 0,
+        "severity": "medium", "confidence": 0.5, "kind": "hard", "role": "cause",
+        "time_saved_likely_ns": None, "because": "because", "fix": "fix", "refute": "refute",
+        "title": rule,
+    }  # fmt: skip
+    return Finding(rule=rule, topic=topic, time_saved_bound_ns=bound, **{**given, **more})
+
+
+def on(index: int) -> dict[str, Any]:
+    return {"subject": f"k{index}", "subject_index": index}
+
+
+def of_line(rule: str, topic: str, bound: int, index: int = 0, **more: Any) -> Finding:
+    return finding(rule, topic, bound, **{"scope": "timeline", **on(index), **more})
+
+
+def told(entries: tuple[Entry, ...]) -> list[tuple[str, int | None, list[str]]]:
+    return [(one.lead.rule, one.bound_ns, [f.rule for f in one.folded]) for one in entries]
+
+
+def test_the_same_fix_on_two_kernels_is_one_entry_with_one_figure() -> None:
+    found = [
+        finding("slow", "gemm-efficiency", 20_000, **on(0)),
+        finding("slow", "gemm-efficiency", 10_000, confidence=0.8, **on(1)),
+    ]
+    (entry,) = advice_of(found, pool(), {})
+    assert entry.subjects == ("k0", "k1")
+    assert (entry.bound_ns, entry.confidence) == (30_000, 0.6)  # (20 x 0.5 + 10 x 0.8) / 30
+    assert entry.expected_ns == 18_000
+    assert (entry.share, entry.share_of) == (0.3, "kernel")
+    assert entry.to_dict()["findings"] == ["slow:1", "slow:2"]
+
+
+def test_a_second_fix_has_what_it_saves_beyond_the_first() -> None:
+    """GIVEN 40 µs and 45 µs of the same 60 µs: the second adds 5, under a fifth of its 45."""
+    found = [
+        finding("first", "gemm-efficiency", 40_000, confidence=0.9),
+        finding("second", "gemm-shape", 45_000),
+        finding("other", "unfused-norm", 8_000, **on(2)),
+    ]
+    assert told(advice_of(found, pool(), {})) == [
+        ("first", 40_000, ["second"]),
+        ("other", 8_000, []),
+    ]
+
+
+def test_what_is_left_is_an_entry_from_a_fifth_on() -> None:
+    found = [
+        finding("first", "gemm-efficiency", 40_000, confidence=0.9),
+        finding("second", "gemm-shape", 50_000),
+    ]
+    assert told(advice_of(found, pool(), {})) == [("first", 40_000, []), ("second", 10_000, [])]
+
+
+def test_entries_are_ordered_by_likely_times_confidence() -> None:
+    """30 x 0.5 = 15; 20 x 0.9 = 18; the one likely to save 10 of its 30: 10 x 0.9 = 9."""
+    found = [
+        finding("a", "gemm-efficiency", 30_000),
+        finding("b", "gemm-shape", 20_000, confidence=0.9, **on(1)),
+        of_line("c", "allocation", 10_000, time_saved_likely_ns=5_000, confidence=0.9),
+    ]
+    entries = advice_of(found, pool(timeline()), {})
+    assert [(one.lead.rule, one.expected_ns) for one in entries] == [
+        ("b", 18_000), ("a", 15_000), ("c", 4_500),
+    ]  # fmt: skip
+
+
+def test_idle_time_is_promised_once() -> None:
+    """Two causes of the same 50 µs are one entry; another cause has its own time."""
+    found = [
+        of_line("launches", "host-bound-launch", 50_000),
+        of_line("host", "host-bound-other", 45_000),
+        of_line("malloc", "allocation", 10_000),
+    ]
+    assert told(advice_of(found, pool(timeline()), {})) == [
+        ("launches", 50_000, ["host"]),
+        ("malloc", 10_000, []),
+    ]
+
+
+def test_a_description_is_an_entry_only_where_no_cause_is_known() -> None:
+    idle = of_line("idle", "idle", 60_000, confidence=0.9, role="class")
+    cause = of_line("host", "host-bound-other", 45_000)
+    assert told(advice_of([idle, cause], pool(timeline()), {})) == [("host", 45_000, ["idle"])]
+    small = of_line("host", "host-bound-other", 5_000)
+    assert told(advice_of([idle, small], pool(timeline()), {})) == [
+        ("idle", 55_000, []),
+        ("host", 5_000, []),
+    ]
+
+
+def test_kernels_side_by_side_promise_no_more_than_the_time_in_which_they_compute() -> None:
+    """GIVEN 100 µs of kernels in 50 µs of computing, two streams: 60 + 30 µs are 50 at most."""
+    line = timeline(busy_ns=90_000, compute_ns=50_000, idle_ns=110_000)
+    found = [
+        finding("a", "gemm-efficiency", 60_000),
+        finding("b", "gemm-shape", 30_000, **on(1)),
+    ]
+    entries = advice_of(found, pool(line), {})
+    assert sum(one.bound_ns or 0 for one in entries) == 50_000
+
+
+def test_of_several_timelines_the_worst_stands_for_all() -> None:
+    lines = (timeline(rank=0), timeline(rank=1, span_ns=210_000, idle_ns=70_000))
+    found = [
+        of_line("host", "host-bound-other", 40_000, 0),
+        of_line("host", "host-bound-other", 50_000, 1),
+    ]
+    (entry,) = advice_of(found, pool(*lines), {})
+    assert (entry.subjects, entry.bound_ns) == (("k1",), 50_000)
+    assert entry.share == pytest.approx(50 / 210)
+
+
+def test_time_that_passes_once_is_outside_the_sum() -> None:
+    found = [
+        of_line("first-launches", "cold-start", 50_000, confidence=0.9),
+        of_line("malloc", "allocation", 10_000),
+    ]
+    first, second = advice_of(found, pool(timeline()), {})
+    assert (first.topic, first.once, first.bound_ns) == ("cold-start", True, 50_000)
+    assert (second.topic, second.once) == ("allocation", False)
+
+
+@pytest.mark.parametrize(("share", "comes_first"), [(0.5, True), (0.49, False)])
+def test_what_makes_the_recording_unfit_comes_first(share: float, comes_first: bool) -> None:
+    lost = replace(
+        finding("lost", "lost-records", None, scope="run", subject="run", subject_index=0),
+        lowers=Lowered(3, share),
+    )
+    entries = advice_of([lost, finding("a", "gemm-efficiency", 30_000)], pool(), {})
+    assert [one.lead.rule for one in entries] == (["lost"] if comes_first else []) + ["a"]
+
+
+def test_noise_is_no_reason_to_come_first() -> None:
+    noisy = replace(
+        finding("noisy", "measurement", None, scope="run", subject="run", subject_index=0),
+        lowers=Lowered(3, 0.9),
+    )
+    entries = advice_of([noisy, finding("a", "gemm-efficiency", 30_000)], pool(), {})
+    assert [one.lead.rule for one in entries] == ["a"]
+
+
+def test_another_element_type_is_one_entry_for_the_run() -> None:
+    found = [
+        finding("no-tf32", "gemm-precision", 30_000, kind="option", **on(0)),
+        finding("wide", "gemm-precision", 20_000, kind="option", **on(1)),
+    ]
+    (entry,) = advice_of(found, pool(), {})
+    assert (entry.bound_ns, entry.subjects) == (50_000, ("k0", "k1"))
+
+
+def test_little_to_gain_is_said_in_one_entry() -> None:
+    """1.5 x 0.5 and 2 x 0.5 of 100 µs are 1.75 %, under the 2 % from which a change is worth it."""
+    found = [
+        finding("a", "gemm-efficiency", 1_500),
+        finding("b", "gemm-shape", 2_000, **on(1)),
+    ]
+    (entry,) = advice_of(found, pool(), {})
+    assert (entry.topic, entry.lead.rule, entry.bound_ns) == ("nothing-to-gain", LITTLE, 3_500)
+    assert entry.to_dict()["findings"] == []
+    assert entry.to_dict()["includes"] == ["b:2", "a:1"]
+
+
+def test_what_saves_nothing_of_its_own_goes_to_its_kernel() -> None:
+    found = [
+        finding("a", "gemm-efficiency", 30_000),
+        finding("spills", "spills", None),
+        finding("alone", "spills", None, **on(2)),
+    ]
+    assert told(advice_of(found, pool(), {})) == [("a", 30_000, ["spills"]), ("alone", None, [])]
+
+
+# --- real files --------------------------------------------------------------------------------
+
+
+def profiles(corpus: Path) -> Iterator[Path]:
+    for folder in ("torch", "pair", "amd", "ncu_csv", "nvprof"):
+        yield from sorted((corpus / folder).iterdir())
+
+
+@pytest.mark.corpus
+def test_no_time_is_promised_twice_on_any_real_file(corpus: Path) -> None:
+    """The bounds add up to no more than the wall time, without a timeline the kernel time."""
+    judged = 0
+    for path in profiles(corpus):
+        try:
+            found = traceroof.diagnose(path, calibrated=False)
+        except TraceroofError:
+            continue
+        whole = found.totals.wall_ns or found.totals.kernel_time_ns
+        promised = [one.bound_ns or 0 for one in found.advice if not one.once]
+        assert sum(promised) <= whole + len(promised), path.name
+        assert all(one.share is None or 0 <= one.share <= 1 for one in found.advice), path.name
+        named = [name for one in found.advice for name in one.to_dict()["findings"]]
+        assert len(named) == len(set(named)), f"{path.name}: a finding in two entries"
+        assert json.dumps(found.to_dict())
+        judged += bool(promised)
+    assert judged >= 50
