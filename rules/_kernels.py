@@ -43,10 +43,15 @@ def tunable(k: Facts) -> Mask:
     return ~of_class(k, *_LINKS, "launch-bound")
 
 
-def pipe_may_reach(k: Facts, pct: float) -> Mask:
-    """Computing groups in which some pipe may be that busy: compute use is that of the busiest
-    part, so a lower one settles the question for all pipes, collected or not."""
-    return np.asanyarray(computes(k) & ~(k.compute_pct < pct))
+def pipe_may_reach(k: Facts) -> Mask:
+    """Computing groups in which some pipe may be as busy as the threshold ``may_reach`` says: compute
+    use is that of the busiest part, so a lower one settles it for all pipes, collected or not."""
+    return np.asanyarray(computes(k) & k.meets("may_reach"))
+
+
+def may_reach(pct: float) -> dict[str, Threshold]:
+    """The threshold of ``pipe_may_reach``."""
+    return {"may_reach": at_least(pct, column="compute_pct", or_unknown=True)}
 
 
 def has_headroom(k: Facts) -> Mask:

@@ -66,7 +66,7 @@ def _gaps(k: Facts) -> Column:
 
 
 def _swarm(k: Facts) -> Mask:
-    """Many short kernels, not in a graph: the median under 10 us and a hundred of them a step."""
+    """Many short kernels, not in a graph: the median under 10 us and a hundred of them per step."""
     number = np.where(np.isnan(k.kernels_per_step), k.kernels, k.kernels_per_step)
     of_graphs = np.nan_to_num(k.graph_kernels) / np.where(k.kernels > 0, k.kernels, np.nan)
     eager = number * (1 - of_graphs)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._timelines import QUALITY, part, trust
 
 
@@ -35,7 +35,7 @@ RULES = (
             "steps",
             *(name for name in QUALITY if name != "span_ns"),
         ),
-        when=lambda k: (k.late_allocate_calls > 0) & (k.idle_allocate_ns >= 0.005 * k.span_ns),
+        when=lambda k: (k.meets("late_allocate_calls")) & (k.idle_allocate_ns >= 0.005 * k.span_ns),
         because=(
             "{late_allocate_calls:,.0f} calls that ask the driver for memory or give it back take "
             "{late_allocate_time_ns} after warm-up, and the GPU is idle for {idle_allocate_ns} "
@@ -59,7 +59,7 @@ RULES = (
         risk="memory",
         trust=trust,
         suppresses=("gpu-idle-share",),
-        thresholds={"idle_allocate_ns": ">= 0.5 % of the span", "late_allocate_calls": "> 0"},
+        thresholds={"idle_allocate_ns": ">= 0.5 % of the span", "late_allocate_calls": above(0)},
         references=(
             "CUDA Runtime API: cudaMalloc and cudaFree may synchronise",
             "PyTorch documentation, CUDA semantics: memory management, expandable segments",

@@ -3,10 +3,10 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above
 from traceroof.rules._kernels import on_amd, tunable
 
-# Contiguous accesses of 8 or 16 bytes a lane need 16 lookups; those of 4 bytes need 4.
+# Contiguous accesses of 8 or 16 bytes per lane need 16 lookups; those of 4 bytes need 4.
 _WIDEST = 16
 
 
@@ -24,41 +24,41 @@ RULES = (
         scope="kernel",
         why=(
             "The vector cache serves a wavefront one cache line after another. Neighbouring lanes "
-            "on neighbouring addresses share lines; scattered or strided lanes each need their "
-            "own, and every level down to device memory carries what nobody asked for."
+            "on neighbouring addresses share lines. Scattered or strided lanes each need their "
+            "own line, and every level down to device memory moves bytes that no lane asked for."
         ),
         condition=(
-            "more than 32 cache-line lookups for a vector-memory instruction, twice what the "
-            "widest contiguous access needs (16 for 8 or 16 bytes a lane, 4 for 4 bytes; 64 is one "
-            "a lane). The coalescing figure of rocprofiler-compute is not used: it gives 25 %, its "
-            "worst, for contiguous 8- and 16-byte accesses too"
+            "more than {lines_per_request} cache-line lookups per vector-memory instruction, "
+            "twice what the widest contiguous access needs. (The coalescing figure of "
+            "rocprofiler-compute is not used: it shows its worst value for contiguous accesses of "
+            "several words per lane too.)"
         ),
         needs=("lines_per_request",),
         uses=("vendor", "primary_class", "compute_pct", "dram_pct", "l1_hit_pct", "l2_hit_pct"),
         applies=lambda k: on_amd(k) & tunable(k),
-        when=lambda k: k.lines_per_request > 2 * _WIDEST,
+        when=lambda k: k.meets("lines_per_request"),
         because=(
             "a vector-memory instruction of a wavefront looks up {lines_per_request:.0f} cache "
             "lines; contiguous lanes need 4 to 16"
         ),
         fix=(
-            "Let neighbouring lanes touch neighbouring addresses: swap loops or index order, "
-            "structures of arrays, a transpose through LDS, then 16 bytes a lane (dwordx4) on "
-            "128-byte boundaries."
+            "Let neighbouring lanes access neighbouring addresses: swap loops or index order, use "
+            "structures of arrays, transpose through LDS. Then load 16 bytes per lane (dwordx4) "
+            "on 128-byte boundaries."
         ),
         refute=(
-            "If the vector cache serves the other lookups (high L1 hit rate) and the time stays "
-            "after the change, the scatter was harmless."
+            "Make the accesses contiguous. If the time stays, the vector cache served the extra "
+            "lookups (high L1 hit rate) and the scatter was harmless."
         ),
         saves=_saves,
         # The fix moves fewer bytes, so those of today are no floor.
         kind="hard",
         grade="observed",
         layer="operator",
-        thresholds={"lines_per_request": "> 32"},
+        thresholds={"lines_per_request": above(2 * _WIDEST)},
         references=(
             "rocprofiler-sdk counter definitions: TCP_TOTAL_CACHE_ACCESSES, TA_TOTAL_WAVEFRONTS",
-            "Measured on MI210: benchmark kernels of 2 to 16 bytes a lane, 4 and 16 lookups",
+            "Measured on MI210: benchmark kernels of 2 to 16 bytes per lane, 4 and 16 lookups",
         ),
         fires=(
             {"vendor": "amd", "lines_per_request": 32.1},

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 RULES = (
@@ -12,36 +12,36 @@ RULES = (
         title="The fabric behind the L2 holds requests back",
         scope="kernel",
         why=(
-            "The L2 of each die sends its misses over the fabric to memory and to other dies. "
-            "Without a credit a request waits in the cache, although memory as a whole has room: "
-            "traffic meets in one channel, one die, or on the way to another device."
+            "The L2 of each die sends its misses over the fabric to memory and to other dies. A "
+            "request without a credit waits in the cache although memory as a whole has room: the "
+            "traffic converges on one channel, one die or one link."
         ),
         condition=(
-            "requests of the L2 wait for fabric credits in over 10 % of its busy cycles, with "
-            "nothing at its wall"
+            "L2 requests wait for fabric credits in more than {fabric_stalled_pct} of its busy "
+            "cycles, and nothing is at its wall"
         ),
         needs=("fabric_stalled_pct",),
         uses=("vendor", *STATE, "dram_pct", "remote_memory_pct", "l2_hit_pct"),
         applies=lambda k: on_amd(k) & has_headroom(k),
-        when=lambda k: k.fabric_stalled_pct > 10,
+        when=lambda k: k.meets("fabric_stalled_pct"),
         because=(
-            "requests wait for fabric credits in {fabric_stalled_pct} of the L2's busy cycles"
-            "[, with device memory at {dram_pct} of its peak]"
+            "requests wait for fabric credits in {fabric_stalled_pct} of the L2's busy cycles[, "
+            "with device memory at {dram_pct} of its peak]"
         ),
         fix=(
-            "Spread the addresses: strides that are no large power of two, workgroups of one die "
-            "(XCD) on data of their own (remap workgroup numbers, which go round the dies), data "
-            "in the memory of this device, fewer misses by reuse in L2."
+            "Spread the addresses: avoid strides of a large power of two, and give the workgroups "
+            "of one die (XCD) data of their own (remap workgroup numbers, which are assigned "
+            "round-robin). Keep the data in the memory of this device. Increase reuse in L2."
         ),
         refute=(
-            "Change the stride or the order of the workgroups: the share must fall and the time "
+            "Change the stride or the order of the workgroups. The share must fall, and the time "
             "with it."
         ),
         saves=lambda k, peak: np.fmin(k.fabric_stalled_pct / 100, spare(k, peak)),
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={**HEADROOM, "fabric_stalled_pct": "> 10"},
+        thresholds={**HEADROOM, "fabric_stalled_pct": above(10)},
         references=("rocprofiler-compute, L2-fabric interface stalls: credit starvation",),
         fires=(
             {"vendor": "amd", "fabric_stalled_pct": 10.1},

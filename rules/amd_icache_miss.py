@@ -1,15 +1,12 @@
 """Instructions come from beyond the instruction cache (AMD)."""
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd
-
-# A shorter kernel only ever runs cold: its first fetches miss whatever the code is like.
-_WARM_NS = 50_000
 
 
 def _applies(k: Facts) -> Mask:
-    return on_amd(k) & has_headroom(k) & ~(k.median_ns < _WARM_NS)
+    return on_amd(k) & has_headroom(k) & k.meets("median_ns")
 
 
 RULES = (
@@ -19,28 +16,35 @@ RULES = (
         title="Instructions are fetched from beyond the instruction cache",
         scope="kernel",
         why=(
-            "Two compute units (before MI300 up to four) share an instruction cache of 32 or 64 "
+            "Two compute units (up to four before MI300) share an instruction cache of 32 or 64 "
             "KB. A hot loop that does not fit, or wavefronts that run different code, wait for "
             "instructions from L2."
         ),
         condition=(
-            "under 90 % of the instruction fetches hit, in a kernel of 50 µs or more with nothing "
-            "at its wall"
+            "less than {instruction_cache_hit_pct} of the instruction fetches hit, in a kernel of "
+            "{median_ns} or more with nothing at its wall"
         ),
         needs=("instruction_cache_hit_pct",),
         uses=("vendor", *STATE, "median_ns", "wait_issue", "instructions"),
         applies=_applies,
-        when=lambda k: k.instruction_cache_hit_pct < 90,
-        because="{instruction_cache_hit_pct} of the instruction fetches hit their cache",
-        fix=(
-            "A smaller hot loop: less unrolling and inlining, fewer template variants in one "
-            "kernel, rare paths moved out of the loop."
+        when=lambda k: k.meets("instruction_cache_hit_pct"),
+        because=(
+            "{instruction_cache_hit_pct} of the instruction fetches hit the instruction cache"
         ),
-        refute="Halve the unrolling: the hit rate must rise and the time fall.",
+        fix=(
+            "Make the hot loop smaller: less unrolling and inlining, fewer template variants in "
+            "one kernel, rare paths moved out of the loop."
+        ),
+        refute="Halve the unrolling. The hit rate must rise and the time must fall.",
         kind="conditional",
         grade="observed",
         layer="operator",
-        thresholds={**HEADROOM, "instruction_cache_hit_pct": "< 90"},
+        thresholds={
+            **HEADROOM,
+            "instruction_cache_hit_pct": below(90),
+            # A shorter kernel always runs cold: its first fetches miss whatever the code is like.
+            "median_ns": at_least(50_000, or_unknown=True),
+        },
         references=("rocprofiler-compute, L1I speed-of-light: cache hit rate",),
         fires=(
             {"vendor": "amd", "instruction_cache_hit_pct": 89.9},

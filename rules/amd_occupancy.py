@@ -6,7 +6,7 @@ from functools import reduce
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 
@@ -35,11 +35,11 @@ _RESOURCES = (
         "vector_registers",
         "Workgroups wait for vector registers",
         "vector registers (VGPRs)",
-        "VGPRs and AGPRs share one register file (512 a lane and SIMD from MI200 on), given out in "
-        "steps; while it is full no further workgroup starts.",
-        "Fewer live values (a smaller tile, less unrolling), __launch_bounds__ or "
-        "amdgpu_waves_per_eu with the occupancy wanted, accumulators in AGPRs on MI100. A cap that "
-        "spills to scratch costs more than it gains.",
+        "VGPRs and AGPRs share one register file (512 per lane and SIMD from MI200 on), allocated in "
+        "steps. While it is full, no further workgroup starts.",
+        "Keep fewer values live (a smaller tile, less unrolling), set __launch_bounds__ or "
+        "amdgpu_waves_per_eu to the occupancy that you want, and keep accumulators in AGPRs on MI100. "
+        "A cap that spills to scratch costs more than it gains.",
         "occ-limited-registers",
         ("registers_per_thread", "accumulation_registers_per_thread"),
     ),
@@ -50,8 +50,8 @@ _RESOURCES = (
         "Workgroups wait for LDS",
         "LDS",
         "Every resident workgroup keeps its LDS: a compute unit has 64 KB, 160 KB on MI350.",
-        "Fewer stages or a smaller tile in LDS, a narrower element type there, values that one "
-        "wavefront uses alone kept in registers.",
+        "Use fewer stages, a smaller tile or a narrower element type in LDS. Keep values that only "
+        "one wavefront uses in registers.",
         "occ-limited-smem",
         ("shared_memory_static_bytes",),
     ),
@@ -61,8 +61,8 @@ _RESOURCES = (
         "scalar_registers",
         "Workgroups wait for scalar registers",
         "scalar registers (SGPRs)",
-        "Wavefronts share the scalar registers of their SIMD; this is rare from MI100 on.",
-        "Fewer uniform values alive at once: fewer kernel arguments and descriptors in flight, "
+        "Wavefronts share the scalar registers of their SIMD. This limit is rare from MI100 on.",
+        "Keep fewer uniform values live: fewer kernel arguments and descriptors in flight, or "
         "amdgpu_num_sgpr.",
         "",
         ("scalar_registers_per_wave",),
@@ -75,9 +75,9 @@ _RESOURCES = (
         "wavefront slots",
         "A SIMD holds 8 wavefronts (10 before MI200). Occupancy is as high as the hardware allows, "
         "so more parallelism must come from inside the wavefronts.",
-        "More independent work in each wavefront: several elements a thread, 16-byte accesses "
-        "(dwordx4), loads issued before the values of the last ones are used. Fewer wavefronts "
-        "with more registers each may do better.",
+        "Give each wavefront more independent work: several elements per thread, 16-byte accesses "
+        "(dwordx4), loads issued before the values of the previous ones are used. Fewer wavefronts "
+        "with more registers each may be faster.",
         "occ-limited-warps",
         ("achieved_occupancy_pct",),
     ),
@@ -87,8 +87,8 @@ _RESOURCES = (
         "barriers",
         "Workgroups wait for barriers",
         "barriers",
-        "Each workgroup of several wavefronts takes a barrier, and a compute unit has 16.",
-        "Larger workgroups, or workgroups of one wavefront, which need no barrier.",
+        "Each workgroup of several wavefronts takes a barrier, and a compute unit has 16 of them.",
+        "Use larger workgroups, or workgroups of one wavefront, which need no barrier.",
         "occ-limited-barriers",
     ),
     _Resource(
@@ -99,7 +99,7 @@ _RESOURCES = (
         "workgroup slots",
         "A compute unit holds 16 workgroups of more than one wavefront, and these are too small to "
         "fill it.",
-        "Larger workgroups: twice the threads in each give twice the wavefronts in the same slots.",
+        "Use larger workgroups: twice the threads in each give twice the wavefronts in the same slots.",
         "occ-limited-blocks",
         ("threads_per_block",),
     ),
@@ -108,12 +108,15 @@ _RESOURCES = (
 _COLUMNS = tuple(f"insufficient_{one.column}_pct" for one in _RESOURCES)
 
 
+def _most(k: Facts) -> Column:
+    return np.asanyarray(reduce(np.fmax, [getattr(k, column) for column in _COLUMNS]))
+
+
 def _rule(one: _Resource) -> Rule:
     own = f"insufficient_{one.column}_pct"
 
     def when(k: Facts) -> Mask:
-        most = reduce(np.fmax, [getattr(k, column) for column in _COLUMNS])
-        return np.asanyarray((getattr(k, own) >= 5) & (getattr(k, own) >= most))
+        return k.meets(own) & k.meets("most")
 
     def saves(k: Facts, peak: Attainable) -> Column:
         return np.asanyarray(np.fmin(getattr(k, own) / 100, spare(k, peak)))
@@ -125,8 +128,9 @@ def _rule(one: _Resource) -> Rule:
         scope="kernel",
         why=one.why,
         condition=(
-            f"workgroups wait for {one.words} in 5 % of the time or more, longer than for any other "
-            "resource, and nothing is at its wall"
+            f"workgroups wait for {one.words} in {{{own}}} of the time or more, longer than for "
+            f"any other resource, and nothing is at its wall; not with matrix-core use at "
+            f"{{tensor_pct}} or more"
         ),
         needs=(own,),
         uses=(
@@ -138,12 +142,12 @@ def _rule(one: _Resource) -> Rule:
             *(name for name in one.uses if name not in STATE),
         ),
         # Matrix kernels trade wavefronts for registers and LDS on purpose.
-        applies=lambda k: on_amd(k) & has_headroom(k) & ~(k.tensor_pct >= 50),
+        applies=lambda k: on_amd(k) & has_headroom(k) & k.meets("tensor_pct"),
         when=when,
         because=f"workgroups could not start for lack of {one.words} in {{{own}}} of the time",
         fix=one.fix,
         refute=(
-            "Lower the need and profile again: the share must fall and the time with it. If the "
+            "Reduce the need and profile again. The share must fall, and the time with it. If the "
             "time stays, occupancy was not the limit."
         ),
         saves=saves,
@@ -152,7 +156,12 @@ def _rule(one: _Resource) -> Rule:
         layer="hardware",
         # What the counter saw outranks what the launch suggests.
         suppresses=tuple(name for name in (one.same, "amd-sched-pipe-stall") if name),
-        thresholds={**HEADROOM, own: ">= 5, the most"},
+        thresholds={
+            **HEADROOM,
+            own: at_least(5),
+            "most": at_least(1, column=own, of=_most, words="the most"),
+            "tensor_pct": below(50, or_unknown=True),
+        },
         references=(
             "rocprofiler-compute, workgroup manager: resource allocation (table 6.2)",
             "LLVM, AMDGPU usage: register allocation",

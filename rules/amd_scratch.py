@@ -1,6 +1,6 @@
 """Registers spill to scratch memory on AMD."""
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._kernels import on_amd, tunable
 
 RULES = (
@@ -10,9 +10,9 @@ RULES = (
         title="Threads keep values in scratch memory",
         scope="kernel",
         why=(
-            "What does not fit into the vector registers, arrays indexed at run time and the stack "
-            "of calls that were not inlined live in scratch, which is device memory behind the "
-            "caches. Each access is a memory instruction like any other."
+            "Scratch is device memory behind the caches. It holds what does not fit into the "
+            "vector registers, arrays indexed at run time, and the stack of calls that were not "
+            "inlined. Each access is a memory instruction."
         ),
         condition="the kernel allocates scratch memory",
         needs=("scratch_bytes_per_thread",),
@@ -24,25 +24,25 @@ RULES = (
             "theoretical_occupancy_pct",
         ),
         applies=lambda k: on_amd(k) & tunable(k),
-        when=lambda k: k.scratch_bytes_per_thread > 0,
+        when=lambda k: k.meets("scratch_bytes_per_thread"),
         because=(
-            "{scratch_bytes_per_thread:.0f} bytes of scratch a thread"
-            "[, with {registers_per_thread:.0f} vector registers]"
+            "{scratch_bytes_per_thread:.0f} bytes of scratch per thread[, with "
+            "{registers_per_thread:.0f} vector registers]"
         ),
         fix=(
-            "Fewer values alive at once (a smaller tile, less unrolling), a higher register limit "
-            "(__launch_bounds__, amdgpu_waves_per_eu), local arrays indexed by constants, device "
-            "functions inlined. -Rpass-analysis=kernel-resource-usage shows spills and scratch."
+            "Keep fewer values live (a smaller tile, less unrolling), raise the register limit "
+            "(__launch_bounds__, amdgpu_waves_per_eu), index local arrays by constants, inline "
+            "device functions. -Rpass-analysis=kernel-resource-usage reports spills and scratch."
         ),
         refute=(
-            "If the compiler reports no spills, the scratch is a stack that may never be touched; "
-            "build without it: if the time stays, it was not."
+            "Build without scratch. If the time stays, the scratch was a stack that is rarely "
+            "accessed; the compiler then reports no spills."
         ),
         # How often it is touched is not counted.
         kind="conditional",
         grade="observed",
         layer="operator",
-        thresholds={"scratch_bytes_per_thread": "> 0"},
+        thresholds={"scratch_bytes_per_thread": above(0)},
         references=("LLVM, AMDGPU usage: private segment; ROCm documentation, register pressure",),
         fires=(
             {"vendor": "amd", "scratch_bytes_per_thread": 16.0},

@@ -4,11 +4,11 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.core.tracing import one_of
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above
 from traceroof.rules._kernels import on_amd
 
 _BRIEF_NS = 1e6
-# Below this a launch and the flush of the caches are most of the cycles: a fill of some 6 µs that
+# Below this, a launch and the flush of the caches are most of the cycles: a fill of some 6 µs that
 # moves 56 % of the bandwidth has its compute units busy for 17 % of them.
 _MOSTLY_NS = 50e3
 
@@ -26,27 +26,30 @@ RULES = (
         title="Occupancy and busy figures of short kernels are too low",
         scope="run",
         why=(
-            "AMD's occupancy and busy figures divide by all cycles in which the GPU had work, the "
-            "launch and the cache flush behind it included. In a kernel of a few microseconds "
-            "those are most of the cycles, so that it seems to leave the compute units empty. Bytes "
-            "and operations over the kernel's time, and what wavefronts wait for, are not affected."
+            "AMD's occupancy and busy figures divide by all cycles in which the GPU had work, "
+            "including the launch and the cache flush after it. In a kernel of a few microseconds "
+            "these are most of the cycles, so the compute units seem empty. Bytes and operations "
+            "over the kernel's time, and what wavefronts wait for, are not affected."
         ),
-        condition="over 20 % of the kernel time in kernels under 1 ms whose occupancy was counted",
+        condition=(
+            "more than {brief_pct} of the kernel time is in short kernels (less than a millisecond) "
+            "with counted occupancy"
+        ),
         needs=("brief_pct",),
         uses=("kernel_time_ns",),
         # Without such counters there is nothing to be careful about.
         applies=lambda k: ~np.isnan(k.brief_pct),
-        when=lambda k: k.brief_pct > 20,
+        when=lambda k: k.meets("brief_pct"),
         because=(
             "kernels shorter than 1 ms take {brief_pct} of the kernel time; their occupancy and "
             "the use of their compute units, pipes and LDS are too low, by far under 50 µs, and "
-            "findings that read them are trusted less"
+            "findings that read them have less confidence"
         ),
         fix=(
-            "Read the wait fractions and bandwidths of such kernels, which do not suffer from it, "
-            "or profile a problem large enough for kernels of a millisecond."
+            "Use the wait fractions and bandwidths of such kernels, which are not affected, or "
+            "profile a problem that is large enough for kernels of a millisecond."
         ),
-        refute="Profile twice the data: if occupancy stays as it is, the ramps did not matter.",
+        refute=("Profile twice the data. If occupancy stays the same, the ramps did not matter."),
         kind="conditional",
         grade="observed",
         layer="hardware",
@@ -72,7 +75,7 @@ RULES = (
                 factor=_factor,
             ),
         ),
-        thresholds={"brief_pct": "> 20"},
+        thresholds={"brief_pct": above(20)},
         references=(
             "rocprofiler-compute documentation: occupancy of kernels under 1 ms",
             "the 50 µs and what remains of the confidence are a judgement",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 # The shares of a counter that several causes feed are trusted less than a stall reason.
@@ -38,10 +38,13 @@ RULES = (
         scope="kernel",
         why=(
             "A wavefront stops at s_waitcnt until loads, LDS or scalar memory answer, or at a "
-            "barrier. Too few wavefronts, or too few loads in flight in each, leave the compute "
-            "unit with nothing else to do."
+            "barrier. With too few wavefronts, or too few loads in flight in each, the compute "
+            "unit has nothing else to do."
         ),
-        condition="over 40 % of the wavefronts' time in dependency waits, and nothing at its wall",
+        condition=(
+            "wavefronts spend more than {wait_dependency:.0%} of their time in dependency waits, "
+            "and nothing is at its wall"
+        ),
         needs=("wait_dependency",),
         uses=(
             "vendor",
@@ -55,27 +58,27 @@ RULES = (
             "lines_per_request",
         ),
         applies=_applies,
-        when=lambda k: k.wait_dependency > 0.4,
+        when=lambda k: k.meets("wait_dependency"),
         because=(
             "wavefronts spend {wait_dependency:.0%} of their time waiting for data or barriers "
             "(coarse: the counter does not tell which)"
         ),
         fix=(
             "Keep more loads in flight: issue them well before their first use (double buffering "
-            "through LDS or registers), 16 bytes a lane (dwordx4), several elements a thread; "
-            "raise occupancy where it is low. PC sampling (rocprofv3, stochastic, from MI300 on) "
-            "tells loads from LDS and barriers."
+            "through LDS or registers), load 16 bytes per lane (dwordx4), process several "
+            "elements per thread. Raise occupancy where it is low. PC sampling (rocprofv3, "
+            "stochastic, from MI300 on) separates loads from LDS and barriers."
         ),
         refute=(
-            "Double the loads in flight (unroll by two): if the time stays, the wait was covered "
-            "or is for something else than memory."
+            "Double the loads in flight (unroll by two). If the time stays, the wait was hidden "
+            "or is not for memory."
         ),
         saves=_saves("wait_dependency"),
         kind="conditional",
         grade="observed",
         layer="operator",
         trust=lambda k: np.full(len(k), _COARSE),
-        thresholds={**HEADROOM, "wait_dependency": "> 0.4"},
+        thresholds={**HEADROOM, "wait_dependency": above(0.4)},
         references=_REFERENCES,
         fires=(
             {"vendor": "amd", "wait_dependency": 0.41},
@@ -101,10 +104,13 @@ RULES = (
         scope="kernel",
         why=(
             "In each cycle a compute unit issues from one SIMD, at most one instruction to each "
-            "unit. Ready wavefronts wait where many want the same unit, or where that unit is held "
-            "up: LDS by bank conflicts, the memory path by full queues."
+            "unit. Ready wavefronts wait where many need the same unit, or where that unit is "
+            "blocked: LDS by bank conflicts, the memory path by full queues."
         ),
-        condition="over 30 % of the wavefronts' time in issue waits, and nothing at its wall",
+        condition=(
+            "wavefronts spend more than {wait_issue:.0%} of their time in issue waits, and "
+            "nothing is at its wall"
+        ),
         needs=("wait_issue",),
         uses=(
             "vendor",
@@ -118,27 +124,27 @@ RULES = (
             "top_pipe_pct",
         ),
         applies=_applies,
-        when=lambda k: k.wait_issue > 0.3,
+        when=lambda k: k.meets("wait_issue"),
         because=(
-            "wavefronts are ready but not issued for {wait_issue:.0%} of their time"
-            "[; the busiest pipe runs at {top_pipe_pct}]"
+            "wavefronts are ready but not issued for {wait_issue:.0%} of their time[; the busiest "
+            "pipe runs at {top_pipe_pct}]"
         ),
         fix=(
-            "Spread the work over the units: wider and fewer memory and LDS instructions, address "
-            "arithmetic in scalar registers, loads interleaved with arithmetic; LDS bank conflicts "
-            "first where there are any. With fewer wavefronts each does the same in less time where "
-            "one unit is the queue."
+            "Remove LDS bank conflicts first, if there are any. Then spread the work over the "
+            "units: wider and fewer memory and LDS instructions, address arithmetic in scalar "
+            "registers, loads interleaved with arithmetic. If one unit is the queue, fewer "
+            "wavefronts may be as fast."
         ),
         refute=(
-            "Take out half of the instructions of the unit in question in a copy of the kernel: "
-            "the time must fall."
+            "Remove half of the instructions of the unit in question in a copy of the kernel. The "
+            "time must fall."
         ),
         saves=_saves("wait_issue"),
         kind="conditional",
         grade="observed",
         layer="operator",
         trust=lambda k: np.full(len(k), _COARSE),
-        thresholds={**HEADROOM, "wait_issue": "> 0.3"},
+        thresholds={**HEADROOM, "wait_issue": above(0.3)},
         references=_REFERENCES,
         fires=(
             {"vendor": "amd", "wait_issue": 0.31},

@@ -1,17 +1,24 @@
 """Atomic operations contend."""
 
+from functools import reduce
+
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above, at_least, below
 from traceroof.rules._kernels import tunable
 from traceroof.rules._least import KEPT, beyond_kept
 
+# Warps that wait for memory; AMD counts dependency waits instead of stall reasons.
+_WAITS = ("stall_lg_throttle", "stall_long_scoreboard", "wait_dependency")
+
+
+def _wait(k: Facts) -> Mask:
+    return np.asanyarray(reduce(np.logical_or, [k.meets(name) for name in _WAITS]))
+
 
 def _contends(k: Facts) -> Mask:
-    return np.asanyarray(
-        (k.atomic_requests_pct > 10) & ((_waits(k) > 0.3) | (k.imbalance_l2_pct >= 5))
-    )
+    return k.meets("atomic_requests_pct") & (_wait(k) | k.meets("imbalance_l2_pct"))
 
 
 def _waits(k: Facts) -> Column:
@@ -33,13 +40,15 @@ RULES = (
         title="Atomic operations contend",
         scope="kernel",
         why=(
-            "Atomics and reductions on global memory are executed by the L2 slice that owns the "
-            "address, one after another for one address. Many on few addresses queue there while "
-            "other slices idle."
+            "The L2 slice that owns an address executes atomics and reductions on it one after "
+            "another. Many atomics on few addresses queue there while other slices are idle."
         ),
         condition=(
-            "atomic and reduction requests above 10 % of the L2 sectors, with L2 slices unevenly "
-            "busy (5 % of the time lost) or warps waiting over 30 % for memory"
+            "atomic and reduction requests are more than {atomic_requests_pct} of the L2 sectors, "
+            "and either the L2 slices are unevenly busy ({imbalance_l2_pct} of the time lost) or "
+            "warps wait for memory for more than {stall_long_scoreboard:.0%} of their time (long "
+            "scoreboard or LG throttle; {stall_lg_throttle:.0%}; on AMD dependency waits, "
+            "{wait_dependency:.0%})"
         ),
         needs=("atomic_requests_pct",),
         uses=(
@@ -56,13 +65,14 @@ RULES = (
         when=_contends,
         because="atomic and reduction requests are {atomic_requests_pct} of the L2 sectors",
         fix=(
-            "Add up in registers, then in the warp ([nvidia: __reduce_add_sync, ]shuffles[amd: , DPP]), then in shared "
-            "memory, and let one thread a block do the atomic; private copies of hot counters; "
-            "sort by address first where addresses repeat (scatter, embedding gradients)."
+            "Add up in registers, then in the warp ([nvidia: __reduce_add_sync, ]shuffles[amd: , "
+            "DPP]), then in shared memory, and let one thread per block do the atomic. Use "
+            "private copies of hot counters. Sort by address first where addresses repeat "
+            "(scatter, embedding gradients)."
         ),
         refute=(
-            "Replace the atomics by plain stores in a copy (results wrong): if the time stays, "
-            "they do not matter."
+            "Replace the atomics by plain stores in a copy (the results are then wrong). If the "
+            "time stays, the atomics do not matter."
         ),
         # Their share of the requests is no share of the time: each may queue for long.
         saves=beyond_kept,
@@ -73,11 +83,9 @@ RULES = (
         grade="observed",
         layer="operator",
         thresholds={
-            "atomic_requests_pct": "> 10",
-            "imbalance_l2_pct": ">= 5",
-            "stall_lg_throttle": "> 0.3",
-            "stall_long_scoreboard": "> 0.3",
-            "wait_dependency": "> 0.3",
+            "atomic_requests_pct": above(10),
+            "imbalance_l2_pct": at_least(5),
+            **dict.fromkeys(_WAITS, above(0.3)),
         },
         references=("NVIDIA CUDA C++ Best Practices Guide: atomics; Nsight Compute memory tables",),
         fires=(
@@ -101,13 +109,15 @@ RULES = (
         scope="kernel",
         why=(
             "Kernels that count, scatter or add up by key do an atomic for every element. Each "
-            "one travels to the L2 slice that owns its address, and equal addresses queue there. "
-            "Resident warps then wait for their answers while no unit is busy."
+            "atomic travels to the L2 slice that owns its address, and atomics on equal addresses "
+            "queue there. Resident warps then wait for their answers while no unit is busy."
         ),
         condition=(
-            "the name marks counting or scattering, atomics were not counted, warps fill half of "
-            "their slots or more, compute and memory are both below 40 % and warps wait for memory "
-            "over 40 % of the time"
+            "the name marks counting or scattering, atomics were not counted, warps fill "
+            "{achieved_occupancy_pct} of their slots or more, compute and memory are both below "
+            "{busiest_pct}, and warps wait for memory for more than {stall_long_scoreboard:.0%} "
+            "of the time (long scoreboard or LG throttle; {stall_lg_throttle:.0%}; on AMD "
+            "dependency waits, {wait_dependency:.0%})"
         ),
         needs=("name_scatter", "achieved_occupancy_pct", "busiest_pct"),
         uses=(
@@ -116,9 +126,7 @@ RULES = (
         ),
         # Without such a name nothing points at atomics.
         applies=lambda k: tunable(k) & (k.name_scatter == 1) & ~(k.atomic_requests >= 0),
-        when=lambda k: (
-            (k.achieved_occupancy_pct >= 50) & (k.busiest_pct < 40) & (_waits(k) > 0.4)
-        ),
+        when=lambda k: k.meets("achieved_occupancy_pct") & k.meets("busiest_pct") & _wait(k),
         because=(
             "by its name it counts or scatters; {achieved_occupancy_pct} of the warp slots are "
             "full and warps wait for memory[ {stall_long_scoreboard:.0%} of the time], yet neither "
@@ -126,13 +134,15 @@ RULES = (
         ),
         fix=(
             "Add up where addresses are private: in registers, then in shared memory (a copy of "
-            "the bins for each block), and let one thread a block add to global memory. Few bins: "
-            "a copy for each warp. Many bins: sort by key first, then reduce runs of equal keys."
+            "the bins for each block), and let one thread per block add to global memory. With "
+            "few bins, use a copy for each warp. With many bins, sort by key first, then reduce "
+            "runs of equal keys."
         ),
         refute=(
-            "Count them: [nvidia: --metrics l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum,"
-            "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum][amd: TCC_ATOMIC_sum]. Or replace the atomic by a plain "
-            "store in a copy: if the time stays, they do not matter."
+            "Count them: [nvidia: --metrics "
+            "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum,l1tex__t_requests_pipe_lsu_mem_global_op_red.sum][amd: "
+            "TCC_ATOMIC_sum]. Or replace the atomic by a plain store in a copy. If the time "
+            "stays, the atomics do not matter."
         ),
         saves=beyond_kept,
         likely=lambda k, peak: np.asanyarray(np.minimum(beyond_kept(k, peak), _waits(k))),
@@ -141,9 +151,9 @@ RULES = (
         layer="operator",
         suppresses=("stall-long-scoreboard", "stall-lg-throttle", "amd-dependency-wait"),
         thresholds={
-            "achieved_occupancy_pct": ">= 50",
-            "busiest_pct": "< 40",
-            "stall_long_scoreboard": "> 0.4",
+            "achieved_occupancy_pct": at_least(50),
+            "busiest_pct": below(40),
+            **dict.fromkeys(_WAITS, above(0.4)),
         },
         references=(
             "NVIDIA blog: GPU Pro Tip, Fast Histograms Using Shared Atomics on Maxwell",
@@ -153,6 +163,8 @@ RULES = (
             _SCATTERS,
             {**_SCATTERS, "achieved_occupancy_pct": 50.0, "busiest_pct": 39.0},
             {**_SCATTERS, "stall_long_scoreboard": 0.41},
+            {**_SCATTERS, "stall_long_scoreboard": 0.0, "stall_lg_throttle": 0.41},
+            {**_SCATTERS, "stall_long_scoreboard": 0.0, "wait_dependency": 0.41},
         ),
         silent=(
             {**_SCATTERS, "achieved_occupancy_pct": 49.0},

@@ -35,7 +35,7 @@ RULES = (
         title="Decoding attention reads its cache slowly",
         scope="kernel",
         why=(
-            "With a few queries a sequence, attention reads all keys and values for almost no "
+            "With a few queries per sequence, attention reads all keys and values for almost no "
             "arithmetic: 2 FLOP a byte and query head of a group. A larger batch does not "
             "change that, each sequence has a cache of its own. What counts is how fast it is read."
         ),

@@ -3,13 +3,13 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.kernels.bound_class import APART_POINTS, BUSY_PCT
+from traceroof.rule import Rule, at_least, below
 from traceroof.rules._kernels import of_class, spare, tunable
 
 
 def _both_busy(k: Facts) -> Mask:
-    apart = np.abs(k.compute_pct - k.memory_pct)
-    return np.asanyarray((k.compute_pct >= 60) & (k.memory_pct >= 60) & (apart < 10))
+    return k.meets("compute_pct") & k.meets("memory_pct") & k.meets("apart")
 
 
 RULES = (
@@ -19,10 +19,13 @@ RULES = (
         title="Compute and memory are both busy",
         scope="kernel",
         why=(
-            "Arithmetic and data movement take about equally long. Shrinking one alone leaves the "
-            "other, so the time hardly changes until both do."
+            "Arithmetic and data movement take about the same time. Reducing only one of them "
+            "leaves the other, so the time hardly changes until both are reduced."
         ),
-        condition="compute and memory use both at 60 % or more and less than 10 points apart",
+        condition=(
+            "compute use is {compute_pct} or more, memory use is {memory_pct} or more, and they "
+            "are less than {apart} points apart"
+        ),
         needs=("compute_pct", "memory_pct"),
         uses=("primary_class", "dram_pct", "l2_throughput_pct", "top_pipe", "top_pipe_pct"),
         # At a wall that wall is the finding.
@@ -32,12 +35,12 @@ RULES = (
         when=_both_busy,
         because="compute runs at {compute_pct} and memory at {memory_pct} of peak",
         fix=(
-            "Let loads of the next tile overlap with the arithmetic of this one (double buffering, "
-            "asynchronous copies). Beyond that both work and bytes must shrink: fusion, a narrower "
-            "element type."
+            "Overlap the loads of the next tile with the arithmetic of this one (double "
+            "buffering, asynchronous copies). Beyond that, reduce both work and bytes: fusion, a "
+            "narrower element type."
         ),
         refute=(
-            "Take out the arithmetic in one copy of the kernel and the loads in another: if one of "
+            "Remove the arithmetic in one copy of the kernel and the loads in another. If one of "
             "them is much faster, that side was the limit."
         ),
         saves=spare,
@@ -47,7 +50,16 @@ RULES = (
         layer="operator",
         # Two busy sides are hardly a fault.
         severity="low",
-        thresholds={"compute_pct": ">= 60", "memory_pct": ">= 60"},
+        thresholds={
+            "compute_pct": at_least(BUSY_PCT),
+            "memory_pct": at_least(BUSY_PCT),
+            "apart": below(
+                APART_POINTS,
+                column="memory_pct",
+                measure=lambda k: np.abs(k.compute_pct - k.memory_pct),
+                words="{op} {value} points from compute_pct",
+            ),
+        },
         references=("Nsight Compute SpeedOfLight rule: balanced below 10 points apart",),
         fires=(
             {"compute_pct": 60.0, "memory_pct": 60.0},

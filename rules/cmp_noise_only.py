@@ -1,6 +1,6 @@
 """Nothing moved beyond the noise."""
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 from traceroof.rules._changes import of_level
 
 RULES = (
@@ -13,7 +13,7 @@ RULES = (
             "No change that matters fits into the differences between the runs. How small a change "
             "could have been seen depends on the noise and on the number of runs."
         ),
-        condition="the total is unchanged, and no kernel regressed or improved; 5 runs a side",
+        condition="the total is unchanged, and no kernel regressed or improved; 5 runs per side",
         needs=("verdict", "kernels_changed", "sampled"),
         uses=("level", "noise_pct", "detectable_pct", "samples_base", "samples_head"),
         applies=lambda k: of_level(k, "total"),
@@ -21,8 +21,8 @@ RULES = (
             (k.verdict == "unchanged")
             & (k.kernels_changed == 0)
             & (k.sampled == "runs")
-            & (k.samples_base >= 5)
-            & (k.samples_head >= 5)
+            & (k.meets("samples_base"))
+            & (k.meets("samples_head"))
         ),
         because=(
             "the runs differ by {noise_pct} among themselves; with {samples_base:.0f} against "
@@ -34,7 +34,7 @@ RULES = (
         grade="observed",
         layer="hardware",
         severity="info",
-        thresholds={"kernels_changed": "0", "samples_base": ">= 5", "samples_head": ">= 5"},
+        thresholds={"kernels_changed": "0", "samples_base": at_least(5), "samples_head": at_least(5)},
         references=("Hodges and Lehmann, Ann. Math. Stat. 27 (1956) 324: efficiency of rank tests",),
         fires=(
             {"level": "total", "verdict": "unchanged", "kernels_changed": 0.0, "sampled": "runs",

@@ -25,7 +25,7 @@ _LEVELS = (
         topic="change",
         title="The whole takes longer",
         level="total",
-        effect="2 % of the step (without steps: of the kernel time), or 20 % from one run a side",
+        effect="2 % of the step (without steps: of the kernel time), or 20 % from one run per side",
         fix="Start with the largest change among the kernels, then idle time and communication.",
     ),
     _Level(

@@ -9,7 +9,7 @@ from traceroof.core.facts import Facts, Mask
 from traceroof.rule import Rule
 from traceroof.rules._changes import on_both_sides, same_kernel
 
-# Registers are handed out in steps of 8 a thread.
+# Registers are handed out in steps of 8 per thread.
 _STEP = 8
 
 _COMPILER = "Compare compiler version, flags and unrolling of the two builds. "
@@ -38,13 +38,13 @@ _RESOURCES = (
         topic="occupancy-registers",
         title="A thread takes more registers",
         column="registers_per_thread",
-        condition="8 registers a thread more, in a kernel of one name",
+        condition="8 registers per thread more, in a kernel of one name",
         threshold=">= 8 more than registers_per_thread_base",
         worse=lambda k: k.registers_per_thread_head - k.registers_per_thread_base >= _STEP,
         because="registers {registers_per_thread_base:.0f} → {registers_per_thread_head:.0f} a thread",
         fix=_COMPILER + "Cap the registers with __launch_bounds__, or make the tile smaller.",
         refute="Compile both sides with -Xptxas -v: registers must differ by this much.",
-        reference="NVIDIA CUDA C++ Programming Guide: registers are allocated in units of 256 a warp",
+        reference="NVIDIA CUDA C++ Programming Guide: registers are allocated in units of 256 per warp",
         fires=((128, 136), (32, 168)),
         silent=((128, 135), (168, 32)),
     ),
@@ -56,7 +56,7 @@ _RESOURCES = (
         condition="no local-memory requests in the base, some in the head, in a kernel of one name",
         threshold="> 0",
         worse=lambda k: (k.local_requests_base == 0) & (k.local_requests_head > 0),
-        because="{local_requests_head:,.0f} local-memory requests a launch where there were none",
+        because="{local_requests_head:,.0f} local-memory requests per launch where there were none",
         fix=_COMPILER + "Relax the register cap, or index local arrays by constants.",
         refute=(
             "Compile both sides with -Xptxas -v: the head alone must report spills or a stack "

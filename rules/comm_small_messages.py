@@ -25,7 +25,7 @@ RULES = (
             "A collective of a few kilobytes takes as long as one of hundreds: latency and the "
             "meeting of the ranks decide, once for each."
         ),
-        condition="more than 50 collectives under 1 MiB a step (in all where there are no steps)",
+        condition="more than 50 collectives under 1 MiB per step (in all where there are no steps)",
         needs=("small_collectives", "communication_ns", "span_ns"),
         uses=("collectives", "message_bytes", "steps", "warm_up_steps"),
         applies=lambda k: k.communication_ns > 0,
@@ -45,7 +45,7 @@ RULES = (
         grade="derived",
         layer="framework",
         effort="config",
-        thresholds={"small_collectives": "> 50 a step"},
+        thresholds={"small_collectives": "> 50 per step"},
         references=("NCCL tests, doc/PERFORMANCE.md: latency of small messages",),
         fires=(
             {

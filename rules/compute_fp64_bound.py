@@ -3,15 +3,13 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import of_class, pipe_may_reach
+from traceroof.kernels.bound_class import BUSY_PCT
+from traceroof.rule import Attainable, Rule, above, at_least, below
+from traceroof.rules._kernels import may_reach, of_class, pipe_may_reach
 
 
 def _limited(k: Facts) -> Mask:
-    seconds = k.duration_ns / 1e9
-    much_fp64 = k.flop_fp64 > 0.15 * k.peak_fp64_flops_per_s * seconds
-    little_fp32 = k.flop_fp32 < 0.60 * k.peak_fp32_flops_per_s * seconds
-    return (k.pipe_fp64_use_pct >= 60) | (much_fp64 & little_fp32)
+    return k.meets("pipe_fp64_use_pct") | (k.meets("flop_fp64") & k.meets("flop_fp32"))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -26,15 +24,16 @@ RULES = (
     Rule(
         id="compute-fp64-bound",
         topic="fp64",
-        title="Double precision weighs on the kernel",
+        title="Double precision limits the kernel",
         scope="kernel",
         why=(
-            "FP64 runs at half the FP32 rate or more on most data-centre parts and at 1/32 to 1/64 "
-            "of it on others, where a few double-precision instructions outweigh everything else."
+            "FP64 runs at half the FP32 rate or more on most data-centre GPUs, and at 1/32 to "
+            "1/64 of it on others. There a few double-precision instructions outweigh everything "
+            "else."
         ),
         condition=(
-            "FP64 pipe at 60 % or more, or FP64 above 15 % of its FLOP peak with FP32 below 60 %; "
-            "device memory not at its wall"
+            "the FP64 pipe is at {pipe_fp64_use_pct} or more, or FP64 is above {flop_fp64:.0%} of "
+            "its FLOP peak with FP32 below {flop_fp32:.0%}; device memory is not at its wall"
         ),
         needs=("pipe_fp64_use_pct",),
         uses=(
@@ -47,16 +46,16 @@ RULES = (
             "peak_fp32_flops_per_s",
             "duration_ns",
         ),
-        applies=lambda k: pipe_may_reach(k, 15) & ~of_class(k, "dram-bound"),
+        applies=lambda k: pipe_may_reach(k) & ~of_class(k, "dram-bound"),
         when=_limited,
         because="the FP64 pipe is busy {pipe_fp64_use_pct} of the time it can be",
         fix=(
-            "Where double precision is not wanted, find it: literals without a suffix (1.0 for "
-            "1.0f), double overloads of maths functions, a default element type. Where it is, keep "
-            "it for the sums that need it, or use a part with full-rate FP64."
+            "If double precision is not intended, find its source: literals without a suffix (1.0 "
+            "for 1.0f), double overloads of maths functions, a default element type. If it is, "
+            "keep it only for the sums that need it, or use a GPU with full-rate FP64."
         ),
         refute=(
-            "Look for DADD, DMUL and DFMA (v_*_f64 on AMD) in the disassembly: if the hot loop "
+            "Look for DADD, DMUL and DFMA (v_*_f64 on AMD) in the disassembly. If the hot loop "
             "has no such opcodes, the pipe's time has another cause."
         ),
         saves=_saves,
@@ -66,7 +65,20 @@ RULES = (
         layer="operator",
         severity="low",
         suppresses=("slow-pipe-limiter", "stall-math-pipe"),
-        thresholds={"pipe_fp64_use_pct": ">= 60", "flop_fp64": "> 15 % of peak"},
+        thresholds={
+            **may_reach(15),
+            "pipe_fp64_use_pct": at_least(BUSY_PCT),
+            "flop_fp64": above(
+                0.15,
+                of=lambda k: k.peak_fp64_flops_per_s * k.duration_ns / 1e9,
+                words="{op} {value:.0%} of the FP64 peak",
+            ),
+            "flop_fp32": below(
+                0.60,
+                of=lambda k: k.peak_fp32_flops_per_s * k.duration_ns / 1e9,
+                words="{op} {value:.0%} of the FP32 peak",
+            ),
+        },
         effort="refactor",
         risk="numerics",
         references=(

@@ -1,19 +1,21 @@
 """One instruction pipe of the compute units is at its wall: multiply-add, integer, load/store."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Kind, Rule, Severity
-from traceroof.rules._kernels import pipe_may_reach
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
+from traceroof.rule import Attainable, Kind, Rule, Severity, Threshold, at_least, below
+from traceroof.rules._kernels import may_reach, pipe_may_reach
 
 
 @dataclass(frozen=True)
 class _Pipe:
-    """What is particular to one pipe; the condition always holds the pipe at 80 % or more."""
+    """What is particular to one pipe; the condition always needs the pipe at its wall."""
 
     pipe: str
     title: str
@@ -23,7 +25,7 @@ class _Pipe:
     saves: Callable[[Facts, Attainable], Column]
     kind: Kind
     severity: Severity | None = None
-    and_when: Callable[[Facts], Mask] | None = None
+    and_limits: Mapping[str, Threshold] = field(default_factory=dict)
     and_words: str = ""
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
@@ -48,14 +50,14 @@ _PIPES = (
         pipe="fma",
         title="The FP32 multiply-add pipe is at its wall",
         why=(
-            "Single-precision arithmetic is issued as fast as its pipe takes it. For matrix-like "
-            "work there is a faster pipe on the same chip: the tensor cores."
+            "Single-precision arithmetic is issued as fast as its pipe accepts it. For matrix-like "
+            "work the same chip has a faster pipe: the tensor cores."
         ),
         fix=(
-            "Let matrix-like work run on the tensor cores (TF32, BF16), use packed half precision "
-            "where accuracy permits, or do fewer operations: simplify, hoist, precompute."
+            "Run matrix-like work on the tensor cores (TF32, BF16), use packed half precision where "
+            "accuracy permits, or do fewer operations: simplify, hoist, precompute."
         ),
-        refute="Take out a tenth of the arithmetic in a copy of the kernel: the time must fall.",
+        refute="Remove a tenth of the arithmetic in a copy of the kernel. The time must fall.",
         # Below 60 % a pipe no longer counts as busy: what is left is not its fault.
         saves=lambda k, peak: 1 - 60 / k.pipe_fma_pct,
         kind="option",
@@ -70,18 +72,18 @@ _PIPES = (
         title="The integer and logic pipe is at its wall",
         why=(
             "Index arithmetic, comparisons, bit operations and conversions fill their pipe, while "
-            "the pipes that do the floating-point work wait."
+            "the floating-point pipes wait."
         ),
         fix=(
-            "Spend fewer integer instructions on a result: hoist index arithmetic out of loops, "
-            "32-bit offsets instead of 64-bit addresses, no division or modulo by a variable, "
-            "several elements a thread, vector conversions."
+            "Use fewer integer instructions per result: hoist index arithmetic out of loops, use "
+            "32-bit offsets instead of 64-bit addresses, avoid division and modulo by a variable, "
+            "process several elements per thread, use vector conversions."
         ),
-        refute="Halve the integer work in a copy of the kernel: the time must fall.",
+        refute="Halve the integer work in a copy of the kernel. The time must fall.",
         saves=_to_next_unit("alu", lambda k: k.memory_pct),
         kind="conditional",
-        and_when=lambda k: (k.pipe_fma_pct < 50) & ~(k.tensor_pct >= 50),
-        and_words=" while the FP32 and tensor pipes are below 50 %",
+        and_limits={"pipe_fma_pct": below(50), "tensor_pct": below(50, or_unknown=True)},
+        and_words=", with the FP32 pipe below {pipe_fma_pct} and the tensor pipe below {tensor_pct}",
         needs=("pipe_fma_pct",),
         uses=("tensor_pct", "top_pipe", "top_pipe_pct", "second_pipe_pct", "memory_pct"),
         suppresses=("stall-math-pipe", "slow-pipe-limiter"),
@@ -106,15 +108,15 @@ _PIPES = (
         pipe="lsu",
         title="The load/store pipe is at its wall",
         why=(
-            "Memory instructions are issued as fast as their pipe takes them, each moving few "
-            "bytes: the number of instructions limits the kernel, not the bytes."
+            "Memory instructions are issued as fast as their pipe accepts them, and each moves few "
+            "bytes. The number of instructions limits the kernel, not the bytes."
         ),
         fix=(
-            "Move more with each instruction: 8 or 16 bytes a thread instead of 1 to 4, bulk "
-            "asynchronous copies (TMA) or cp.async instead of loads through registers, values kept "
+            "Move more bytes per instruction: 8 or 16 bytes per thread instead of 1 to 4, bulk "
+            "asynchronous copies (TMA) or cp.async instead of loads through registers. Keep values "
             "in registers."
         ),
-        refute="Double the bytes of each access: the pipe's use and the time must fall together.",
+        refute="Double the bytes of each access. The use of the pipe and the time must fall together.",
         # Memory throughput counts requests too, which the fix makes fewer: only bytes stay.
         saves=_to_next_unit("lsu", lambda k: np.fmax(k.dram_pct, k.l2_throughput_pct)),
         kind="conditional",
@@ -146,8 +148,9 @@ def _rule(one: _Pipe) -> Rule:
     column = f"pipe_{one.pipe}_pct"
 
     def when(k: Facts) -> Mask:
-        full = getattr(k, column) >= 80
-        return np.asanyarray(full & one.and_when(k) if one.and_when else full)
+        return np.asanyarray(
+            reduce(np.logical_and, [k.meets(name) for name in (column, *one.and_limits)])
+        )
 
     return Rule(
         id=f"compute-{one.pipe}-bound",
@@ -155,12 +158,12 @@ def _rule(one: _Pipe) -> Rule:
         title=one.title,
         scope="kernel",
         why=one.why,
-        condition=f"{column} at 80 % or more{one.and_words}",
+        condition=f"{column} is {{{column}}} or more{one.and_words}",
         needs=(column, *one.needs),
         uses=("primary_class", "compute_pct", *one.uses),
-        applies=lambda k: pipe_may_reach(k, 60),
+        applies=lambda k: pipe_may_reach(k),
         when=when,
-        because=f"its pipe is busy {{{column}}} of the time it can be",
+        because=f"the pipe is busy {{{column}}} of its peak",
         fix=one.fix,
         refute=one.refute,
         saves=one.saves,
@@ -170,7 +173,7 @@ def _rule(one: _Pipe) -> Rule:
         layer="hardware",
         severity=one.severity,
         suppresses=one.suppresses,
-        thresholds={column: ">= 80", **dict.fromkeys(one.needs, "< 50")},
+        thresholds={**may_reach(BUSY_PCT), column: at_least(WALL_PCT), **one.and_limits},
         references=("Nsight Compute HighPipeUtilization rule: 80 % and more is the bottleneck",),
         fires=one.fires,
         silent=one.silent,

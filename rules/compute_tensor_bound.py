@@ -3,14 +3,15 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
-from traceroof.rules._kernels import of_class, pipe_may_reach
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
+from traceroof.rule import Rule, at_least
+from traceroof.rules._kernels import may_reach, of_class, pipe_may_reach
 
 
 def _at_wall(k: Facts) -> Mask:
     # Without the pipe's own counter the class decides, by operations over time.
-    by_rate = np.isnan(k.pipe_tensor_pct) & (k.tensor_pct >= k.compute_pct)
-    return (k.pipe_tensor_pct >= 80) | (by_rate & of_class(k, "compute-bound"))
+    by_rate = np.isnan(k.pipe_tensor_pct) & k.meets("tensor_pct")
+    return k.meets("pipe_tensor_pct") | (by_rate & of_class(k, "compute-bound"))
 
 
 RULES = (
@@ -21,12 +22,12 @@ RULES = (
         scope="kernel",
         why=(
             "Matrix multiply-accumulates are issued as fast as the tensor cores (matrix cores) "
-            "take them. This is what a matrix kernel is meant to do: low occupancy, idle issue "
-            "slots and barriers of its loading warps are part of it."
+            "accept them. This is the goal of a matrix kernel. Low occupancy, idle issue slots "
+            "and barriers of its loading warps are part of it."
         ),
         condition=(
-            "tensor pipe at 80 % or more, or tensor operations over time at 0.9 of the "
-            "attainable rate"
+            "the tensor pipe is at {pipe_tensor_pct} or more; without its counter, tensor "
+            "operations are the busiest part of a compute-bound kernel"
         ),
         needs=("tensor_pct",),
         uses=(
@@ -39,7 +40,7 @@ RULES = (
             "narrower_speedup",
             "waves",
         ),
-        applies=lambda k: pipe_may_reach(k, 60),
+        applies=lambda k: pipe_may_reach(k),
         when=_at_wall,
         because="the tensor cores run at {tensor_pct} of their peak",
         fix=(
@@ -48,7 +49,7 @@ RULES = (
             "the last wave of blocks is full."
         ),
         refute=(
-            "Lower the core clock by 10 %: the time must grow by about 10 %. If it does not, "
+            "Lower the core clock by 10 %. The time must grow by about 10 %. If it does not, "
             "memory is the limit."
         ),
         # The same operations at the next narrower type, at most at that type's peak.
@@ -71,7 +72,11 @@ RULES = (
             "slow-pipe-limiter",
             "thread-divergence",
         ),
-        thresholds={"pipe_tensor_pct": ">= 80"},
+        thresholds={
+            **may_reach(BUSY_PCT),
+            "pipe_tensor_pct": at_least(WALL_PCT),
+            "tensor_pct": at_least(1, of="compute_pct", words="the busiest pipe"),
+        },
         effort="refactor",
         risk="numerics",
         references=(

@@ -1,7 +1,8 @@
 """The vector units of an AMD GPU are at their wall."""
 
-from traceroof.rule import Rule
-from traceroof.rules._kernels import of_class, on_amd, pipe_may_reach
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
+from traceroof.rule import Rule, at_least
+from traceroof.rules._kernels import may_reach, of_class, on_amd, pipe_may_reach
 
 RULES = (
     Rule(
@@ -10,10 +11,14 @@ RULES = (
         title="The vector units (VALU) are at their wall",
         scope="kernel",
         why=(
-            "One vector unit a SIMD runs all arithmetic that is no matrix instruction: floating "
-            "point, integer, comparisons, conversions. It is issued as fast as it takes work."
+            "One vector unit per SIMD runs all arithmetic that is not a matrix instruction: "
+            "floating point, integer, comparisons, conversions. It is issued as fast as the unit "
+            "accepts it."
         ),
-        condition="VALU busy in 80 % of the cycles or more; device memory not at its wall",
+        condition=(
+            "the VALU is busy in {pipe_valu_pct} of the cycles or more; device memory is not at "
+            "its wall"
+        ),
         needs=("pipe_valu_pct",),
         uses=(
             "vendor",
@@ -26,17 +31,17 @@ RULES = (
             "fp32_nonfused_pct",
             "threads_per_instruction",
         ),
-        applies=lambda k: on_amd(k) & pipe_may_reach(k, 60) & ~of_class(k, "dram-bound"),
-        when=lambda k: k.pipe_valu_pct >= 80,
+        applies=lambda k: on_amd(k) & pipe_may_reach(k) & ~of_class(k, "dram-bound"),
+        when=lambda k: k.meets("pipe_valu_pct"),
         because=(
             "the vector units are busy {pipe_valu_pct} of the time[, the matrix units {tensor_pct}]"
         ),
         fix=(
-            "Matrix-like work on the matrix units (hipBLASLt, CK, rocWMMA), packed arithmetic "
-            "(v_pk_fma_f32, half2), or fewer operations: uniform values and address arithmetic in "
-            "scalar registers, no division by a variable, work hoisted out of loops."
+            "Run matrix-like work on the matrix units (hipBLASLt, CK, rocWMMA), use packed "
+            "arithmetic (v_pk_fma_f32, half2), or do fewer operations: uniform values and address "
+            "arithmetic in scalar registers, no division by a variable, work hoisted out of loops."
         ),
-        refute="Take out a tenth of the arithmetic in a copy of the kernel: the time must fall.",
+        refute="Remove a tenth of the arithmetic in a copy of the kernel. The time must fall.",
         # Below 60 % a pipe no longer counts as busy: what is left is not its fault.
         saves=lambda k, peak: 1 - 60 / k.pipe_valu_pct,
         kind="option",
@@ -45,7 +50,7 @@ RULES = (
         layer="hardware",
         severity="info",
         suppresses=("stall-math-pipe",),
-        thresholds={"pipe_valu_pct": ">= 80"},
+        thresholds={**may_reach(BUSY_PCT), "pipe_valu_pct": at_least(WALL_PCT)},
         references=(
             "rocprofiler-compute, compute unit: VALU utilization",
             "Nsight Compute HighPipeUtilization rule: 80 % and more is the bottleneck",

@@ -3,19 +3,20 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import of_class, pipe_may_reach
+from traceroof.kernels.bound_class import BUSY_PCT
+from traceroof.rule import Attainable, Rule, above, at_least
+from traceroof.rules._kernels import may_reach, of_class, pipe_may_reach
 
 
 def _limited(k: Facts) -> Mask:
     # Warps queue for the unit before its own counter shows it full.
-    queueing = np.fmax(k.stall_short_scoreboard, k.stall_mio_throttle) > 0.3
-    return (k.pipe_xu_pct >= 60) | ((k.pipe_xu_pct >= 40) & queueing)
+    queueing = k.meets("stall_short_scoreboard") | k.meets("stall_mio_throttle")
+    return k.meets("pipe_xu_pct") | (k.meets("pipe_xu_queueing") & queueing)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     # Below 60 % a pipe no longer counts as busy; what the queueing costs is not known.
-    return np.where(k.pipe_xu_pct >= 60, 1 - 60 / k.pipe_xu_pct, np.nan)
+    return np.where(k.pipe_xu_pct >= BUSY_PCT, 1 - BUSY_PCT / k.pipe_xu_pct, np.nan)
 
 
 RULES = (
@@ -30,8 +31,9 @@ RULES = (
             "attention fill it with exp."
         ),
         condition=(
-            "XU pipe at 60 % or more, or at 40 % or more while over 30 % of a warp's time goes to "
-            "the short scoreboard or the MIO queue; device memory not at its wall"
+            "the XU pipe is at {pipe_xu_pct} or more, or at {pipe_xu_queueing} or more while more "
+            "than {stall_short_scoreboard:.0%} of a warp's time goes to the short scoreboard or "
+            "more than {stall_mio_throttle:.0%} to the MIO queue; device memory is not at its wall"
         ),
         needs=("pipe_xu_pct",),
         uses=(
@@ -42,15 +44,19 @@ RULES = (
             "tensor_pct",
             "pipe_fma_pct",
         ),
-        applies=lambda k: pipe_may_reach(k, 40) & ~of_class(k, "dram-bound"),
+        applies=lambda k: pipe_may_reach(k) & ~of_class(k, "dram-bound"),
         when=_limited,
-        because="the special function unit is busy {pipe_xu_pct} of the time it can be",
+        because="the special function unit is busy {pipe_xu_pct} of its peak",
         fix=(
-            "Call it less: exp2 with the scale folded into its argument, one reciprocal instead of "
-            "divisions, a polynomial on the FMA pipe for a part of the calls, no round trips "
-            "between integer and floating point. Overlap what remains with matrix instructions."
+            "Call it less: exp2 with the scale folded into its argument, one reciprocal instead "
+            "of divisions, a polynomial on the FMA pipe for some of the calls, no round trips "
+            "between integer and floating point. Overlap the remaining calls with matrix "
+            "instructions."
         ),
-        refute="Replace the special functions by a polynomial in a copy: the time must fall.",
+        refute=(
+            "Replace the special functions by a polynomial in a copy of the kernel. The time must "
+            "fall."
+        ),
         saves=_saves,
         kind="conditional",
         role="class",
@@ -58,9 +64,13 @@ RULES = (
         layer="hardware",
         suppresses=("slow-pipe-limiter",),
         thresholds={
-            "pipe_xu_pct": ">= 60, or >= 40 with stalls",
-            "stall_short_scoreboard": "> 0.3",
-            "stall_mio_throttle": "> 0.3",
+            **may_reach(40),
+            "pipe_xu_pct": at_least(BUSY_PCT),
+            "pipe_xu_queueing": at_least(
+                40, column="pipe_xu_pct", words="or {op} {value} while warps wait for it"
+            ),
+            "stall_short_scoreboard": above(0.3),
+            "stall_mio_throttle": above(0.3),
         },
         risk="numerics",
         references=(

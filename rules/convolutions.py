@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, at_least
 from traceroof.rules._kernels import computes, tunable
 from traceroof.rules._models import CEILINGS, by_bytes, credible, size
 
@@ -95,7 +95,7 @@ RULES = (
         uses=("primary_class", "category", "role", "traffic_ratio", "share_pct", "operator",
               "model_shape"),
         applies=lambda k: computes(k) & (_unfolding(k) | (k.category == "conv")),
-        when=lambda k: _unfolding(k) | (k.traffic_ratio > 3),
+        when=lambda k: _unfolding(k) | (k.meets("traffic_ratio")),
         because=(
             "{share_pct} of the kernel time goes to it (role: {role}; bytes moved over those that "
             "its shapes need: {traffic_ratio})"
@@ -111,7 +111,7 @@ RULES = (
         grade="inferred",
         layer="framework",
         effort="config",
-        thresholds={"traffic_ratio": "> 3"},
+        thresholds={"traffic_ratio": above(3)},
         references=("Chetlur et al.: cuDNN, efficient primitives for deep learning, 2014",),
         fires=(
             {"role": "im2col", "category": "conv", "share_pct": 12.0},
@@ -139,7 +139,7 @@ RULES = (
         needs=("conv_layout_pct", "conv_layout_per_conv"),
         uses=("category", "share_pct", "layout_change_launches"),
         applies=lambda k: k.conv_layout_pct > 0,
-        when=lambda k: (k.conv_layout_per_conv >= 0.5) & (k.conv_layout_pct >= 1),
+        when=lambda k: (k.meets("conv_layout_per_conv")) & (k.meets("conv_layout_pct")),
         because=(
             "for each kernel that convolves there are {conv_layout_per_conv} layout changes between "
             "channels first and channels last; together they take {conv_layout_pct} of the GPU time"
@@ -155,7 +155,7 @@ RULES = (
         layer="framework",
         effort="one-line",
         suppresses=("layout-conversion-share",),
-        thresholds={"conv_layout_per_conv": ">= 0.5", "conv_layout_pct": ">= 1"},
+        thresholds={"conv_layout_per_conv": at_least(0.5), "conv_layout_pct": at_least(1)},
         references=(
             "PyTorch tutorial: channels last memory format",
             "NVIDIA, Convolutional Layers User's Guide: tensor layouts",

@@ -18,7 +18,7 @@ _MATCH = 0.95
 
 
 def _unblocked(k: Facts) -> Mask:
-    """Nothing in the sequence that a graph cannot hold; one wait a sequence can stand at its end."""
+    """Nothing in the sequence that a graph cannot hold; one wait per sequence can stand at its end."""
     waits = np.nan_to_num(k.sync_calls) + np.nan_to_num(k.scalar_copies)
     calm = waits <= k.repeats
     return np.asanyarray(calm & ~(k.late_allocate_calls > 0))
@@ -44,7 +44,7 @@ RULES = (
         condition=(
             "launch-bound or host-bound, the same sequence of kernels (name, grid and block) at "
             "least 3 times with at least 95 % of launches equal, less than half of the kernels in "
-            "graphs already, at most one wait for the GPU or scalar copied to the host a sequence, "
+            "graphs already, at most one wait for the GPU or scalar copied to the host per sequence, "
             "and no memory asked of the driver after warm-up"
         ),
         needs=("repeat_match", "repeats", "idle_ns", "idle_host_ns", "sync_calls", "span_ns"),

@@ -271,7 +271,7 @@ _WASTES = (
         least_pct=10,
         what="write keys and values into the cache",
         why=(
-            "A decoding step writes one key and one value a layer and sequence: a few kilobytes. "
+            "A decoding step writes one key and one value per layer and sequence: a few kilobytes. "
             "What takes time is a launch of its own for each layer, or a copy of more than is new."
         ),
         fix=(

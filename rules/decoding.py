@@ -8,7 +8,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.hardware.roofline import T_FLOOR_NS
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def _rule(one: _Part) -> Rule:
         needs=(pct, time, "decode_pct"),
         uses=(launches, readable, example, "decode_step_ns", "time_ns"),
         applies=lambda k: ~np.isnan(getattr(k, pct)),
-        when=lambda k: (getattr(k, pct) >= one.least_pct) & (k.decode_pct >= 50),
+        when=lambda k: (getattr(k, pct) >= one.least_pct) & (k.meets("decode_pct")),
         because=(
             f"{{{launches}}} {one.what} take {{{time}}}, {{{pct}}} of the GPU time of decoding passes "
             f"(mostly {{{example}}})[; in that time of a pass memory could deliver {{{readable}}}: "
@@ -145,7 +145,7 @@ def _rule(one: _Part) -> Rule:
         grade="inferred",
         layer="operator",
         effort="config",
-        thresholds={pct: f">= {one.least_pct:g}", "decode_pct": ">= 50"},
+        thresholds={pct: f">= {one.least_pct:g}", "decode_pct": at_least(50)},
         references=one.references,
         fires=(found(one.least_pct), found(70.0, decode_pct=50.0)),
         silent=(found(one.least_pct * 0.99), found(70.0, decode_pct=49.0)),

@@ -3,7 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Rule, above
 from traceroof.rules._kernels import computes, of_class
 
 
@@ -11,7 +12,7 @@ def _at_wall(k: Facts) -> Mask:
     # A rate held against a peak reaches less than a counter of busy cycles does: the class,
     # which knows the calibrated ceilings, decides there.
     rate = (k.dram_basis == "nominal peak") | (k.dram_basis == "report peak")
-    return np.asanyarray((k.dram_pct > 80) & ~rate | of_class(k, "dram-bound"))
+    return np.asanyarray(k.meets("dram_pct") & ~rate | of_class(k, "dram-bound"))
 
 
 RULES = (
@@ -22,11 +23,12 @@ RULES = (
         scope="kernel",
         why=(
             "The kernel moves bytes as fast as device memory can. The arithmetic units wait for "
-            "data; making them faster, or giving them more warps, changes nothing."
+            "data. Making them faster, or giving them more warps, changes nothing."
         ),
         condition=(
-            "DRAM use above 80 % of the peak of elapsed cycles, or measured bytes over time at "
-            "0.9 of the attainable bandwidth or more"
+            "DRAM use is above {dram_pct} of the peak of elapsed cycles; where it is measured "
+            "against a peak rate, the class is dram-bound, which compares with the attainable "
+            "bandwidth"
         ),
         needs=("dram_pct",),
         uses=(
@@ -42,11 +44,11 @@ RULES = (
         when=_at_wall,
         because="device memory runs at {dram_pct} of its peak",
         fix=(
-            "Move fewer bytes: fuse it with its neighbours, use a smaller element type, drop "
-            "copies and padding, reuse data in cache. Do not tune arithmetic or occupancy."
+            "Move fewer bytes: fuse the kernel with its neighbours, use a smaller element type, "
+            "remove copies and padding, reuse data in cache. Do not tune arithmetic or occupancy."
         ),
         refute=(
-            "Lower the memory clock by 10 %: the time must grow by about 10 %. If it does not, "
+            "Lower the memory clock by 10 %. The time must grow by about 10 %. If it does not, "
             "something else limits the kernel."
         ),
         # Nothing to gain at these bytes but the last stretch to the physical peak.
@@ -63,7 +65,7 @@ RULES = (
             "issue-slots-idle",
             "roofline-at-wall",
         ),
-        thresholds={"dram_pct": "> 80"},
+        thresholds={"dram_pct": above(WALL_PCT)},
         references=(
             "Nsight Compute SpeedOfLight rule: 80 % of peak counts as high throughput",
             "Williams, Waterman, Patterson: Roofline, CACM 2009",

@@ -1,15 +1,15 @@
 """Device memory is the busiest unit, but not at its wall."""
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.kernels.bound_class import APART_POINTS, WALL_PCT
+from traceroof.rule import Rule, at_least, at_most
 from traceroof.rules._kernels import of_class, spare, tunable
 
 
 def _leans_on_dram(k: Facts) -> Mask:
-    memory = k.memory_pct >= k.compute_pct + 10
     # Memory throughput is that of its busiest unit: DRAM is the one where the two are the same.
-    busiest = (k.dram_pct >= k.memory_pct - 1) & ~(k.dram_pct < k.l2_throughput_pct)
-    return memory & busiest & (k.dram_pct >= 50) & (k.dram_pct <= 80)
+    busiest = k.meets("dram_is_memory") & k.meets("l2_throughput_pct")
+    return k.meets("memory_pct") & busiest & k.meets("dram_least") & k.meets("dram_pct")
 
 
 RULES = (
@@ -19,12 +19,12 @@ RULES = (
         title="Device memory limits the kernel before its peak",
         scope="kernel",
         why=(
-            "Device memory is the busiest unit, yet it idles for a part of the time: too few bytes "
-            "are in flight, or accesses are narrow, scattered or misaligned."
+            "Device memory is the busiest unit, but it is idle for a part of the time. Too few "
+            "bytes are in flight, or accesses are narrow, scattered or misaligned."
         ),
         condition=(
-            "memory use at least 10 points above compute use, DRAM its busiest unit and at "
-            "50 to 80 % of peak"
+            "memory use is at least {memory_pct:.0f} points above compute use, and DRAM is its "
+            "busiest unit, at {dram_least} to {dram_pct} of peak"
         ),
         needs=("dram_pct", "memory_pct", "compute_pct"),
         uses=(
@@ -45,12 +45,12 @@ RULES = (
             "{compute_pct}"
         ),
         fix=(
-            "Put more bytes in flight and make each access count: 16 bytes a thread, 128-byte "
-            "aligned rows, neighbouring threads on neighbouring addresses, several independent "
-            "loads before the first use, asynchronous copies."
+            "Keep more bytes in flight and make each access count: 16 bytes per thread, rows "
+            "aligned to 128 bytes, neighbouring threads on neighbouring addresses, several "
+            "independent loads before the first use, asynchronous copies."
         ),
         refute=(
-            "Run a copy kernel with the same bytes and the same mix of reads and writes: if it is "
+            "Run a copy kernel with the same bytes and the same mix of reads and writes. If it is "
             "no faster, this rate is what the device gives."
         ),
         saves=spare,
@@ -58,7 +58,22 @@ RULES = (
         role="class",
         grade="observed",
         layer="hardware",
-        thresholds={"dram_pct": "50 to 80", "memory_pct": ">= compute_pct + 10"},
+        thresholds={
+            "dram_least": at_least(50, column="dram_pct"),
+            "dram_pct": at_most(WALL_PCT),
+            "memory_pct": at_least(
+                APART_POINTS,
+                measure=lambda k: k.memory_pct - k.compute_pct,
+                words="{op} {value} points above compute_pct",
+            ),
+            "dram_is_memory": at_most(
+                1,
+                column="dram_pct",
+                measure=lambda k: k.memory_pct - k.dram_pct,
+                words="within a point of memory_pct",
+            ),
+            "l2_throughput_pct": at_most(1, of="dram_pct", or_unknown=True, words="<= dram_pct"),
+        },
         references=(
             "Nsight Compute SpeedOfLight rule: 80 % is high throughput, 10 points are a lean",
             "RRZE-HPC/gpu-benches, gpu-stream: large copies reach 75 to 94 % of nominal bandwidth",

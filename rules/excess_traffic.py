@@ -6,7 +6,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import each, one_of
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._models import size
 
@@ -43,8 +43,8 @@ _LEVELS = (
         "L1",
         40,
         (
-            "Keep what several threads of a block need in shared memory or registers, larger "
-            "blocks on neighbouring data, loads that share cache lines."
+            "Keep what several threads of a block need in shared memory or registers. Use larger "
+            "blocks on neighbouring data, and loads that share cache lines."
         ),
     ),
     (
@@ -52,8 +52,9 @@ _LEVELS = (
         "L2",
         50,
         (
-            "Order blocks so that those in flight read the same data (swizzle, rasterise), make "
-            "tiles larger, share loads between blocks of a cluster, work in pieces that fit L2."
+            "Order blocks so that those in flight read the same data (swizzle, rasterise). Make "
+            "tiles larger, share loads between blocks of a cluster, or work in pieces that fit "
+            "in L2."
         ),
     ),
 )
@@ -73,25 +74,25 @@ def _low_reuse(level: str, name: str, limit: int, fix: str) -> Rule:
         title=f"Data that could be reused misses in {name}",
         scope="kernel",
         why=(
-            "The shapes say that each byte need move only once from device memory, the counters "
-            "that it moves more than twice, and few accesses hit in the cache that should hold it."
+            "By the shapes each byte needs to move only once from device memory. By the counters it "
+            "moves more than twice, and few accesses hit in the cache that should hold it."
         ),
         condition=(
-            f"a class of memory, {name} hit rate below {limit} %, and measured bytes more than "
-            "twice the least traffic"
+            f"memory limits the kernel, the {name} hit rate is below {{{hits}}}, and measured bytes "
+            "are more than {traffic_ratio} times the least traffic"
         ),
         needs=("traffic_ratio", hits),
         uses=("primary_class", "model_bytes", "dram_bytes", "model_shape"),
         applies=_reused,
-        when=lambda k: (k.traffic_ratio > 2) & (getattr(k, hits) < limit),
-        because=f"{name} hits {{{hits}}} while {{traffic_ratio}} times the least traffic moves",
+        when=lambda k: k.meets("traffic_ratio") & k.meets(hits),
+        because=f"the {name} hit rate is {{{hits}}}, and {{traffic_ratio}} times the least traffic moves",
         fix=fix,
-        refute="Shrink the working set below the cache: the hit rate and the speed must rise.",
+        refute="Shrink the working set below the cache. The hit rate must rise and the time must fall.",
         saves=_excess,
         kind="conditional",
         grade="derived",
         layer="operator",
-        thresholds={"traffic_ratio": "> 2", hits: f"< {limit}"},
+        thresholds={"traffic_ratio": above(2), hits: below(limit)},
         references=("docs/operators.md: least traffic of an operator",),
         fires=(example(2.1, limit - 0.1), example(5.0, 5.0, "memory-leaning")),
         silent=(example(2.0, 5.0), example(5.0, limit), example(5.0, 5.0, "compute-bound")),
@@ -119,32 +120,35 @@ RULES = (
         scope="kernel",
         why=(
             "Each tensor must be read or written once. The counters show more: a column buffer, "
-            "partial sums of a split product, tiles read again after they left the cache, spilled "
-            "registers, or sectors written in parts."
+            "partial sums of a split product, tiles that are read again after they left the "
+            "cache, spilled registers, or sectors written in parts."
         ),
-        condition="measured DRAM bytes above 1.5 times the least traffic, and DRAM use at 50 % or more",
+        condition=(
+            "measured DRAM bytes are more than {traffic_ratio} times the least traffic, and DRAM "
+            "use is {dram_pct} or more"
+        ),
         needs=("traffic_ratio", "dram_pct"),
         uses=("primary_class", "model_bytes", "dram_bytes", "model_shape", "l2_hit_pct"),
         applies=_modelled,
-        when=lambda k: (k.traffic_ratio > 1.5) & (k.dram_pct >= 50),
+        when=lambda k: k.meets("traffic_ratio") & k.meets("dram_pct"),
         because=(
-            "{dram_bytes} moved where the shapes need {model_bytes}: {traffic_ratio} times as much, "
-            "with device memory at {dram_pct}"
+            "{dram_bytes} moved where the shapes need {model_bytes} ({traffic_ratio} times as "
+            "much), with device memory at {dram_pct}"
         ),
         fix=(
-            "Find which tensor moves twice: implicit instead of explicit im2col, no split along K "
-            "where the grid is large enough, a tile order that keeps operands in L2, no spills, "
-            "whole sectors written."
+            "Find which tensor moves twice. Use implicit instead of explicit im2col, no split "
+            "along K where the grid is large enough, a tile order that keeps operands in L2, no "
+            "spills, and whole sectors in writes."
         ),
         refute=(
-            "Compare with the same call on tensors a quarter of the size: a ratio that falls to one "
-            "points at the cache, one that stays at the algorithm."
+            "Run the same call on tensors a quarter of the size. A ratio that falls to one points "
+            "at the cache, one that stays points at the algorithm."
         ),
         saves=_excess,
         kind="hard",
         grade="derived",
         layer="operator",
-        thresholds={"traffic_ratio": "> 1.5", "dram_pct": ">= 50"},
+        thresholds={"traffic_ratio": above(1.5), "dram_pct": at_least(50)},
         references=("docs/operators.md: least traffic of an operator",),
         fires=(
             {"traffic_ratio": 1.51, "dram_pct": 50.0, "model_bytes": 1e8, "dram_bytes": 1.51e8},
@@ -163,13 +167,14 @@ RULES = (
         title="The tiles in flight read more than L2 holds",
         scope="kernel",
         why=(
-            "A product of large matrices moves few bytes only because neighbouring tiles find each "
-            "other's operands in L2. Here the tiles in flight together read more than L2 holds, "
-            "and the counters show that operands were fetched again."
+            "A product of large matrices moves few bytes only because neighbouring tiles find "
+            "each other's operands in L2. Here the tiles in flight together read more than L2 "
+            "holds, and the counters show that operands were fetched again."
         ),
         condition=(
-            "a GEMM with measured bytes above 1.5 times the least traffic, whose tiles in flight "
-            "read (tile M + tile N) x K elements each, together more than the size of L2"
+            "a GEMM with measured bytes more than {traffic_ratio} times the least traffic, whose "
+            "tiles in flight read (tile M + tile N) x K elements each, together more than the "
+            "size of L2"
         ),
         needs=("traffic_ratio", "tile_m", "tile_n", "l2_cache_bytes"),
         uses=(
@@ -177,21 +182,27 @@ RULES = (
             "sm_count", "dram_bytes",
         ),
         applies=lambda k: _reused(k) & one_of(k.category, "gemm"),
-        when=lambda k: (k.traffic_ratio > 1.5) & (_wave_bytes(k) > k.l2_cache_bytes),
+        when=lambda k: k.meets("traffic_ratio") & k.meets("l2_cache_bytes"),
         because=(
             "{traffic_ratio} times the least traffic moves; tiles of {tile_m:.0f} x {tile_n:.0f} "
-            "along K of {model_shape} do not fit {l2_cache_bytes} of L2"
+            "along K of {model_shape} do not fit in {l2_cache_bytes} of L2"
         ),
         fix=(
-            "A tile order that keeps a square of tiles in flight (rasterisation or swizzle option "
-            "of the library), larger tiles, loads shared by the blocks of a cluster."
+            "Use a tile order that keeps a square of tiles in flight (the rasterisation or "
+            "swizzle option of the library), larger tiles, or loads shared by the blocks of a "
+            "cluster."
         ),
-        refute="Change the tile order: measured bytes and time must fall together.",
+        refute="Change the tile order. Measured bytes and time must fall together.",
         saves=_excess,
         kind="conditional",
         grade="derived",
         layer="operator",
-        thresholds={"traffic_ratio": "> 1.5"},
+        thresholds={
+            "traffic_ratio": above(1.5),
+            "l2_cache_bytes": above(
+                1, of="l2_cache_bytes", measure=_wave_bytes, words="less than tiles in flight read"
+            ),
+        },
         references=(
             "NVIDIA CUTLASS documentation: threadblock rasterisation",
             "NVIDIA, Matrix Multiplication Background User's Guide",

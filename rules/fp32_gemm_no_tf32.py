@@ -9,7 +9,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import one_of
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._matrix import PRODUCT, products
 
 
@@ -58,8 +58,8 @@ RULES = (
         uses=(*PRODUCT, "compute_capability", "dram_pct", "pipe_fma_pct"),
         applies=_applies,
         when=lambda k: (
-            (k.pipe_tensor_use_pct < 5)
-            & (k.tf32_speedup >= 1.2)
+            (k.meets("pipe_tensor_use_pct"))
+            & (k.meets("tf32_speedup"))
             & (k.compute_capability >= 8.0)
             & one_of(k.operand_dtype, "fp32")
         ),
@@ -83,8 +83,8 @@ RULES = (
         effort="one-line",
         risk="numerics",
         thresholds={
-            "pipe_tensor_use_pct": "< 5",
-            "tf32_speedup": ">= 1.2",
+            "pipe_tensor_use_pct": below(5),
+            "tf32_speedup": at_least(1.2),
             "compute_capability": ">= 8.0",
         },
         references=(

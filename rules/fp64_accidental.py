@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Facts, Mask, unknown
 from traceroof.core.tracing import one_of
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._kernels import tunable
 
 _NARROWER = ("fp32", "fp16", "bf16", "fp8", "fp4", "int8")
@@ -33,9 +33,9 @@ RULES = (
         needs=("flop_fp64", "declared_dtype", "pipe_fp64_use_pct"),
         uses=("primary_class", "name_dtype", "fp64_ratio", "flop_fp32"),
         applies=_applies,
-        when=lambda k: (k.flop_fp64 > 0) & (k.pipe_fp64_use_pct > 0),
+        when=lambda k: (k.meets("flop_fp64")) & (k.pipe_fp64_use_pct > 0),
         because=(
-            "{flop_fp64} of FP64 work a launch on {declared_dtype} data: the FP64 pipe is busy "
+            "{flop_fp64} of FP64 work per launch on {declared_dtype} data: the FP64 pipe is busy "
             "{pipe_fp64_use_pct}"
         ),
         fix=(
@@ -53,7 +53,7 @@ RULES = (
         layer="operator",
         effort="one-line",
         risk="numerics",
-        thresholds={"flop_fp64": "> 0"},
+        thresholds={"flop_fp64": above(0)},
         references=("Nsight Compute SOLFPRoofline rule: FP64 beside FP32 work",),
         fires=(_EXAMPLE, {**_EXAMPLE, "declared_dtype": "bf16", "flop_fp64": 1.0}),
         silent=(

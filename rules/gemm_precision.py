@@ -7,7 +7,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.core.tracing import one_of
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ def _rule(one: _Type) -> Rule:
             "precision_example", "time_ns",
         ),
         applies=lambda k: one_of(k.precision_to, one.dtype),
-        when=lambda k: k.precision_pct >= 5,
+        when=lambda k: k.meets("precision_pct"),
         because=(
             "{precision_launches} FP32 products take {precision_time_ns}, {precision_pct} of the GPU "
             "time ({precision_example}); by the peaks they would take {precision_least_ns} in "
@@ -115,7 +115,7 @@ def _rule(one: _Type) -> Rule:
         layer="framework",
         effort="one-line",
         risk="numerics",
-        thresholds={"precision_pct": ">= 5"},
+        thresholds={"precision_pct": at_least(5)},
         references=one.references,
         fires=(found(5.0), found(90.0, precision_tf32_pct=100.0)),
         silent=(found(4.9), found(90.0, precision_to=other)),

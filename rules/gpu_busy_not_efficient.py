@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, below
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -34,7 +34,9 @@ RULES = (
         # A counter tool runs kernels one by one: it knows no busy and idle time.
         applies=lambda k: ~np.isnan(k.gpu_busy_pct),
         # What is known of a small part of the time says nothing about the whole.
-        when=lambda k: (k.busiest_pct < 60) & (k.gpu_busy_pct > 90) & ~(k.measured_pct < 50),
+        when=lambda k: (
+            (k.meets("busiest_pct")) & (k.meets("gpu_busy_pct")) & ~(k.measured_pct < 50)
+        ),
         because=(
             "the GPU is busy for {gpu_busy_pct} of the time, but the busier of compute and memory "
             "runs at {busiest_pct} of peak, weighted by time"
@@ -52,7 +54,7 @@ RULES = (
         trust=lambda k: np.where(
             np.isnan(k.measured_pct), 1.0, np.clip(k.measured_pct, 1, 100) / 100
         ),
-        thresholds={"busiest_pct": "< 60", "gpu_busy_pct": "> 90"},
+        thresholds={"busiest_pct": below(60), "gpu_busy_pct": above(90)},
         references=(
             "Nsight Compute SpeedOfLight rule: below 60 % on both sides",
             "nvidia-smi documentation: utilization.gpu is the time in which any kernel ran",

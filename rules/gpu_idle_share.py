@@ -1,6 +1,6 @@
 """The GPU waits."""
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 
 RULES = (
     Rule(
@@ -15,7 +15,7 @@ RULES = (
         condition="idle for more than 5 % of the span, and no finding on one cause explains it",
         needs=("idle_pct", "idle_ns"),
         uses=("span_ns", "gaps", "longest_gap_ns"),
-        when=lambda k: k.idle_pct > 5,
+        when=lambda k: k.meets("idle_pct"),
         because=(
             "nothing runs for {idle_ns}[ of {span_ns}] ({idle_pct})[, in {gaps:,.0f} gaps of up "
             "to {longest_gap_ns}]"
@@ -32,7 +32,7 @@ RULES = (
         grade="observed",
         layer="framework",
         effort="refactor",
-        thresholds={"idle_pct": "> 5"},
+        thresholds={"idle_pct": above(5)},
         references=(
             "PyTorch TensorBoard plug-in: 5 % of a step is worth a recommendation",
             "TraceLens and nsys-ai: idle above 15 %",

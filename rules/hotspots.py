@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above, at_least, at_most
 from traceroof.rules._kernels import computes
 from traceroof.rules._models import missed
 
@@ -24,7 +24,7 @@ RULES = (
         uses=("launches", "median_ns", "modelled_pct", "roof_pct", "spare_ns"),
         # Shares of what a counter tool was pointed at say nothing.
         applies=lambda k: ~np.isnan(k.rank_by_time),
-        when=lambda k: (k.rank_by_time <= 2) & (k.share_pct >= 20) & (k.share_pct < 100),
+        when=lambda k: (k.meets("rank_by_time")) & (k.meets("share_pct")) & (k.share_pct < 100),
         because=(
             "{launches} launches of {median_ns} in the median take {share_pct} of the GPU time "
             "(share of their roof, by shapes: {roof_pct})"
@@ -41,7 +41,7 @@ RULES = (
         grade="observed",
         layer="operator",
         severity="info",
-        thresholds={"share_pct": ">= 20", "rank_by_time": "<= 2"},
+        thresholds={"share_pct": at_least(20), "rank_by_time": at_most(2)},
         references=("Gregg: Systems Performance, workload characterisation",),
         fires=(
             {"share_pct": 20.0, "rank_by_time": 2, "launches": 243, "median_ns": 41e3},
@@ -65,7 +65,7 @@ RULES = (
         uses=("primary_class", "category", "timed_launches", "median_ns", "roof_pct", "model_flop_pct",
               "model_dram_pct", "model_shape"),
         applies=computes,
-        when=lambda k: (k.share_pct > 50) & (k.share_pct < 100),
+        when=lambda k: (k.meets("share_pct")) & (k.share_pct < 100),
         because=(
             "{timed_launches} launches of {median_ns} in the median take {share_pct} of the kernel time"
         ),
@@ -76,7 +76,7 @@ RULES = (
         grade="observed",
         layer="operator",
         severity="info",
-        thresholds={"share_pct": "> 50"},
+        thresholds={"share_pct": above(50)},
         references=("Amdahl: Validity of the single processor approach, AFIPS 1967",),
         fires=(
             {"share_pct": 50.1, "timed_launches": 1, "median_ns": 1e6},

@@ -3,15 +3,19 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Attainable, Rule, at_least
 from traceroof.rules._kernels import of_class, tunable
 
 
-def _on_l1(k: Facts) -> Mask:
-    # The L1 data stage serves one wavefront a cycle and multiprocessor.
+def _cycles(k: Facts) -> Column:
+    """Cycles of all multiprocessors: the L1 data stage of each serves one wavefront per cycle."""
     cycles = k.sm_count * k.sm_clock_hz * k.duration_ns / 1e9
-    full = (cycles > 0) & (k.shared_wavefronts >= 0.8 * cycles)
-    return np.asanyarray((k.l1_pct >= 80) | full)
+    return np.asanyarray(np.where(cycles > 0, cycles, np.nan))
+
+
+def _on_l1(k: Facts) -> Mask:
+    return k.meets("l1_pct") | k.meets("shared_wavefronts")
 
 
 def _applies(k: Facts) -> Mask:
@@ -35,13 +39,14 @@ RULES = (
         title="The first-level cache or shared memory is at its wall",
         scope="kernel",
         why=(
-            "Every load and store of a multiprocessor, shared memory (LDS) included, passes one "
-            "data stage. It is full, so that arithmetic waits for it although device memory and "
-            "the second-level cache have room."
+            "Every load and store of a multiprocessor passes through one data stage, shared "
+            "memory (LDS) included. It is full, so arithmetic waits for it although device memory "
+            "and the second-level cache have room."
         ),
         condition=(
-            "L1 at 80 % of the peak of its active cycles or more (on AMD the vector cache or LDS at "
-            "80 % of all cycles), or shared-memory wavefronts in 80 % of the cycles or more"
+            "L1 is at {l1_pct} of the peak of its active cycles or more (on AMD the vector cache "
+            "or LDS, of all cycles), or shared-memory wavefronts pass in {shared_wavefronts:.0%} "
+            "of the cycles or more"
         ),
         needs=("l1_pct",),
         uses=(
@@ -62,13 +67,13 @@ RULES = (
         when=_on_l1,
         because="the first-level cache (or shared memory) runs at {l1_pct} of its peak",
         fix=(
-            "Move fewer bytes through L1 and shared memory: register blocking, 8 or 16 bytes a "
-            "thread[nvidia: , ldmatrix (or the matrix unit's own loads)], fewer round trips through shared "
-            "memory, no bank conflicts."
+            "Move fewer bytes through L1 and shared memory: register blocking, 8 or 16 bytes per "
+            "thread[nvidia: , ldmatrix (or the matrix unit's own loads)], fewer round trips "
+            "through shared memory, no bank conflicts."
         ),
         refute=(
-            "Widen the accesses: wavefronts and time must fall together. If only the wavefronts "
-            "fall, another unit holds the kernel back."
+            "Widen the accesses. Wavefronts and time must fall together. If only the wavefronts "
+            "fall, another unit limits the kernel."
         ),
         saves=_saves,
         kind="conditional",
@@ -77,7 +82,10 @@ RULES = (
         layer="hardware",
         # The data stage is full: how many instructions fill it comes second.
         suppresses=("compute-lsu-bound",),
-        thresholds={"l1_pct": ">= 80", "shared_wavefronts": ">= 0.8 a cycle"},
+        thresholds={
+            "l1_pct": at_least(WALL_PCT),
+            "shared_wavefronts": at_least(0.8, of=_cycles, words="{op} {value} per cycle"),
+        },
         references=(
             "Nsight Compute SpeedOfLight rule: breakdown of memory throughput by unit",
             "Nsight Compute documentation, hardware model: L1TEX data stage",

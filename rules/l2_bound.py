@@ -3,22 +3,22 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
+from traceroof.rule import Attainable, Rule, above, at_least, at_most, below
 from traceroof.rules._kernels import of_class, tunable
 
 
 def _applies(k: Facts) -> Mask:
-    # Memory use below 60 % settles it: L2 is one of its parts.
-    open_question = ~(k.memory_pct < 60)
-    return np.asanyarray(tunable(k) & ~of_class(k, "dram-bound", "compute-bound") & open_question)
+    # Lower memory use settles it: L2 is one of its parts.
+    may_be = k.meets("memory_pct")
+    return np.asanyarray(tunable(k) & ~of_class(k, "dram-bound", "compute-bound") & may_be)
 
 
 def _on_l2(k: Facts) -> Mask:
-    l2 = k.l2_throughput_pct
-    others = np.fmax(k.dram_pct, k.compute_pct)
     # Memory throughput is that of its busiest unit; above L2's own it is another's.
-    busiest = (l2 >= 60) & (l2 > others) & ~(l2 < k.memory_pct - 1)
-    return ((l2 >= 80) & ~(k.dram_pct >= 60)) | busiest
+    most = k.meets("above_others") & k.meets("l2_is_memory")
+    busiest = k.meets("l2_busy") & most
+    return (k.meets("l2_throughput_pct") & k.meets("dram_pct")) | busiest
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -34,12 +34,13 @@ RULES = (
         title="The second-level cache is the busiest unit",
         scope="kernel",
         why=(
-            "Data comes from the second-level cache, not from device memory, and the cache or the "
-            "crossbar in front of it delivers as fast as it can. The same bytes are fetched by "
+            "Data comes from the second-level cache, not from device memory. The cache, or the "
+            "crossbar in front of it, delivers as fast as it can. The same bytes are fetched by "
             "many blocks, or several times by one."
         ),
         condition=(
-            "L2 at 80 % of peak or more with DRAM below 60 %, or L2 the busiest unit at 60 % or more"
+            "L2 is at {l2_throughput_pct} of peak or more with DRAM below {dram_pct}, or L2 is "
+            "the busiest unit at {l2_busy} or more; memory use is {memory_pct} or more"
         ),
         needs=("l2_throughput_pct",),
         uses=(
@@ -56,13 +57,13 @@ RULES = (
         when=_on_l2,
         because="the second-level cache runs at {l2_throughput_pct} of its peak",
         fix=(
-            "Fetch less from L2: larger tiles in shared memory and registers, [nvidia: one load shared "
-            "by a cluster (multicast), ]a tile order that lets neighbouring blocks share rows, wider and "
-            "aligned accesses so that no sector is fetched twice."
+            "Fetch less from L2: larger tiles in shared memory and registers, [nvidia: one load "
+            "shared by a cluster (multicast), ]a tile order that lets neighbouring blocks share "
+            "rows, and wide aligned accesses so that no sector is fetched twice."
         ),
         refute=(
-            "Enlarge the tile: bytes between L1 and L2 must fall and the time with them. If the "
-            "bytes fall alone, L2 was not the limit."
+            "Enlarge the tile. Bytes between L1 and L2 must fall, and the time with them. If only "
+            "the bytes fall, L2 was not the limit."
         ),
         # At these bytes of device memory and this arithmetic: the next wall takes over.
         saves=_saves,
@@ -70,7 +71,28 @@ RULES = (
         role="class",
         grade="observed",
         layer="hardware",
-        thresholds={"l2_throughput_pct": ">= 80, or >= 60 and the most", "dram_pct": "< 60"},
+        thresholds={
+            "memory_pct": at_least(BUSY_PCT, or_unknown=True),
+            "l2_throughput_pct": at_least(WALL_PCT),
+            "dram_pct": below(BUSY_PCT, or_unknown=True),
+            "l2_busy": at_least(
+                BUSY_PCT, column="l2_throughput_pct", words="or {op} {value} and the busiest unit"
+            ),
+            "above_others": above(
+                1,
+                column="compute_pct",
+                measure=lambda k: k.l2_throughput_pct,
+                of=lambda k: np.fmax(k.dram_pct, k.compute_pct),
+                words="less than l2_throughput_pct",
+            ),
+            "l2_is_memory": at_most(
+                1,
+                column="memory_pct",
+                measure=lambda k: k.memory_pct - k.l2_throughput_pct,
+                or_unknown=True,
+                words="within a point of l2_throughput_pct",
+            ),
+        },
         references=(
             "Nsight Compute SpeedOfLight rule: breakdown of memory throughput by unit",
             "RRZE-HPC/gpu-benches, gpu-l2-cache: measured L2 ceilings",

@@ -1,6 +1,7 @@
 """Neither compute nor memory is busy."""
 
-from traceroof.rule import Rule
+from traceroof.kernels.bound_class import BUSY_PCT
+from traceroof.rule import Rule, below
 from traceroof.rules._kernels import of_class, spare
 
 RULES = (
@@ -11,10 +12,13 @@ RULES = (
         scope="kernel",
         why=(
             "Most of the time warps wait for something to return: a load, a barrier, a dependent "
-            "instruction. There are too few of them, or each has too little to do meanwhile, to "
+            "instruction. There are too few warps, or each has too little independent work, to "
             "keep any unit busy."
         ),
-        condition="compute and memory use both below 60 % and no level of the memory at its wall",
+        condition=(
+            "compute use is below {compute_pct}, memory use is below {memory_pct}, and no level "
+            "of the memory is at its wall"
+        ),
         needs=("primary_class", "compute_pct", "memory_pct"),
         uses=(
             "achieved_occupancy_pct",
@@ -26,28 +30,28 @@ RULES = (
         ),
         # Without its counters the class is not-evaluable, and so is this.
         applies=lambda k: of_class(k, "latency-bound", "not-evaluable"),
-        when=lambda k: (k.compute_pct < 60) & (k.memory_pct < 60),
+        when=lambda k: k.meets("compute_pct") & k.meets("memory_pct"),
         because=(
-            "compute runs at {compute_pct} and memory at {memory_pct} of peak, neither of them near "
+            "compute runs at {compute_pct} and memory at {memory_pct} of peak; neither is near "
             "its wall"
         ),
         fix=(
-            "More blocks, more independent loads or instructions in each warp, work from "
-            "neighbouring small kernels. Which of these: the findings on grid, occupancy and stalls "
-            "of this kernel tell; where there are none, collect its stall reasons and occupancy "
+            "Use more blocks, more independent loads or instructions in each warp, or merge "
+            "neighbouring small kernels. The findings on grid, occupancy and stalls of this "
+            "kernel tell which. If there are none, collect its stall reasons and occupancy "
             "([nvidia: the sections WarpStateStats, SchedulerStats and Occupancy of Nsight "
             "Compute][amd: PC samples, and the wavefront counters of rocprof-compute])."
         ),
         refute=(
-            "Run it on twice the data: if the time grows less than twofold and both percentages "
-            "rise, it was waiting; if the time doubles, something unmeasured is full."
+            "Run it on twice the data. If the time grows less than twofold and both percentages "
+            "rise, it was waiting. If the time doubles, something unmeasured is full."
         ),
         saves=spare,
         kind="conditional",
         role="class",
         grade="observed",
         layer="hardware",
-        thresholds={"compute_pct": "< 60", "memory_pct": "< 60"},
+        thresholds={"compute_pct": below(BUSY_PCT), "memory_pct": below(BUSY_PCT)},
         references=("Nsight Compute SpeedOfLight rule: latency issues below 60 % on both sides",),
         fires=(
             {"primary_class": "latency-bound", "compute_pct": 59.9, "memory_pct": 59.9},

@@ -15,7 +15,7 @@ RULES = (
             "and the number of launches decides the time, not the work in them."
         ),
         condition=(
-            "median kernel under 10 µs and at least 100 kernels a step that are not in a graph, and "
+            "median kernel under 10 µs and at least 100 kernels per step that are not in a graph, and "
             "waits for launches, each under 1 ms, of 20 % of the span or more (5 % where the launch "
             "calls take longer than the kernels); kernels with a median under 5 µs are then not "
             "worth a finding of their own"

@@ -1,6 +1,6 @@
 """Copies that nothing hides."""
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 
 RULES = (
     Rule(
@@ -16,7 +16,7 @@ RULES = (
         condition="copies alone, without computation or communication, for 5 % of the span or more",
         needs=("exposed_memcpy_pct", "exposed_memcpy_ns"),
         uses=("copies", "copy_bytes", "h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns"),
-        when=lambda k: k.exposed_memcpy_pct >= 5,
+        when=lambda k: k.meets("exposed_memcpy_pct"),
         because=(
             "copies run alone for {exposed_memcpy_ns} ({exposed_memcpy_pct})[: to the GPU "
             "{h2d_exposed_ns}, to the host {d2h_exposed_ns}, within the GPU {d2d_exposed_ns}]"
@@ -33,7 +33,7 @@ RULES = (
         grade="observed",
         layer="framework",
         effort="refactor",
-        thresholds={"exposed_memcpy_pct": ">= 5"},
+        thresholds={"exposed_memcpy_pct": at_least(5)},
         references=("TraceLens: exposed copy time above 5 %",),
         fires=(
             {

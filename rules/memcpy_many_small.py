@@ -28,7 +28,7 @@ RULES = (
             "A copy of a kilobyte takes as long as one of fifty: the call, the engine's start and "
             "the link's latency decide. Many in a row cost the host a call each as well."
         ),
-        condition="more than 10 copies under 64 KiB a step (in all where the trace has no steps)",
+        condition="more than 10 copies under 64 KiB per step (in all where the trace has no steps)",
         needs=(
             "small_copies",
             "copies",
@@ -66,7 +66,7 @@ RULES = (
         grade="derived",
         layer="framework",
         effort="refactor",
-        thresholds={"small_copies": "> 10 a step"},
+        thresholds={"small_copies": "> 10 per step"},
         references=("RRZE GPU benchmarks: 30 µs for a copy of 1 KB on V100",),
         fires=(
             {

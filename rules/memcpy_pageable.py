@@ -60,7 +60,7 @@ RULES = (
         layer="framework",
         effort="config",
         risk="memory",
-        thresholds={"pageable_bytes": ">= 64 KiB a copy"},
+        thresholds={"pageable_bytes": ">= 64 KiB per copy"},
         references=(
             "Nsight Systems expert rule cuda_memcpy_async",
             "CUDA Runtime API, API synchronization behavior: pageable copies",

@@ -3,23 +3,24 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least, at_most
 from traceroof.rules._kernels import tunable
 
 _SECTOR_BYTES = 32
-# 32 threads of 4 bytes; counters round, so a little less still counts as full.
-_FULL_REQUEST_BYTES = 0.97 * 128
 
 
 def _applies(k: Facts) -> Mask:
     # Full sectors settle it, whatever the requests.
-    return np.asanyarray(tunable(k) & ~(1.03 * k.load_bytes_per_sector > _SECTOR_BYTES))
+    return tunable(k) & k.meets("excess_least")
 
 
 def _straddles(k: Facts) -> Mask:
-    used = k.load_bytes_per_sector
-    full = used * k.load_sectors_per_request >= _FULL_REQUEST_BYTES
-    return np.asanyarray(full & (1.03 * used <= _SECTOR_BYTES) & (1.25 * used >= _SECTOR_BYTES))
+    return k.meets("load_sectors_per_request") & k.meets("excess_least") & k.meets("excess_most")
+
+
+def _excess(k: Facts) -> Column:
+    """Sectors beyond those that the bytes need, as a share of those."""
+    return np.asanyarray(_SECTOR_BYTES / k.load_bytes_per_sector - 1)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -34,21 +35,21 @@ RULES = (
         title="Contiguous loads straddle sectors: an address is not aligned",
         scope="kernel",
         why=(
-            "A warp that reads 128 contiguous bytes needs 4 sectors when they start at a sector's "
-            "edge and 5 when they do not. Row lengths and offsets that are no multiple of 128 "
-            "bytes cause it."
+            "A warp that reads 128 contiguous bytes needs 4 sectors when they start at a sector "
+            "boundary and 5 when they do not. Row lengths and offsets that are not a multiple of "
+            "128 bytes cause it."
         ),
         condition=(
-            "3 to 25 % more loaded sectors than needed although requests are full (128 bytes or "
-            "more a warp)"
+            "{excess_least:.0%} to {excess_most:.0%} more loaded sectors than needed although "
+            "requests are full ({load_sectors_per_request:.0f} bytes or more per warp)"
         ),
         needs=("load_bytes_per_sector", "load_sectors_per_request"),
         uses=("primary_class", "compute_pct", "l1_hit_pct", "dram_pct"),
         applies=_applies,
         when=_straddles,
         because=(
-            "full loads touch {load_sectors_per_request:.2f} sectors a request and use "
-            "{load_bytes_per_sector:.1f} of their 32 bytes: some start off a sector's edge"
+            "full loads touch {load_sectors_per_request:.2f} sectors per request and use "
+            "{load_bytes_per_sector:.1f} of their 32 bytes: some do not start at a sector boundary"
         ),
         fix=(
             "Align base addresses and row lengths (leading dimensions) to 128 bytes: pad rows, "
@@ -56,7 +57,7 @@ RULES = (
             "read often."
         ),
         refute=(
-            "Print the base address and row length in bytes: if both are multiples of 128, the "
+            "Print the base address and row length in bytes. If both are multiples of 128, the "
             "extra sectors come from edges or gathers. If the L1 hit rate is high, the neighbour "
             "warp uses the extra sector and little is lost."
         ),
@@ -67,7 +68,24 @@ RULES = (
         layer="operator",
         effort="one-line",
         risk="memory",
-        thresholds={"load_bytes_per_sector": "25.6 to 31.1"},
+        thresholds={
+            "excess_least": at_least(
+                0.03,
+                column="load_bytes_per_sector",
+                measure=_excess,
+                or_unknown=True,
+                words="{op} {value:.0%} sectors too many",
+            ),
+            "excess_most": at_most(
+                0.25, column="load_bytes_per_sector", measure=_excess, words="{op} {value:.0%}"
+            ),
+            # 32 threads of 4 bytes; counters round, so a little less still counts as full.
+            "load_sectors_per_request": at_least(
+                0.97 * 128,
+                measure=lambda k: k.load_bytes_per_sector * k.load_sectors_per_request,
+                words="{op} {value:.0f} bytes per request",
+            ),
+        },
         references=("NVIDIA CUDA C++ Best Practices Guide: effects of misaligned accesses",),
         # 5 sectors for 128 bytes: 25.6 bytes of each used, 25 % too many. 4.13: 31 bytes, 3.2 %.
         fires=(

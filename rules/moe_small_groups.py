@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, MODELLED, credible, far, missed
 
@@ -83,7 +83,7 @@ RULES = (
         needs=("share_pct",),
         uses=("category", "launches", "median_ns"),
         applies=lambda k: k.category == "moe-routing",
-        when=lambda k: k.share_pct >= 10,
+        when=lambda k: k.meets("share_pct"),
         because="{launches} routing launches, {median_ns} in the median, take {share_pct} of the GPU time",
         fix=(
             "One fused kernel for gating and sorting (vLLM, SGLang, Megatron have them), a grouped "
@@ -94,7 +94,7 @@ RULES = (
         kind="conditional",
         grade="inferred",
         layer="operator",
-        thresholds={"share_pct": ">= 10"},
+        thresholds={"share_pct": at_least(10)},
         references=("Gale et al.: MegaBlocks, 2022",),
         fires=(
             {"category": "moe-routing", "share_pct": 10.0, "launches": 144, "median_ns": 2700.0},

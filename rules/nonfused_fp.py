@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, at_least
 from traceroof.rules._kernels import tunable
 
 
@@ -14,12 +14,10 @@ def _rule(precision: str, instructions: str) -> Rule:
 
     def applies(k: Facts) -> Mask:
         # One of the figures can settle it alone.
-        settled = (getattr(k, unfused) <= 20) | (getattr(k, busy) < 40) | (getattr(k, work) == 0)
-        return np.asanyarray(tunable(k) & ~settled)
+        return np.asanyarray(tunable(k) & when(k) & ~(getattr(k, work) == 0))
 
     def when(k: Facts) -> Mask:
-        # Half of the unfused instructions go if all of them pair up.
-        return np.asanyarray((getattr(k, unfused) / 2 > 10) & (getattr(k, busy) >= 40))
+        return k.meets(unfused) & k.meets(busy)
 
     def saves(k: Facts, peak: Attainable) -> Column:
         share: Column = 0.5 * getattr(k, unfused) / 100 * getattr(k, busy) / 100
@@ -31,13 +29,12 @@ def _rule(precision: str, instructions: str) -> Rule:
         title=f"{name} additions and multiplications are not fused",
         scope="kernel",
         why=(
-            f"A multiplication and an addition of its result fit in one fused instruction at the "
-            f"price of either. The {name} pipe is busy, and many of its instructions ({instructions}) "
-            "are single."
+            "One fused instruction does a multiplication and an addition at the price of either. "
+            f"The {name} pipe is busy, and many of its instructions ({instructions}) are single."
         ),
         condition=(
-            f"half of the single additions and multiplications are over 10 % of the {name} "
-            "arithmetic, and the pipe is busy 40 % or more"
+            f"single additions and multiplications are more than {{{unfused}}} of the {name} "
+            f"arithmetic (half of them would go), and the pipe is busy {{{busy}}} or more"
         ),
         needs=(unfused, busy),
         uses=("primary_class", "compute_pct", work),
@@ -48,18 +45,22 @@ def _rule(precision: str, instructions: str) -> Rule:
             f"pipe is busy {{{busy}}}"
         ),
         fix=(
-            "Let the compiler fuse: no -fmad=false, no __fadd_rn or __fmul_rn, factors pulled out "
-            "so that a product feeds each sum (a*x + b). Sums and products that stand alone cannot "
-            "be fused."
+            "Let the compiler fuse: do not use -fmad=false, __fadd_rn or __fmul_rn, and factor out "
+            "terms so that a product feeds each sum (a*x + b). Sums and products that stand alone "
+            "cannot be fused."
         ),
-        refute="Count the opcodes in the SASS after the change: if they stay, there was no pair.",
+        refute="Count the opcodes in the SASS after the change. If they stay, there was no pair to fuse.",
         saves=saves,
         kind="conditional",
         grade="observed",
         layer="operator",
         effort="one-line",
         risk="numerics",
-        thresholds={unfused: "> 20", busy: ">= 40"},
+        thresholds={
+            # Half of the unfused instructions go if all of them pair up.
+            unfused: above(2 * 10, or_unknown=True),
+            busy: at_least(40, or_unknown=True),
+        },
         references=("Nsight Compute FPInstructions rule: half the unfused share above 10 %",),
         fires=({unfused: 20.1, busy: 40.0}, {unfused: 100.0, busy: 70.0}),
         silent=({unfused: 20.0, busy: 90.0}, {unfused: 100.0, busy: 39.9}, {work: 0.0}),

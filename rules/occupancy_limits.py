@@ -13,7 +13,7 @@ from traceroof.core.facts import (
     Mask,
     unknown,
 )
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_most, below
 from traceroof.rules._kernels import HEADROOM, MATRIX, MATRIX_WORK, has_headroom, matrix_work, spare
 
 _ALWAYS_REPORTED = ("registers", "shared_memory", "blocks", "warps")
@@ -38,9 +38,9 @@ _LIMITS = (
         "registers",
         "registers",
         "Every resident thread keeps its registers, and the register file is full.",
-        "Fewer live values (smaller tile, less unrolling), __launch_bounds__ with the blocks "
-        "wanted, or a register cap.[nvidia:  n blocks fit when registers a thread x threads a block "
-        "x n is at most 65,536.][amd:  VGPRs and AGPRs count together from MI200 on: 512 a lane and "
+        "Keep fewer values live (smaller tile, less unrolling), set __launch_bounds__ to the blocks "
+        "that you want, or cap the registers.[nvidia:  n blocks fit when registers per thread x threads per block "
+        "x n is at most 65,536.][amd:  VGPRs and AGPRs count together from MI200 on: 512 per lane and "
         "SIMD.] A cap that causes spills costs more than it gains.",
         topic="occupancy-registers",
         uses=("registers_per_thread", "accumulation_registers_per_thread", "spill_requests"),
@@ -49,7 +49,7 @@ _LIMITS = (
         "shared_memory",
         "shared memory",
         "Every resident block keeps its shared memory (LDS), and the multiprocessor has no more.",
-        "Fewer pipeline stages or a smaller tile, a narrower element type in shared memory"
+        "Use fewer pipeline stages, a smaller tile, a narrower element type in shared memory"
         "[nvidia: , or the largest shared-memory carve-out]. Values used by one warp only may stay in registers.",
         id="occ-limited-smem",
         topic="occupancy-shared",
@@ -58,22 +58,22 @@ _LIMITS = (
     _Limit(
         "blocks",
         "block slots",
-        "A multiprocessor holds only so many blocks, and these are too small to fill it.",
-        "Larger blocks: twice the threads a block give twice the warps in the same slots.",
+        "A multiprocessor holds a limited number of blocks, and these are too small to fill it.",
+        "Use larger blocks: twice the threads per block give twice the warps in the same slots.",
     ),
     _Limit(
         "warps",
         "warp slots",
-        "Whole blocks must fit, and what is left of the warp slots is less than one block.",
-        "[nvidia: A block size that divides the threads of a multiprocessor (1,024, 1,536 or "
-        "2,048): 128 or 256 divide all of them, 1,024 does not divide 1,536.][amd: A block size "
+        "Only whole blocks fit, and the warp slots that are left are less than one block.",
+        "[nvidia: Use a block size that divides the threads of a multiprocessor (1,024, 1,536 or "
+        "2,048): 128 or 256 divide all of them, 1,024 does not divide 1,536.][amd: Use a block size "
         "that divides the 2,048 threads of a multiprocessor from MI200 on: 64, 128 or 256.]",
     ),
     _Limit(
         "barriers",
         "barriers",
         "Every resident block keeps its named barriers, and the multiprocessor has no more.",
-        "Fewer named barriers a block: reuse them, or synchronise warps instead of blocks.",
+        "Use fewer named barriers per block: reuse them, or synchronise warps instead of blocks.",
         uses=("compute_capability",),
         min_compute_capability=9.0,
     ),
@@ -115,8 +115,7 @@ def _rule(one: _Limit) -> Rule:
         return np.asanyarray(mask)
 
     def when(k: Facts) -> Mask:
-        few = k.theoretical_occupancy_pct < 80
-        return np.asanyarray(few & (_limit(k, one.name) <= _fewest(k)))
+        return k.meets("theoretical_occupancy_pct") & k.meets(own)
 
     return Rule(
         id=one.id or f"occ-limited-{one.name}",
@@ -124,12 +123,14 @@ def _rule(one: _Limit) -> Rule:
         title=f"Occupancy is limited by {one.words}",
         scope="kernel",
         why=(
-            f"{one.why} So fewer warps reside than the multiprocessor could switch between, and "
-            "waiting is covered less."
+            f"{one.why} So fewer warps are resident than the multiprocessor could switch between, "
+            "and less latency is hidden."
         ),
         condition=(
-            f"theoretical occupancy below 80 %, the fewest blocks fit by {one.words} (all that tie "
-            "are named), and nothing is at its wall"
+            "theoretical occupancy is below {theoretical_occupancy_pct}, "
+            f"{one.words} allow the fewest blocks (ties are all named), and nothing is at its wall; "
+            "not where tensor-core use is {matrix_work} or more, or the name marks a tensor-core or "
+            "warp-specialised kernel"
         ),
         needs=needs,
         uses=(
@@ -144,12 +145,12 @@ def _rule(one: _Limit) -> Rule:
         applies=applies,
         when=when,
         because=(
-            f"blocks that fit on a multiprocessor: {{{own}:.0f}}, for {one.words}; they fill "
+            f"{one.words} allow {{{own}:.0f}} blocks per multiprocessor, which fill "
             "{theoretical_occupancy_pct} of its warp slots"
         ),
         fix=one.fix,
         refute=(
-            "Force one more resident block: achieved occupancy rises. If the time does not fall, "
+            "Force one more resident block. Achieved occupancy rises. If the time does not fall, "
             "occupancy was not the limit."
         ),
         saves=_saves,
@@ -159,8 +160,8 @@ def _rule(one: _Limit) -> Rule:
         thresholds={
             **HEADROOM,
             **MATRIX_WORK,
-            "theoretical_occupancy_pct": "< 80",
-            own: "the fewest",
+            "theoretical_occupancy_pct": below(80),
+            own: at_most(1, of=_fewest, words="the fewest"),
         },
         references=(
             "Nsight Compute TheoreticalOccupancy rule: 80 %, smallest block limit",

@@ -5,7 +5,7 @@ import numpy as np
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import each
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 from traceroof.rules._kernels import computes
 
 # Adam moves as many bytes for a parameter in FP32 as in mixed precision.
@@ -59,7 +59,7 @@ RULES = (
             "times instead of once."
         ),
         condition=(
-            "the optimizer's steps take 2 % of the GPU time or more, with 50 launches a step or more "
+            "the optimizer's steps take 2 % of the GPU time or more, with 50 launches per step or more "
             "that work on one tensor, and more than 5 of these for each that works on several"
         ),
         needs=("optimizer_pct", "optimizer_plain_launches", "optimizer_launches"),
@@ -68,7 +68,7 @@ RULES = (
             "time_ns",
         ),
         applies=lambda k: ~np.isnan(k.optimizer_pct),
-        when=lambda k: (k.optimizer_pct >= 2)
+        when=lambda k: (k.meets("optimizer_pct"))
         & (k.optimizer_plain_launches >= 50 * np.nan_to_num(k.optimizer_steps, nan=1.0))
         & (
             k.optimizer_plain_launches > 5 * (k.optimizer_launches - k.optimizer_plain_launches)
@@ -89,7 +89,7 @@ RULES = (
         layer="framework",
         effort="one-line",
         risk="memory",
-        thresholds={"optimizer_pct": ">= 2", "optimizer_plain_launches": ">= 50 a step"},
+        thresholds={"optimizer_pct": at_least(2), "optimizer_plain_launches": ">= 50 per step"},
         references=("PyTorch profiler, OptimizerSingleTensorPattern",
                     "docs/operators.md: bytes of an optimizer step"),
         fires=(
@@ -115,7 +115,7 @@ RULES = (
             "the bandwidth."
         ),
         condition=(
-            "a fused Adam step that takes at most 1.3 times 28 bytes a parameter at the attainable "
+            "a fused Adam step that takes at most 1.3 times 28 bytes per parameter at the attainable "
             "bandwidth"
         ),
         needs=("model_flops", "dram_peak_bytes_per_s", "duration_ns"),
@@ -125,7 +125,7 @@ RULES = (
         when=lambda k: (1.3 * _least_ns(k) / 0.85 >= k.duration_ns)
         & (_least_ns(k) <= 1.05 * k.duration_ns),
         because=(
-            "a launch of {duration_ns} for its part of {model_shape}: 28 bytes a parameter at nearly "
+            "a launch of {duration_ns} for its part of {model_shape}: 28 bytes per parameter at nearly "
             "the bandwidth of the device"
         ),
         fix=(
@@ -140,7 +140,7 @@ RULES = (
         grade="derived",
         layer="model",
         severity="info",
-        thresholds={"duration_ns": "<= 1.3 times 28 bytes a parameter at 85 % of the bandwidth"},
+        thresholds={"duration_ns": "<= 1.3 times 28 bytes per parameter at 85 % of the bandwidth"},
         effort="config",
         risk="numerics",
         references=(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, below
 from traceroof.rules._kernels import tunable
 
 _SECTOR_BYTES = 32
@@ -11,13 +11,11 @@ _SECTOR_BYTES = 32
 
 def _applies(k: Facts) -> Mask:
     # Whole sectors settle it, whatever the traffic.
-    return np.asanyarray(tunable(k) & ~(k.store_bytes_per_sector >= 24))
+    return tunable(k) & k.meets("store_bytes_per_sector")
 
 
 def _partial(k: Facts) -> Mask:
-    return np.asanyarray(
-        (k.store_bytes_per_sector < 24) & (k.dram_write_bytes > 0.2 * k.dram_bytes)
-    )
+    return k.meets("store_bytes_per_sector") & k.meets("dram_write_bytes")
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -33,12 +31,12 @@ RULES = (
         title="Stores fill only parts of sectors",
         scope="kernel",
         why=(
-            "A store that covers part of a 32-byte sector costs as much as one that covers it, and "
-            "where L2 cannot merge the parts in time device memory must read the sector first."
+            "A store to part of a 32-byte sector costs as much as a store to all of it. Where L2 "
+            "cannot merge the parts in time, device memory must read the sector first."
         ),
         condition=(
-            "fewer than 24 of the 32 bytes of a stored sector written, with writes above 20 % of "
-            "device-memory traffic"
+            "stores write fewer than {store_bytes_per_sector} bytes of each sector, and writes "
+            "are more than {dram_write_bytes:.0%} of device-memory traffic"
         ),
         needs=("store_bytes_per_sector", "dram_write_bytes", "dram_bytes"),
         uses=("primary_class", "compute_pct", "store_sectors_per_request", "dram_pct"),
@@ -50,18 +48,21 @@ RULES = (
         ),
         fix=(
             "Write whole sectors: neighbouring threads to neighbouring addresses, staged through "
-            "shared memory where the layout forbids it; pack narrow results before storing."
+            "shared memory where the layout does not allow it. Pack narrow results before storing."
         ),
         refute=(
-            "Compare the bytes written to device memory with the size of the output: if they "
-            "agree, L2 merged the parts and nothing is lost there."
+            "Compare the bytes written to device memory with the size of the output. If they "
+            "agree, L2 merged the parts and nothing is lost."
         ),
         saves=_saves,
         # The fix moves fewer bytes, so those of today are no floor.
         kind="hard",
         grade="observed",
         layer="operator",
-        thresholds={"store_bytes_per_sector": "< 24", "dram_write_bytes": "> 20 % of traffic"},
+        thresholds={
+            "store_bytes_per_sector": below(24, or_unknown=True),
+            "dram_write_bytes": above(0.2, of="dram_bytes"),
+        },
         references=("Nsight Compute MemoryCacheAccessPattern rule: bytes used of each sector",),
         fires=(
             {"store_bytes_per_sector": 23.9, "dram_write_bytes": 21e6, "dram_bytes": 100e6},
@@ -69,7 +70,7 @@ RULES = (
         ),
         silent=(
             {"store_bytes_per_sector": 24.0, "dram_write_bytes": 50e6, "dram_bytes": 100e6},
-            # A reduction writes one word a block: scattered, and next to nothing.
+            # A reduction writes one word per block: scattered, and next to nothing.
             {"store_bytes_per_sector": 4.0, "dram_write_bytes": 20e6, "dram_bytes": 100e6},
             {"store_bytes_per_sector": 4.0, "dram_write_bytes": 0.0, "dram_bytes": 0.0},
         ),

@@ -9,7 +9,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import one_of
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible
 
@@ -175,7 +175,7 @@ RULES = (
         applies=lambda k: tunable(k)
         & one_of(k.category, "gemm", "conv", "attention")
         & (k.operand_dtype == "int8"),
-        when=lambda k: (k.int8_speedup < 1.2) & (k.fp8_over_int8 > 1),
+        when=lambda k: (k.meets("int8_speedup")) & (k.fp8_over_int8 > 1),
         because=(
             "INT8 peaks at {int8_speedup} times the 16-bit rate here, FP8 at {fp8_over_int8} times "
             "the INT8 rate"
@@ -191,7 +191,7 @@ RULES = (
         layer="model",
         effort="refactor",
         risk="numerics",
-        thresholds={"int8_speedup": "< 1.2"},
+        thresholds={"int8_speedup": below(1.2)},
         references=("traceroof devices: dense peaks with their sources",),
         # B300: 0.15 against 2.25 POP/s.
         fires=(
@@ -219,7 +219,7 @@ RULES = (
         needs=("pipe_alu_pct", "dram_pct"),
         uses=("primary_class", "role", "pipe_xu_pct", "model_shape"),
         applies=lambda k: tunable(k) & (k.role == "weight-only product"),
-        when=lambda k: (k.pipe_alu_pct >= 60) & (k.dram_pct < 60),
+        when=lambda k: (k.meets("pipe_alu_pct")) & (k.meets("dram_pct")),
         because=(
             "the ALU pipe runs at {pipe_alu_pct} and device memory at {dram_pct} in a product of "
             "packed weights"
@@ -234,7 +234,7 @@ RULES = (
         grade="observed",
         layer="operator",
         effort="kernel",
-        thresholds={"pipe_alu_pct": ">= 60", "dram_pct": "< 60"},
+        thresholds={"pipe_alu_pct": at_least(60), "dram_pct": below(60)},
         references=("Frantar et al.: MARLIN, 2024",),
         fires=(
             {"role": "weight-only product", "pipe_alu_pct": 60.0, "dram_pct": 59.9},

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 
 
 def _saves(k: Facts) -> Column:
@@ -27,7 +27,7 @@ RULES = (
         needs=("step_imbalance", "compute_over_mean_ns", "ranks", "time_ns"),
         uses=("compute_imbalance", "slowest_changes"),
         applies=lambda k: k.ranks >= 2,
-        when=lambda k: k.step_imbalance > 0.1,
+        when=lambda k: k.meets("step_imbalance"),
         because=(
             "in each step the rank with most to compute needs {step_imbalance:.0%} more than the "
             "mean of {ranks:,.0f} ranks: {compute_over_mean_ns} a rank over all steps (the time "
@@ -46,7 +46,7 @@ RULES = (
         grade="observed",
         layer="model",
         effort="refactor",
-        thresholds={"step_imbalance": "> 0.1"},
+        thresholds={"step_imbalance": above(0.1)},
         references=("Nsight Systems multi-report analysis: GPU time imbalance of ranks",),
         fires=(
             {

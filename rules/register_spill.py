@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, at_least
 from traceroof.rules._kernels import tunable
 
 # A local access of a warp moves one word of each of its 32 threads, 128 bytes, at least.
@@ -13,10 +13,10 @@ _MOST_REGISTERS = 255
 _REGISTER_STEP = 8
 
 
-def _at_cap(k: Facts) -> Mask:
-    """Whether a thread has all registers that the instruction set or its block's size allow."""
+def _cap(k: Facts) -> Column:
+    """All registers that the instruction set or its block's size allow a thread."""
     fit = np.floor(_REGISTERS_PER_SM / k.threads_per_block / _REGISTER_STEP) * _REGISTER_STEP
-    return np.asanyarray(k.registers_per_thread >= np.fmin(fit, _MOST_REGISTERS))
+    return np.asanyarray(np.fmin(fit, _MOST_REGISTERS))
 
 
 def _l1_share(k: Facts) -> Column:
@@ -27,7 +27,8 @@ def _l1_share(k: Facts) -> Column:
 
 def _spills(k: Facts) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asanyarray((k.local_requests > 0) & ((_l1_share(k) >= 0.05) | _at_cap(k)))
+        many = k.meets("l1_bytes") | k.meets("registers_per_thread")
+        return k.meets("local_requests") & many
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -45,14 +46,14 @@ RULES = (
         title="Registers spill to local memory",
         scope="kernel",
         why=(
-            "What does not fit in a thread's registers, and arrays indexed at run time, live in "
-            "local memory: each access takes a slot in the L1 queue and, on a miss, travels to L2 "
-            "and device memory like any other."
+            "Local memory holds what does not fit in a thread's registers, and arrays indexed at "
+            "run time. Each access takes a slot in the L1 queue and, on a miss, goes to L2 and "
+            "device memory."
         ),
         condition=(
             "local-memory requests by spilling (or, where those are not counted, all local loads "
-            "and stores) that are 5 % or more of the L1 traffic, or that occur in a thread with "
-            "as many registers as its block size allows (255 at most)"
+            "and stores) that are {l1_bytes:.0%} or more of the L1 traffic, or that occur in a "
+            "thread with as many registers as its block size and the instruction set allow"
         ),
         needs=("local_requests",),
         uses=(
@@ -68,17 +69,17 @@ RULES = (
         applies=tunable,
         when=_spills,
         because=(
-            "{local_requests:,.0f} local-memory requests a launch, with {registers_per_thread:.0f} "
-            "registers a thread"
+            "{local_requests:,.0f} local-memory requests per launch, with {registers_per_thread:.0f} "
+            "registers per thread"
         ),
         fix=(
-            "Relax __launch_bounds__ or the register cap, smaller tiles, fewer values alive at "
-            "once, less unrolling; index local arrays by constants so that they stay in registers. "
+            "Relax __launch_bounds__ or the register cap, use smaller tiles, keep fewer values "
+            "live, unroll less. Index local arrays by constants so that they stay in registers. "
             "This is the opposite of capping registers for more occupancy: measure both."
         ),
         refute=(
-            "Compile with -Xptxas -v: it must report spill stores or a stack frame. Build without "
-            "the cap: local requests fall to zero; if the time stays, L1 absorbed them."
+            "Compile with -Xptxas -v. It must report spill stores or a stack frame. Build without "
+            "the cap: local requests fall to zero. If the time stays, L1 absorbed them."
         ),
         saves=_saves,
         kind="conditional",
@@ -86,13 +87,13 @@ RULES = (
         layer="operator",
         suppresses=("stall-lg-throttle", "occ-limited-registers"),
         thresholds={
-            "local_requests": "> 0",
-            "l1_bytes": "local requests >= 5 %",
-            "registers_per_thread": "at the cap",
+            "local_requests": above(0),
+            "l1_bytes": at_least(0.05, measure=_l1_share, words="local requests {op} {value:.0%}"),
+            "registers_per_thread": at_least(1, of=_cap, words="at the cap"),
         },
         references=(
             "Nsight Compute: local memory spilling requests; CPIStall text on LG throttle",
-            "NVIDIA CUDA C++ Programming Guide: 255 registers a thread, 65,536 a multiprocessor",
+            "NVIDIA CUDA C++ Programming Guide: 255 registers per thread, 65,536 per multiprocessor",
         ),
         # 1,000 x 128 B = 5 % of 2.56 MB; 65,536 / 1,024 = 64 registers.
         fires=(

@@ -3,13 +3,15 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above, below
 
 
 def _fires(k: Facts) -> Mask:
-    core = (k.clock_fall_pct > 10) | (k.boost_share_pct < 90)
+    core = (k.meets("clock_fall_pct")) | (k.meets("boost_share_pct"))
     # Far below the rating a part of the memory is meant (run-partitioned-device).
-    memory = (k.dram_clock_fall_pct > 2) | ((k.dram_rated_pct < 98) & (k.dram_rated_pct >= 80))
+    memory = (k.meets("dram_clock_fall_pct")) | (
+        (k.meets("dram_rated_pct")) & (k.dram_rated_pct >= 80)
+    )
     return np.asanyarray(core | memory)
 
 
@@ -98,10 +100,10 @@ RULES = (
             ),
         ),
         thresholds={
-            "clock_fall_pct": "> 10",
-            "boost_share_pct": "< 90",
-            "dram_clock_fall_pct": "> 2",
-            "dram_rated_pct": "< 98",
+            "clock_fall_pct": above(10),
+            "boost_share_pct": below(90),
+            "dram_clock_fall_pct": above(2),
+            "dram_rated_pct": below(98),
         },
         references=(
             "Nsight Compute documentation, clock control: locked to base by default",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, at_least, below
 from traceroof.scopes.measurement_quality import CACHED, cached
 
 
@@ -41,7 +41,7 @@ RULES = (
         needs=("kernel_time_ns",),
         uses=("cached_pct", "working_set_pct", "working_set_of"),
         applies=_seen,
-        when=lambda k: (k.cached_pct >= 5) | (k.working_set_pct < 80),
+        when=lambda k: (k.meets("cached_pct")) | (k.meets("working_set_pct")),
         because=(
             "[kernels whose bytes cannot all have come from DRAM take {cached_pct:some} of the kernel "
             "time; ][what {working_set_of} moves at least is {working_set_pct} of the size of L2; ]results "
@@ -76,7 +76,7 @@ RULES = (
                 silences=True,
             ),
         ),
-        thresholds={"cached_pct": ">= 5", "working_set_pct": "< 80"},
+        thresholds={"cached_pct": at_least(5), "working_set_pct": below(80)},
         references=(
             "RRZE gpu-benches: an A100-80 reads 5376 GB/s at 25 MB and 1879 at 76 MB",
             "the shares of time and of L2 are a judgement",

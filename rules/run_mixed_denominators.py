@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, at_least
 
 
 def _seen(k: Facts) -> Mask:
@@ -53,7 +53,7 @@ RULES = (
         needs=("kernel_time_ns",),
         uses=("other_basis_pct", "mixed_use", "main_basis", "other_basis", "gpu_kinds"),
         applies=_seen,
-        when=lambda k: (k.other_basis_pct >= 5) | (k.gpu_kinds >= 2),
+        when=lambda k: (k.meets("other_basis_pct")) | (k.gpu_kinds >= 2),
         because=(
             "[the {mixed_use} use of {other_basis_pct} of the kernel time is measured against "
             "{other_basis}, that of most against {main_basis}; ]"
@@ -92,7 +92,7 @@ RULES = (
                 factor=_dram,
             ),
         ),
-        thresholds={"other_basis_pct": ">= 5", "gpu_kinds": ">= 2"},
+        thresholds={"other_basis_pct": at_least(5), "gpu_kinds": ">= 2"},
         references=(
             "Nsight Compute metric names: pct_of_peak_sustained_elapsed and _active",
             "the 5 % are a judgement",

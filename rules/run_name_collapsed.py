@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, at_least
 from traceroof.scopes.measurement_quality import SCATTERED, collapsed
 
 
@@ -30,7 +30,7 @@ RULES = (
         ),
         needs=("cut_names_pct",),
         uses=("collapsed_pct",),
-        when=lambda k: (k.collapsed_pct >= 5) | (k.cut_names_pct >= 0.5),
+        when=lambda k: (k.meets("collapsed_pct")) | (k.meets("cut_names_pct")),
         because=(
             "[kernels whose launches differ more than five-fold under one name and launch shape "
             "take {collapsed_pct} of the kernel time; ]kernels with a name cut off take "
@@ -54,7 +54,7 @@ RULES = (
                 factor=_factor,
             ),
         ),
-        thresholds={"collapsed_pct": ">= 5", "cut_names_pct": ">= 0.5"},
+        thresholds={"collapsed_pct": at_least(5), "cut_names_pct": at_least(0.5)},
         references=(
             "ROCm/rocprofiler-compute issue 193: names of instances brought together",
             "rocprof guides: a spread of a factor of 5 is suspicious",

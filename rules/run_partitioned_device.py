@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, below
 
 
 def _seen(k: Facts) -> Mask:
@@ -11,7 +11,7 @@ def _seen(k: Facts) -> Mask:
 
 
 def _fires(k: Facts) -> Mask:
-    return np.asanyarray((k.sm_share_pct < 99.5) | (k.dram_rated_pct < 80))
+    return np.asanyarray((k.meets("sm_share_pct")) | (k.meets("dram_rated_pct")))
 
 
 RULES = (
@@ -63,7 +63,7 @@ RULES = (
                 factor=lambda k, run: np.full(len(k), 0.8),
             ),
         ),
-        thresholds={"sm_share_pct": "< 99.5", "dram_rated_pct": "< 80"},
+        thresholds={"sm_share_pct": below(99.5), "dram_rated_pct": below(80)},
         references=(
             "NVIDIA Multi-Instance GPU user guide",
             "ROCm documentation, compute and memory partitions of MI300",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above, at_least
 from traceroof.scopes.measurement_quality import OVER_PEAK, over_peak
 
 
@@ -37,7 +37,7 @@ RULES = (
         ),
         needs=("over_peak_pct", "over_peak_time_pct"),
         uses=("over_peak_of",),
-        when=lambda k: (k.over_peak_pct > 100) & (k.over_peak_time_pct >= 0.5),
+        when=lambda k: (k.meets("over_peak_pct")) & (k.meets("over_peak_time_pct")),
         because=(
             "[{over_peak_of} is at ]{over_peak_pct} of its peak; kernels above 100 % of one take "
             "{over_peak_time_pct} of the kernel time"
@@ -75,7 +75,7 @@ RULES = (
                 silences=True,
             ),
         ),
-        thresholds={"over_peak_pct": "> 100", "over_peak_time_pct": ">= 0.5"},
+        thresholds={"over_peak_pct": above(100), "over_peak_time_pct": at_least(0.5)},
         references=(
             "TraceLens: shares of a peak over 110 % are an error of the device or the model",
             "nsys-ai: shares over 100 % are rejected",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above
 
 
 def _factor(k: Facts, run: Facts) -> Column:
@@ -33,7 +33,7 @@ RULES = (
         uses=("busy_share_pct", "stream_overlap_pct"),
         # Without a timeline nothing can be reconciled.
         applies=lambda k: ~np.isnan(k.overlap_pct),
-        when=lambda k: (k.overlap_pct > 2) | (k.stream_overlap_pct > 20),
+        when=lambda k: (k.meets("overlap_pct")) | (k.stream_overlap_pct > 20),
         because=(
             "kernels and copies overlap: their times added up exceed the time in which any ran by "
             "{overlap_pct} of the span[, so that the GPU was busy for {busy_share_pct} of that sum]"
@@ -58,7 +58,7 @@ RULES = (
             Doubt(scope="kernel", what=_WHAT, factor=_factor),
             Doubt(scope="category", what=_WHAT, factor=_factor),
         ),
-        thresholds={"overlap_pct": "> 2", "stream_overlap_pct": "> 20"},
+        thresholds={"overlap_pct": above(2), "stream_overlap_pct": "> 20"},
         references=(
             "NeMo and Nsight Systems: utilisation as a sum of times may exceed 100 %",
             "the 2 and 20 % are a judgement: early starts on one stream reach 3 % in real traces",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above
 from traceroof.scopes.measurement_quality import SCATTERED, scattered
 
 
@@ -30,7 +30,7 @@ RULES = (
         ),
         needs=("scattered_pct",),
         uses=("typical_scatter_pct", "repeated_pct"),
-        when=lambda k: k.scattered_pct > 20,
+        when=lambda k: k.meets("scattered_pct"),
         because=(
             "kernels whose times scatter by more than 5 % take {scattered_pct} of the kernel "
             "time without collectives[; they scatter by {typical_scatter_pct} in the mean]"
@@ -55,7 +55,7 @@ RULES = (
                 factor=_factor,
             ),
         ),
-        thresholds={"scattered_pct": "> 20"},
+        thresholds={"scattered_pct": above(20)},
         references=(
             "nsys-ai and rocprof guides: 1.4826 MAD over 5 % of the median",
             "Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems (SC 2015)",

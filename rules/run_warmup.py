@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above, at_least
 from traceroof.scopes.measurement_quality import FIRST_RATIO
 
 _EARLY = ("warm_up_pct", "set_up_pct")
@@ -49,7 +49,7 @@ RULES = (
         needs=("kernel_time_ns",),
         uses=("first_excess_pct", *_EARLY),
         applies=_seen,
-        when=lambda k: (k.first_excess_pct >= 0.5) | (k.warm_up_pct > 0) | (k.set_up_pct > 5),
+        when=lambda k: (k.meets("first_excess_pct")) | (k.meets("warm_up_pct")) | (k.meets("set_up_pct")),
         because=(
             "[first launches take {first_excess_pct} of the kernel time beyond the medians of "
             "their kernels; ][warm-up steps take {warm_up_pct} of the span; ][before steady work, "
@@ -86,7 +86,7 @@ RULES = (
                 factor=_of_timeline,
             ),
         ),
-        thresholds={"first_excess_pct": ">= 0.5", "warm_up_pct": "> 0", "set_up_pct": "> 5"},
+        thresholds={"first_excess_pct": at_least(0.5), "warm_up_pct": above(0), "set_up_pct": above(5)},
         references=(
             "perfxpert: first launch over twice the mean; nsys-ai: spikes over 1.5 times",
             "10 to 20 iterations of warm-up are common advice; the shares of time are a judgement",

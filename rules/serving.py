@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.hardware.ceilings import UNCALIBRATED
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 
 
 def _judged(k: Facts) -> Column:
@@ -176,7 +176,7 @@ RULES = (
         needs=("sampling_pct",),
         uses=("sampling_launches", "gpu_time_ns", "time_ns", "decode_pct"),
         applies=lambda k: ~np.isnan(k.sampling_pct),
-        when=lambda k: k.sampling_pct >= 5,
+        when=lambda k: k.meets("sampling_pct"),
         because="{sampling_launches} launches that choose tokens take {sampling_pct} of the GPU time",
         fix=(
             "A sampler without a full sort (FlashInfer's rejection sampling, a top-k kernel of small "
@@ -191,7 +191,7 @@ RULES = (
         grade="inferred",
         layer="framework",
         effort="config",
-        thresholds={"sampling_pct": ">= 5"},
+        thresholds={"sampling_pct": at_least(5)},
         references=("FlashInfer documentation: sorting-free sampling",),
         fires=(
             {"sampling_pct": 5.0, "sampling_launches": 12.0, "gpu_time_ns": 1e7, "time_ns": 1.1e7},

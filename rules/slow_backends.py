@@ -1,6 +1,6 @@
 """Several GPUs driven the slow way."""
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._timelines import MATTERS
 
 RULES = (
@@ -17,7 +17,7 @@ RULES = (
         condition="a forward pass of DataParallel in the trace",
         needs=("data_parallel_calls",),
         uses=("idle_pct", "communication_ns"),
-        when=lambda k: k.data_parallel_calls > 0,
+        when=lambda k: k.meets("data_parallel_calls"),
         because="the trace holds {data_parallel_calls:,.0f} forward passes of DataParallel",
         fix="Use DistributedDataParallel with one process a GPU (torchrun), also on one machine.",
         refute="Compare the time of a step: it must fall on two GPUs already.",
@@ -26,7 +26,7 @@ RULES = (
         layer="framework",
         effort="refactor",
         severity="info",
-        thresholds={"data_parallel_calls": "> 0"},
+        thresholds={"data_parallel_calls": above(0)},
         references=(
             "PyTorch TensorBoard plug-in: DataParallel recommendation",
             "PyTorch documentation, torch.nn.DataParallel: use DistributedDataParallel instead",

@@ -3,14 +3,14 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import pipe_may_reach
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
+from traceroof.rule import Attainable, Rule, above, at_least, below
+from traceroof.rules._kernels import may_reach, pipe_may_reach
 
 
 def _applies(k: Facts) -> Mask:
     # One tensor instruction keeps its pipe busy for many cycles: that is what it is for.
-    may = pipe_may_reach(k, 60)
-    return np.asanyarray(may & (k.top_pipe != "tensor") & ~(k.tensor_pct >= 50))
+    return np.asanyarray(pipe_may_reach(k) & (k.top_pipe != "tensor") & k.meets("tensor_pct"))
 
 
 def _full_pipe(k: Facts) -> Column:
@@ -18,8 +18,7 @@ def _full_pipe(k: Facts) -> Column:
 
 
 def _held_back(k: Facts) -> Mask:
-    apart = _full_pipe(k) - k.issue_slots_busy_pct > 25
-    return np.asanyarray((k.sm_busy_pct >= 80) & (k.issue_slots_busy_pct < 20) & apart)
+    return k.meets("sm_busy_pct") & k.meets("issue_slots_busy_pct") & k.meets("top_pipe_pct")
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -31,15 +30,16 @@ RULES = (
     Rule(
         id="slow-pipe-limiter",
         topic="math-pipe",
-        title="One slow pipe holds back all others",
+        title="One slow pipe limits the kernel",
         scope="kernel",
         why=(
-            "A pipe that takes many cycles for an instruction is full although few instructions "
-            "are issued; everything that depends on it waits, and the other pipes idle."
+            "A pipe that takes many cycles per instruction is full although few instructions are "
+            "issued. Everything that depends on it waits, and the other pipes are idle."
         ),
         condition=(
-            "SM busy at 80 % or more, issue slots below 20 %, the busiest pipe more than 25 points "
-            "above them"
+            "the SM is busy {sm_busy_pct} or more, issue slots are used below "
+            "{issue_slots_busy_pct}, and the busiest pipe is more than {top_pipe_pct:.0f} points "
+            "above them; not with tensor-core use at {tensor_pct} or more"
         ),
         needs=("sm_busy_pct", "issue_slots_busy_pct"),
         uses=("primary_class", "compute_pct", "tensor_pct", "top_pipe", "top_pipe_pct"),
@@ -51,14 +51,24 @@ RULES = (
         ),
         fix=(
             "Find what runs on that pipe (FP64, special functions, conversions, 64-bit integer "
-            "products) and do it on another: FP32, a polynomial, a table, 32-bit arithmetic."
+            "products) and replace it: FP32, a polynomial, a table, 32-bit arithmetic."
         ),
-        refute="Replace the slow instructions in a copy of the kernel: the time must fall.",
+        refute="Replace the slow instructions in a copy of the kernel. The time must fall.",
         saves=_saves,
         kind="conditional",
         grade="observed",
         layer="hardware",
-        thresholds={"sm_busy_pct": ">= 80", "issue_slots_busy_pct": "< 20"},
+        thresholds={
+            **may_reach(BUSY_PCT),
+            "sm_busy_pct": at_least(WALL_PCT),
+            "issue_slots_busy_pct": below(20),
+            "top_pipe_pct": above(
+                25,
+                measure=lambda k: _full_pipe(k) - k.issue_slots_busy_pct,
+                words="{op} {value} points above issue_slots_busy_pct",
+            ),
+            "tensor_pct": below(50, or_unknown=True),
+        },
         references=("Nsight Compute SlowPipeLimiter rule: 80 %, 20 %, 25 points",),
         fires=(
             {"sm_busy_pct": 80.0, "issue_slots_busy_pct": 19.9, "compute_pct": 78.0},
@@ -73,6 +83,7 @@ RULES = (
         silent=(
             {"sm_busy_pct": 79.9, "issue_slots_busy_pct": 10.0},
             {"sm_busy_pct": 85.0, "issue_slots_busy_pct": 20.0},
+            {"sm_busy_pct": 85.0, "issue_slots_busy_pct": 10.0, "tensor_pct": 50.0},
             {"sm_busy_pct": 85.0, "issue_slots_busy_pct": 19.0, "top_pipe_pct": 44.0},
             {
                 "sm_busy_pct": 90.0,

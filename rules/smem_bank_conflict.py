@@ -3,15 +3,14 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 from traceroof.rules._kernels import tunable
 
 
 def _collides(k: Facts) -> Mask:
-    # Conflicts add wavefronts to an access. With hardly more than one wavefront a request, what
+    # Conflicts add wavefronts to an access. With hardly more than one wavefront per request, what
     # the counter saw is other traffic in the same data path.
-    single = k.shared_wavefronts_per_request < 1.1
-    return np.asanyarray((k.shared_conflict_pct >= 10) & ~single)
+    return k.meets("shared_conflict_pct") & k.meets("shared_wavefronts_per_request")
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -33,13 +32,16 @@ RULES = (
     Rule(
         id="smem-bank-conflict",
         topic="bank-conflicts",
-        title="Shared-memory accesses collide in banks",
+        title="Shared-memory accesses have bank conflicts",
         scope="kernel",
         why=(
-            "Shared memory has 32 banks of 4 bytes. Threads of a warp that want different words of "
-            "one bank are served one after another, and the data path is taken that much longer."
+            "Shared memory has 32 banks of 4 bytes. Threads of a warp that access different words "
+            "of one bank are served one after another, and the data path is busy that much longer."
         ),
-        condition="10 % or more of the shared-memory wavefronts are due to bank conflicts",
+        condition=(
+            "{shared_conflict_pct} or more of the shared-memory wavefronts are due to bank "
+            "conflicts, with {shared_wavefronts_per_request} wavefronts per request or more"
+        ),
         needs=("shared_conflict_pct",),
         uses=(
             "primary_class",
@@ -57,21 +59,25 @@ RULES = (
         when=_collides,
         because="{shared_conflict_pct} of the shared-memory wavefronts are due to bank conflicts",
         fix=(
-            "Pad rows (32 + 1 words) or swizzle the column with the row[nvidia: , ldmatrix or the "
-            "swizzle modes of TMA for matrix tiles], neighbouring threads to neighbouring words."
-            "[nvidia:  8- and 16-byte accesses take 2 and 4 wavefronts by right.]"
+            "Pad rows (32 + 1 words) or swizzle the column with the row[nvidia: , use ldmatrix or "
+            "the swizzle modes of TMA for matrix tiles], and map neighbouring threads to "
+            "neighbouring words.[nvidia:  8- and 16-byte accesses need 2 and 4 wavefronts in any "
+            "case.]"
         ),
         refute=(
-            "[nvidia: Compare the wavefronts with the ideal ones on the source page: if they agree, "
-            "the conflicts are with other traffic, such as asynchronous copies. ]If padding "
-            "removes them and the time stays, they were covered."
+            "[nvidia: Compare the wavefronts with the ideal ones on the source page. If they "
+            "agree, the conflicts are with other traffic, such as asynchronous copies. ]If "
+            "padding removes the conflicts and the time stays, they were hidden."
         ),
         saves=_saves,
         likely=_likely,
         kind="conditional",
         grade="observed",
         layer="operator",
-        thresholds={"shared_conflict_pct": ">= 10"},
+        thresholds={
+            "shared_conflict_pct": at_least(10),
+            "shared_wavefronts_per_request": at_least(1.1, or_unknown=True),
+        },
         references=(
             "Nsight Compute SharedMemoryConflicts rule: 10 % of wavefronts",
             "NVIDIA CUDA C++ Programming Guide: shared memory banks",

@@ -91,7 +91,7 @@ _STALLS = (
         ),
         fix=(
             "With DRAM below 50 % latency is not covered: issue loads earlier (double buffering[nvidia:  "
-            "with cp.async or TMA][amd:  through LDS or registers]), unroll for several independent loads a thread, load 16 bytes "
+            "with cp.async or TMA][amd:  through LDS or registers]), unroll for several independent loads per thread, load 16 bytes "
             "at a time, raise occupancy if it is low. Between 50 and 80 % fewer bytes help too. "
             "With a high L2 hit rate keep reused data in shared memory or registers."
         ),
@@ -139,7 +139,7 @@ _STALLS = (
             "Too many of them in a row fill it, whatever each one costs."
         ),
         fix=(
-            "Fewer and wider accesses: 8 or 16 bytes a thread, ldmatrix, a larger register tile "
+            "Fewer and wider accesses: 8 or 16 bytes per thread, ldmatrix, a larger register tile "
             "so that each value loaded is used more often; fewer shuffles and transcendental "
             "calls; arithmetic between them."
         ),
@@ -161,7 +161,7 @@ _STALLS = (
         ),
         fix=(
             "Local loads and stores above zero mean spills or indexed local arrays: remove those "
-            "first. Then fewer and wider accesses (16 bytes a thread), no repeated loads of the "
+            "first. Then fewer and wider accesses (16 bytes per thread), no repeated loads of the "
             "same address, coalesced addresses, arithmetic between the accesses."
         ),
         refute=(
@@ -219,13 +219,13 @@ _STALLS = (
         waits="waiting for sibling warps at a block barrier",
         why=(
             "At a barrier the whole block waits for its slowest warp. Uneven work, many barriers "
-            "and large blocks lengthen the wait; one block a multiprocessor leaves nothing else "
+            "and large blocks lengthen the wait; one block per multiprocessor leaves nothing else "
             "to run meanwhile."
         ),
         fix=(
             "Even out the work before the barrier, use smaller blocks (from 512 threads on), so "
             "that two or more reside, drop barriers that guard one warp's data[nvidia:  (__syncwarp), split "
-            "arrive from wait (cuda::barrier)], double buffer to need one barrier a tile."
+            "arrive from wait (cuda::barrier)], double buffer to need one barrier per tile."
         ),
         refute=(
             "Compare blocks of half the size with the same total work: if the time stays, the wait "
@@ -325,7 +325,7 @@ _STALLS = (
         waits="waiting for the immediate constant cache",
         why=(
             "Kernel arguments and __constant__ data come through a small cache that serves one "
-            "address a warp at a time."
+            "address per warp at a time."
         ),
         fix=(
             "Fewer distinct constant addresses in a warp: read tables indexed by thread from "
@@ -361,7 +361,7 @@ _STALLS = (
         waits="sleeping (nanosleep) or yielding",
         why="Threads wait for a flag by polling with pauses, or a warp yields on purpose.",
         fix=(
-            "Shorter pauses, fewer pollers (one thread a block), or no waiting in the kernel: split "
+            "Shorter pauses, fewer pollers (one thread per block), or no waiting in the kernel: split "
             "it there or overlap the wait with work."
         ),
         refute="Halve the pause: if the time stays, the flag itself comes late.",

@@ -9,7 +9,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import each, one_of
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, below
 from traceroof.rules._kernels import of_class
 from traceroof.rules._matrix import PRODUCT, marked_only, name_trust, products
 
@@ -72,7 +72,9 @@ RULES = (
         uses=(*PRODUCT, "compute_capability", "dram_pct", "name_alignment"),
         applies=_applies,
         when=lambda k: (
-            (k.pipe_tensor_use_pct < 1) & (k.tensor_speedup > 1) & one_of(k.operand_dtype, *_SINCE)
+            (k.meets("pipe_tensor_use_pct"))
+            & (k.meets("tensor_speedup"))
+            & one_of(k.operand_dtype, *_SINCE)
         ),
         because=(
             "tensor cores are used {pipe_tensor_use_pct} in this {operand_dtype} product; their "
@@ -96,7 +98,7 @@ RULES = (
         effort="refactor",
         risk="numerics",
         trust=name_trust,
-        thresholds={"pipe_tensor_use_pct": "< 1", "tensor_speedup": "> 1"},
+        thresholds={"pipe_tensor_use_pct": below(1), "tensor_speedup": above(1)},
         references=("PyTorch TensorBoard plug-in: tensor-core eligible time without use",),
         fires=(
             _EXAMPLE,

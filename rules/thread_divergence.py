@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, below
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._least import LEAST, beyond_least
 
@@ -24,11 +24,12 @@ RULES = (
         scope="kernel",
         why=(
             "Threads of a warp that take different branches, or whose instructions are predicated "
-            "off, still take the issue slot: the warp pays for all paths."
+            "off, still take the issue slot. The warp pays for all paths."
         ),
         condition=(
-            "fewer than 24 of 32 threads (three quarters of the warp or wavefront) active, or "
-            "active and not predicated off, in an average instruction"
+            "on average, instructions run with fewer than {threads_per_instruction:.0%} of the "
+            "threads of the warp (wavefront) active, or fewer than "
+            "{threads_per_instruction_predicated:.0%} active and not predicated off"
         ),
         needs=("threads_per_instruction", "warp_size"),
         uses=(
@@ -39,23 +40,28 @@ RULES = (
         ),
         # At the wall of device memory, idle lanes cost nothing.
         applies=lambda k: tunable(k) & ~of_class(k, "dram-bound"),
-        when=lambda k: _active(k) < 0.75 * k.warp_size,
+        when=lambda k: (
+            k.meets("threads_per_instruction") | k.meets("threads_per_instruction_predicated")
+        ),
         because=(
-            "{threads_per_instruction:.1f} of {warp_size:.0f} threads take part in an average "
+            "{threads_per_instruction:.1f} of {warp_size:.0f} threads are active in an average "
             "instruction"
         ),
         fix=(
-            "Let neighbouring threads do the same: sort or bin the work by its branch, give each "
-            "path its own warps, turn short branches into selects, compact active items first."
+            "Let neighbouring threads take the same path: sort or bin the work by its branch, "
+            "give each path its own warps, turn short branches into selects, compact active items "
+            "first."
         ),
-        refute="Sort the input by branch: threads per instruction must rise and the time fall.",
+        refute=(
+            "Sort the input by branch. Threads per instruction must rise and the time must fall."
+        ),
         saves=_saves,
         kind="conditional",
         grade="observed",
         layer="operator",
         thresholds={
-            "threads_per_instruction": "< 0.75 of the warp",
-            "threads_per_instruction_predicated": "< 0.75 of the warp",
+            "threads_per_instruction": below(0.75, of="warp_size"),
+            "threads_per_instruction_predicated": below(0.75, of="warp_size"),
         },
         references=("Nsight Compute ThreadDivergence rule: 24 of 32 threads",),
         fires=(

@@ -3,17 +3,19 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._least import LEAST, beyond_least
 
 
 def _wasteful(k: Facts) -> Mask:
-    # Sector counts see loads and stores and know each access's width; without them a quarter of
-    # every loaded sector unused, or twice the sectors that the widest access needs.
-    excess = k.global_sectors_excess_pct
+    # Sector counts see loads and stores and know each access's width; without them the bytes that
+    # loaded sectors leave unused, or twice the sectors that the widest access needs.
+    uncounted = np.isnan(k.global_sectors_excess_pct)
     return np.asanyarray(
-        np.where(np.isnan(excess), k.global_sectors_wasted_pct >= 25, excess >= 25)
+        np.where(
+            uncounted, k.meets("global_sectors_wasted_pct"), k.meets("global_sectors_excess_pct")
+        )
     )
 
 
@@ -50,15 +52,14 @@ RULES = (
         title="Global accesses move bytes that no thread asked for",
         scope="kernel",
         why=(
-            "Memory moves sectors of 32 bytes. When the threads of a warp touch scattered or "
+            "Memory moves sectors of 32 bytes. When the threads of a warp access scattered or "
             "strided addresses, each sector brings a few useful bytes, and every level from L1 to "
-            "device memory carries the rest for nothing."
+            "device memory moves the rest for nothing."
         ),
         condition=(
-            "25 % or more sectors than the accesses need, judged at their own width (8- and "
-            "16-byte accesses need 8 and 16 sectors a request by right); without sector counts, "
-            "24 or fewer of the 32 bytes of a sector used, or 22 sectors a request and more. One "
-            "sector a request is one word, which is no waste"
+            "{global_sectors_excess_pct} or more sectors beyond what the accesses need at their "
+            "own width; without sector counts, {global_sectors_wasted_pct} or more of the moved "
+            "bytes unused (by the bytes used per sector, or by the sectors per request)"
         ),
         needs=("global_sectors_wasted_pct",),
         uses=(
@@ -82,20 +83,21 @@ RULES = (
         applies=tunable,
         when=_wasteful,
         because=(
-            "{global_sectors_wasted_pct} of the bytes that global accesses move were asked for by "
+            "{global_sectors_wasted_pct} of the bytes that global accesses move were requested by "
             "no thread[: {load_wasted_pct} of loads][, {store_wasted_pct} of stores]"
             "[; a load takes {load_sectors_per_request:.1f} sectors]"
             "[; a store takes {store_sectors_per_request:.1f}]"
         ),
         fix=(
-            "Let neighbouring threads touch neighbouring addresses: swap loops or index order, "
-            "structures of arrays instead of arrays of structures, a transpose through shared "
-            "memory, rows padded to 128 bytes, 8- or 16-byte accesses where a thread reads "
-            "neighbours anyway."
+            "Let neighbouring threads access neighbouring addresses: swap loops or index order, "
+            "use structures of arrays instead of arrays of structures, transpose through shared "
+            "memory, pad rows to 128 bytes. Use 8- or 16-byte accesses where a thread reads "
+            "neighbouring elements."
         ),
         refute=(
-            "The source page lists the instructions with excess sectors: if the caches serve them "
-            "(high L1 hit rate) and the time stays after the change, the waste was harmless."
+            "Change one access and measure. The source page lists the instructions with excess "
+            "sectors. If the caches serve them (high L1 hit rate) and the time stays, the waste "
+            "was harmless."
         ),
         saves=_saves,
         likely=_likely,
@@ -105,8 +107,8 @@ RULES = (
         layer="operator",
         suppresses=("misaligned-128",),
         thresholds={
-            "global_sectors_excess_pct": ">= 25",
-            "load_bytes_per_sector": "<= 24",
+            "global_sectors_excess_pct": at_least(25),
+            "global_sectors_wasted_pct": at_least(25),
         },
         references=(
             "Nsight Compute UncoalescedGlobalAccess and MemoryCacheAccessPattern rules",
@@ -127,7 +129,7 @@ RULES = (
         silent=(
             {"global_sectors_wasted_pct": 19.9, "global_sectors_excess_pct": 24.9},
             {"global_sectors_wasted_pct": 24.4, "load_bytes_per_sector": 24.2},
-            # 16 sectors a request are what 16-byte loads need.
+            # 16 sectors per request are what 16-byte loads need.
             {
                 "global_sectors_wasted_pct": 0.0,
                 "global_sectors_excess_pct": 0.0,

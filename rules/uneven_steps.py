@@ -1,7 +1,7 @@
 """Steps of one kind that take different times."""
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above, at_least
 from traceroof.rules._timelines import part
 
 
@@ -24,8 +24,8 @@ RULES = (
         needs=("slowest_step", "steps", "median_step_ns", "span_ns"),
         uses=("median_step_busy_ns", "warm_up_steps"),
         # Traces without steps, or with one or two, say nothing about this.
-        applies=lambda k: k.steps >= 3,
-        when=lambda k: k.slowest_step > 1.5,
+        applies=lambda k: k.meets("steps"),
+        when=lambda k: k.meets("slowest_step"),
         because=(
             "the longest of {steps:,.0f} steps takes {slowest_step:.2f} times the median of "
             "{median_step_ns}[ (in which the GPU is busy for {median_step_busy_ns})]"
@@ -41,7 +41,7 @@ RULES = (
         grade="observed",
         layer="framework",
         effort="refactor",
-        thresholds={"slowest_step": "> 1.5", "steps": ">= 3"},
+        thresholds={"slowest_step": above(1.5), "steps": at_least(3)},
         references=(
             "nsys-ai: spikes above 1.5 times the median step",
             "Hoefler and Belli, Scientific Benchmarking of Parallel Computing Systems (SC 2015)",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 
 RULES = (
     Rule(
@@ -18,7 +18,7 @@ RULES = (
         needs=("waiting_share", "waiting_ns", "ranks", "time_ns"),
         uses=("slowest_rank", "slowest_share", "matched_collectives"),
         applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
-        when=lambda k: k.waiting_share >= 0.2,
+        when=lambda k: k.meets("waiting_share"),
         because=(
             "on average each of {ranks:.0f} ranks waits for {waiting_ns} inside collectives "
             "before the last one enters (the time saved is their sum), {waiting_share:.0%} of its "
@@ -35,7 +35,7 @@ RULES = (
         grade="derived",
         layer="framework",
         effort="refactor",
-        thresholds={"waiting_share": ">= 0.2"},
+        thresholds={"waiting_share": at_least(0.2)},
         references=("Holistic Trace Analysis: early ranks wait inside collectives",),
         fires=(
             {
