@@ -152,10 +152,10 @@ def test_a_finding_says_what_it_hangs_on() -> None:
     hangs = finding.near_threshold
     assert hangs is not None
     assert (hangs.metric, hangs.value, hangs.unit) == ("memory_pct", 58.0, "%")
-    assert hangs.says == "near the threshold (memory_pct 58 %: < 60)"
+    assert hangs.says == "near the threshold (memory_pct 58 %: < 60 %)"
     entry = next(one for one in hanging().to_dict()["findings"] if one["rule"] == "latency-bound")
     assert entry["near_threshold"] == {
-        "metric": "memory_pct", "value": 58.0, "unit": "%", "threshold": "< 60",
+        "metric": "memory_pct", "value": 58.0, "unit": "%", "threshold": "< 60 %",
         "says": hangs.says,
     }  # fmt: skip
     assert json.loads(json.dumps(hanging().to_dict()))["kernels"][0]["class_near"] == {
@@ -175,10 +175,10 @@ def test_less_than_all_is_no_threshold() -> None:
 
 
 def test_people_read_it_in_every_format() -> None:
-    says = "near the threshold (memory_pct 58 %: < 60)"
+    says = "near the threshold (memory_pct 58 %: < 60 %)"
     assert says in " ".join(terminal.render(hanging(), width=200).split())
     assert markdown.text(says) in markdown.render(hanging())
-    assert "near the threshold (memory_pct 58 %: &lt; 60)" in render.render(hanging())
+    assert "near the threshold (memory_pct 58 %: &lt; 60 %)" in render.render(hanging())
 
 
 def test_columns_have_an_origin() -> None:
