@@ -220,7 +220,6 @@ _LOOKS = (
 # What files of other profilers have near their beginning.
 _TOOLS = (
     (b"NVPROF is profiling", "nvprof output"),
-    (b"Total Time (ns)", "a summary of Nsight Systems (nsys stats)"),
 )
 
 
