@@ -218,9 +218,7 @@ _LOOKS = (
 
 
 # What files of other profilers have near their beginning.
-_TOOLS = (
-    (b"NVPROF is profiling", "nvprof output"),
-)
+_TOOLS = ((b"NVPROF is profiling", "nvprof output"),)
 
 
 def looks_like(head: bytes) -> str:
