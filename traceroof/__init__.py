@@ -21,22 +21,28 @@ from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
     from traceroof.calibration import Measurement
-    from traceroof.core.recording import Run
+    from traceroof.core.recording import Recording, Run
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
+    from traceroof.ingest.combine import Mode
+    from traceroof.store import Store
 
 __version__ = "0.1.0"
 __all__ = ["TraceroofError", "__version__", "calibrate", "diagnose", "ingest", "read"]
 
 
 def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
-    """Read profiler files or folders without storing them. Options as ``parser.Options``."""
+    """Read profiler files or folders without storing them.
+
+    combine: what several files are (``ingest.combine.MODES``). Other options as ``parser.Options``.
+    """
     from traceroof.core.recording import Run
     from traceroof.ingest import detect
     from traceroof.parser import Options
 
     listed = _listed(paths)
-    recording = detect.read(listed, options=Options(**options))
+    mode = options.pop("combine", "auto")
+    recording = detect.read(listed, options=Options(**options), mode=mode)
     return Run(recording=recording, name=run_name(listed))
 
 
@@ -45,22 +51,50 @@ def ingest(
     *,
     name: str | None = None,
     store: Path | str | None = None,
+    into: str | None = None,
     **options: Any,
 ) -> "Run":
     """Read profiler files or folders into the store and return the run.
 
     The same bytes ingested twice are the same run. store: folder of the store; by default
-    ``$TRACEROOF_STORE`` or ``.traceroof`` in the current folder.
+    ``$TRACEROOF_STORE`` or ``.traceroof`` in the current folder. into: a stored run that the files
+    complete; the result is a run of its own, the old one stays. Other options as for ``read``.
     """
     from traceroof.ingest import detect
     from traceroof.parser import Options
-    from traceroof.store import Store, digest_of
+    from traceroof.store import Store
 
     listed = _listed(paths)
-    recording = detect.read(listed, options=Options(**options))
+    mode = options.pop("combine", "auto")
+    recordings = detect.read_each(listed, options=Options(**options))
     kept = Store.open(Path(store) if store else None)
-    digest = digest_of([Path(path) for path in listed])
-    return kept.add(recording, name=name or run_name(listed), digest=digest)
+    return store_run(kept, recordings, [Path(path) for path in listed], name, mode, into)
+
+
+def store_run(
+    kept: "Store",
+    recordings: "Sequence[Recording]",
+    files: Sequence[Path],
+    name: str | None,
+    mode: "Mode" = "auto",
+    into: str | None = None,
+) -> "Run":
+    """Combine recordings and keep them as a run. files: what they were read from."""
+    from hashlib import sha256
+
+    from traceroof.ingest.combine import combine
+    from traceroof.store import digest_of
+
+    before = kept.get(into) if into else None
+    together = [*([before.recording] if before else []), *recordings]
+    recording = combine(together, mode)
+    digest = digest_of(files)
+    if before or mode != "auto":
+        # The same bytes combined otherwise are another run.
+        parts = (digest, before.id if before else "", mode)
+        digest = sha256("\n".join(parts).encode()).hexdigest()
+    default = before.name if before else run_name(files)
+    return kept.add(recording, name=name or default, digest=digest)
 
 
 def calibrate(

@@ -1,14 +1,20 @@
 """``traceroof ingest`` and ``traceroof export``: into the store, and out of it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import traceroof
-from traceroof.cli.inputs import read, run_of, spooled
+from traceroof.cli.inputs import read_each, run_of, spooled
 from traceroof.cli.options import Paths, ReadOptions, grouped
 from traceroof.cli.output import write
+from traceroof.errors import TraceroofError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceroof.core.recording import Recording, Run
 
 
 @grouped
@@ -16,26 +22,60 @@ def ingest(
     paths: Paths,
     *,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="What to call the run.")] = None,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="A stored run that the files complete; it stays as it is."
+        ),
+    ] = None,
     reading: ReadOptions,
 ) -> None:
     """Read profiler files into the store as one run."""
+    from traceroof.store import Store
+
+    mode = reading.mode
+    with spooled(paths) as files:
+        found = read_each(files, reading)
+        kept = Store.open(reading.store)
+        if mode == "separate":
+            if into:
+                raise TraceroofError(
+                    "--into completes one run, --combine separate makes several", "use one of them"
+                )
+            runs = [
+                traceroof.store_run(kept, [one], [file], name)
+                for one, file in zip(found, _file_of_each(found, files), strict=True)
+            ]
+        else:
+            named = name or (None if into else traceroof.run_name(paths))
+            runs = [traceroof.store_run(kept, found, files, named, mode, into)]
+    for run in runs:
+        _tell(run)
+    typer.echo("next: traceroof diagnose --top 5", err=True)
+
+
+def _file_of_each(found: "Sequence[Recording]", files: "Sequence[Path]") -> "list[Path]":
+    """The path that each recording was read from; of a folder that holds several, the file."""
+    named = {str(file): file for file in files}
+    return [named.get(one.sources[0].path, Path(one.sources[0].path)) for one in found]
+
+
+def _tell(run: "Run") -> None:
     from traceroof.core import kernel_table
     from traceroof.core.recording import note_lines
     from traceroof.core.units import count, quantity
-    from traceroof.store import Store, digest_of
+    from traceroof.ingest.combine import said
 
-    with spooled(paths) as files:
-        recording = read(files, reading)
-        run = Store.open(reading.store).add(
-            recording, name=name or traceroof.run_name(paths), digest=digest_of(files)
-        )
+    recording = run.recording.judged()
     launches = count(kernel_table.launches(recording.kernels), "kernel launch", "kernel launches")
     time = quantity(kernel_table.known_time_ns(recording.kernels), "ns")
     time = f"time {time}" if time == "unknown" else time
     write(f"run {run.id} {run.name}: {launches}, {time}, {recording.format}", None)
+    combined = said([one.role for one in recording.sources])
+    if combined:
+        typer.echo(combined, err=True)
     for line in note_lines(recording.sources):
         typer.echo(f"note: {line}", err=True)
-    typer.echo("next: traceroof diagnose --top 5", err=True)
 
 
 @grouped

@@ -78,9 +78,9 @@ def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path]]":
 
 def read(paths: Sequence[Path], reading: ReadOptions) -> "Recording":
     """The files as one recording."""
-    from traceroof.core.recording import merge
+    from traceroof.ingest.combine import combine
 
-    return merge(read_each(paths, reading))
+    return combine(read_each(paths, reading), reading.mode)
 
 
 def read_each(paths: Sequence[Path], reading: ReadOptions) -> "list[Recording]":

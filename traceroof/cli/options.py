@@ -5,7 +5,7 @@ A command takes a group as one parameter; ``grouped`` shows the command line its
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -15,6 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from traceroof.compare.verdicts import Thresholds
+    from traceroof.ingest.combine import Mode
     from traceroof.parser import Options
 
 
@@ -25,6 +26,17 @@ class Format(StrEnum):
     json = "json"
     markdown = "markdown"
     csv = "csv"
+
+
+class Combine(Enum):
+    """What files are that are given together."""
+
+    auto = "auto"
+    passes = "passes"
+    join = "join"
+    repeats = "repeats"
+    ranks = "ranks"
+    separate = "separate"
 
 
 class ComparisonFormat(StrEnum):
@@ -87,6 +99,14 @@ class ReadOptions:
         bool,
         typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed."),
     ] = False
+    combine: Annotated[
+        Combine,
+        typer.Option(
+            "--combine",
+            case_sensitive=False,
+            help="What several files are: counter passes, timeline and counters, repeats, ranks.",
+        ),
+    ] = Combine.auto
     jobs: Annotated[
         int,
         typer.Option("--jobs", metavar="N", min=1, help="Processes that may read a large file."),
@@ -100,6 +120,12 @@ class ReadOptions:
             metavar="FACTOR", min=1, help="Maximum ratio of decompressed to compressed size."
         ),
     ] = 200
+
+    @property
+    def mode(self) -> "Mode":
+        """What several files are, as ``ingest.combine`` takes it."""
+        found: Mode = self.combine.value
+        return found
 
     def parser_options(self) -> "Options":
         """The same as a parser takes it."""

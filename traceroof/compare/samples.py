@@ -19,7 +19,7 @@ from traceroof.core.kernel_table import as_reals
 from traceroof.timeline import Timeline
 
 if TYPE_CHECKING:
-    from traceroof.core.recording import Recording
+    from traceroof.core.recording import Recording, Source
 
 Reals = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
@@ -94,8 +94,12 @@ class Samples:
         )
 
 
-def runs_of(kernels: pa.Table, group_of_row: Whole, time_ns: Reals) -> Runs:
+def runs_of(
+    kernels: pa.Table, group_of_row: Whole, time_ns: Reals, sources: Sequence["Source"] = ()
+) -> Runs:
     """Tell repetitions from ranks: which source files belong to one run.
+
+    Where the files were combined (``ingest.combine``), their roles say it.
 
     Files of different ranks, or of different GPUs at the same time, are parts of one run; further
     files of the same rank and GPU are further runs, unless they hold other kernels.
@@ -105,6 +109,8 @@ def runs_of(kernels: pa.Table, group_of_row: Whole, time_ns: Reals) -> Runs:
     of_source = np.full(int(source.max()) + 1 if len(source) else 1, 0, dtype=np.int64)
     if len(files) < 2:
         return Runs(1, of_source)
+    if any(one.role == "repeat" for one in sources):
+        return Runs(len(files), np.searchsorted(files, np.arange(len(of_source))))
     part = _parts(kernels, source, files)
     seen: dict[object, int] = {}
     for file in files.tolist():

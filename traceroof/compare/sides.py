@@ -1,7 +1,7 @@
 """One side of a comparison: its diagnosis, its runs and steps, and sums over its rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -56,13 +56,21 @@ class Side:
         calibration: Sequence[MeasuredRate] = (),
     ) -> Self:
         """Diagnose a run and find its repetitions and steps."""
-        diagnosis, rows = diagnose_rows(run, device=device, rules=rules, calibration=calibration)
+        # Every repeat is a sample, so all of them are looked at.
+        recording = replace(
+            run.recording,
+            sources=tuple(replace(one, role="") for one in run.recording.sources),
+        )
+        everything = replace(run, recording=recording)
+        diagnosis, rows = diagnose_rows(
+            everything, device=device, rules=rules, calibration=calibration
+        )
         kernels, group = run.recording.kernels, rows.group
         launches = as_reals(kernels["launch_count"])
         time = np.nan_to_num(launches * as_reals(kernels["duration_ns"]))
         source = np.asarray(kernels["source"].fill_null(0).to_numpy(), dtype=np.int64)
         kernel_time = np.where(group >= 0, time, 0.0)
-        runs = runs_of(kernels, group, kernel_time)
+        runs = runs_of(kernels, group, kernel_time, run.recording.sources)
         return cls(
             diagnosis=diagnosis,
             group=group,

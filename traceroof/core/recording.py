@@ -98,11 +98,15 @@ class Note:
         return f"{self.text} ({self.count:,} times)" if self.count > 1 else self.text
 
 
+#: What a file is among files that were given together (``ingest.combine``); empty for a file alone.
+Role = Literal["", "timeline", "counters", "pass", "part", "rank", "repeat", "clock-log"]
+
+
 @dataclass(frozen=True)
 class Source:
     """One file that was read.
 
-    launches: kernel launches, aggregates multiplied. stacks: whether Python stacks were recorded,
+    launches: kernel launches, aggregates multiplied. role: what it is among several files. stacks: whether Python stacks were recorded,
     which make the host slower than it is.
     """
 
@@ -111,6 +115,7 @@ class Source:
     launches: int
     notes: tuple[Note, ...] = ()
     stacks: bool = False
+    role: Role = ""
 
 
 @dataclass(frozen=True)
@@ -159,6 +164,14 @@ class Recording:
     def notes(self) -> tuple[Note, ...]:
         """The notes of all sources, in order."""
         return tuple(note for source in self.sources for note in source.notes)
+
+    def judged(self) -> "Recording":
+        """The recording without repeats: further runs of the same thing stand beside and are in
+        no sum."""
+        beside = [at for at, one in enumerate(self.sources) if one.role == "repeat"]
+        if not beside:
+            return self
+        return _without(self, beside)
 
 
 @dataclass(frozen=True)
@@ -234,6 +247,34 @@ def on_device(recording: Recording, name: str) -> Recording:
     """The recording with its GPUs named by the user, who knows what the file does not say."""
     devices = recording.devices or (DeviceInfo(),)
     return replace(recording, devices=tuple(replace(one, name=name) for one in devices))
+
+
+def _without(recording: Recording, sources: Sequence[int]) -> Recording:
+    """The recording without the rows of some sources; sources keep their numbers."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    gone = pa.array(sources, pa.int64())
+
+    def kept(table: pa.Table) -> pa.Table:
+        return table.filter(pc.invert(pc.is_in(table["source"], gone)))
+
+    keep = np.asarray(pc.invert(pc.is_in(recording.kernels["source"], gone)).to_numpy())
+    place = pa.array(np.where(keep, np.cumsum(keep) - 1, -1))
+
+    def moved(table: pa.Table) -> pa.Table:
+        rows = place.take(table["row"].combine_chunks()) if table.num_rows else table["row"]
+        at = table.column_names.index("row")
+        return table.set_column(at, "row", rows).filter(pc.greater_equal(rows, 0))
+
+    return replace(
+        recording,
+        kernels=recording.kernels.filter(pa.array(keep)),
+        raw_metrics=moved(recording.raw_metrics),
+        verdicts=moved(recording.verdicts),
+        host_calls=kept(recording.host_calls),
+        spans=kept(recording.spans),
+    )
 
 
 _TIMES = {

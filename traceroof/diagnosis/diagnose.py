@@ -88,7 +88,7 @@ def diagnose_rows(
 ) -> tuple[Diagnosis, Rows]:
     """``diagnose``, and what the rows of the run's kernel table belong to."""
     run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
-    recording = run.recording
+    recording = run.recording.judged()
     kernels = recording.kernels
     categories = row_categories(kernels)
     devices = devices_of(recording, device)

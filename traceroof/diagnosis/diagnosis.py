@@ -173,6 +173,10 @@ class Diagnosis:
                     }
                     for source in self.sources
                 ],
+                "recordings": [
+                    {"path": source.path, "format": source.format, "role": source.role}
+                    for source in self.sources
+                ],
                 "devices": [_device_dict(device) for device in self.devices],
             },
             "totals": asdict(self.totals),

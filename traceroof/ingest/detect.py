@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from traceroof import plugins
-from traceroof.core.recording import Note, Recording, merge, with_notes
+from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress, folders
+from traceroof.ingest.combine import Mode, combine
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
@@ -19,16 +20,19 @@ _LISTED = 5
 
 
 def read(
-    paths: Sequence[Path | str], progress: Progress = silent, options: Options | None = None
+    paths: Sequence[Path | str],
+    progress: Progress = silent,
+    options: Options | None = None,
+    mode: Mode = "auto",
 ) -> Recording:
-    """Read files and folders into one recording.
+    """Read files and folders into one recording, combined as ``mode`` says (``combine``).
 
     A folder that a parser knows as a whole (a profile folder) is read by it; any other folder
     stands for the profiler files in it. What is given twice is read once: content counts, not the
     name, and a copy of a run is no second run. Raises TraceroofError when a named file is not
     readable, or when a folder holds nothing that is.
     """
-    return merge(read_each(paths, progress, options))
+    return combine(read_each(paths, progress, options), mode)
 
 
 def read_each(

@@ -14,6 +14,7 @@ from traceroof.core.units import (
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
+from traceroof.ingest.combine import said
 
 #: What kind of times a run has.
 TIMES = {
@@ -25,7 +26,14 @@ TIMES = {
 def about(diagnosis: Diagnosis) -> str:
     """The run, its devices and what kind of times it has, in one line."""
     devices = ", ".join(dict.fromkeys(_devices(diagnosis))) or "GPU not named in the file"
-    return one_line(f"{diagnosis.run_name} · {devices} · {TIMES[diagnosis.time_basis]}")
+    combined = said([source.role for source in diagnosis.sources])
+    parts = [
+        diagnosis.run_name,
+        devices,
+        TIMES[diagnosis.time_basis],
+        *([combined] if combined else []),
+    ]
+    return one_line(" · ".join(parts))
 
 
 def _devices(diagnosis: Diagnosis) -> Iterable[str]:

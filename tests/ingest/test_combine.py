@@ -1,0 +1,281 @@
+"""Several files, one program: passes unite, parts and ranks stand side by side, repeats beside."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import traceroof
+from traceroof.core.kernel_table import COLUMNS, KERNELS, kernel_table
+from traceroof.core.recording import DeviceInfo, Recording, Run, Source
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.errors import TraceroofError
+from traceroof.ingest.combine import combine, said
+
+
+def _recording(path: str, basis: str = "counter-tool", **columns: Any) -> Recording:
+    kernels = kernel_table({"source": [0] * len(columns["kernel_name"]), **columns})
+    return Recording(
+        format="test",
+        time_basis=basis,  # type: ignore[arg-type]
+        kernels=kernels,
+        sources=(Source(path, "test", kernels.num_rows),),
+        devices=(DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB"),),
+    )
+
+
+def _roles(recording: Recording) -> list[str]:
+    return [source.role for source in recording.sources]
+
+
+def test_passes_unite() -> None:
+    """GIVEN the same launches with other metrics WHEN combined THEN a row per launch, columns
+    united, durations the median of the passes."""
+    names = ["a", "b", "a"]
+    first = _recording(
+        "1", kernel_name=names, duration_ns=[100, 50, 102], l2_hit_pct=[1.0, 2.0, 3.0]
+    )
+    second = _recording(
+        "2", kernel_name=names, duration_ns=[104, 50, 102], l1_hit_pct=[7.0, 8.0, 9.0]
+    )
+    made = combine([first, second])
+    assert made.kernels.num_rows == 3
+    assert made.kernels["duration_ns"].to_pylist() == [102, 50, 102]
+    assert made.kernels["l2_hit_pct"].to_pylist() == [1.0, 2.0, 3.0]
+    assert made.kernels["l1_hit_pct"].to_pylist() == [7.0, 8.0, 9.0]
+    assert _roles(made) == ["pass", "pass"]
+    assert [source.launches for source in made.sources] == [3, 0]
+    assert made.notes == ()
+
+
+def test_a_later_pass_of_some_kernels() -> None:
+    """GIVEN a second file of one kernel, all its launches or one of them WHEN combined THEN its
+    values reach the launches they were measured on, or stand for all of that kernel."""
+    first = _recording("1", kernel_name=["a", "b", "a"], duration_ns=[10, 20, 30])
+    every = _recording("2", kernel_name=["a", "a"], l1_hit_pct=[5.0, 6.0])
+    assert combine([first, every]).kernels["l1_hit_pct"].to_pylist() == [5.0, None, 6.0]
+    one = _recording("2", kernel_name=["a"], l1_hit_pct=[5.0])
+    made = combine([first, one])
+    assert made.kernels["l1_hit_pct"].to_pylist() == [5.0, None, 5.0]
+    assert [str(note) for note in made.notes] == [
+        "launches whose counters are the median of the launches that a later pass holds (2 times)"
+    ]
+
+
+def test_passes_that_differ_are_noted() -> None:
+    """GIVEN a column in two passes, 10 % apart WHEN combined THEN the median, and a note."""
+    first = _recording("1", kernel_name=["a"], duration_ns=[100], l2_hit_pct=[1.0])
+    second = _recording("2", kernel_name=["a"], duration_ns=[110], l1_hit_pct=[1.0])
+    made = combine([first, second])
+    assert made.kernels["duration_ns"].to_pylist() == [105]
+    assert [str(note) for note in made.notes] == [
+        "values that differ by more than 5% between passes, their median taken (duration_ns)"
+    ]
+
+
+def test_parts_stand_below_one_another() -> None:
+    """GIVEN files of other kernels on one GPU WHEN combined THEN put together."""
+    first = _recording("1", kernel_name=["a"], duration_ns=[100])
+    second = _recording("2", kernel_name=["b"], duration_ns=[110])
+    made = combine([first, second])
+    assert made.kernels["kernel_name"].to_pylist() == ["a", "b"]
+    assert _roles(made) == ["part", "part"]
+
+
+def test_repeats_stand_beside() -> None:
+    """GIVEN three runs of the same thing WHEN combined THEN the one of median time is judged."""
+    runs = [
+        _recording(
+            str(time), kernel_name=["a", "b"], duration_ns=[time, time], l2_hit_pct=[1.0, 1.0]
+        )
+        for time in (300, 100, 200)
+    ]
+    made = combine(runs)
+    assert _roles(made) == ["repeat", "repeat", "counters"]
+    assert diagnose(made).totals.kernel_time_ns == 400
+    assert made.judged().kernels["source"].to_pylist() == [2, 2]
+
+
+def test_repeats_of_a_timeline() -> None:
+    """GIVEN two timelines, one after the other, without ranks WHEN combined THEN the lower one."""
+    runs = [
+        _recording(str(at), "timeline", kernel_name=["a", "b"], duration_ns=[9 + at, 5],
+                   start_ns=[at * 1000, at * 1000 + 500])
+        for at in (1, 2)
+    ]  # fmt: skip
+    made = combine(runs)
+    assert _roles(made) == ["timeline", "repeat"]
+    assert diagnose(made).totals.kernel_time_ns == 15
+
+
+def test_ranks_stand_side_by_side() -> None:
+    """GIVEN timelines of two ranks WHEN combined THEN both count."""
+    runs = [
+        _recording(
+            str(rank), "timeline", kernel_name=["a"], duration_ns=[10], start_ns=[5], rank=[rank]
+        )
+        for rank in (0, 1)
+    ]
+    made = combine(runs)
+    assert _roles(made) == ["rank", "rank"]
+    assert diagnose(made).totals.kernel_time_ns == 20
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"kernel_name": ["a", "x", "y", "z"], "l1_hit_pct": [1.0] * 4}, "another build"),
+        ({"kernel_name": ["q"], "process_name": ["other"], "l1_hit_pct": [1.0]}, "two programs"),
+    ],
+)
+def test_two_programs_are_refused(other: dict[str, Any], reason: str) -> None:
+    """GIVEN files of two programs WHEN combined THEN one sentence, and nothing is added up."""
+    first = _recording(
+        "1", kernel_name=["a", "b", "c", "d"], duration_ns=[1, 2, 3, 4], process_name=["mine"] * 4
+    )
+    with pytest.raises(TraceroofError, match=reason) as raised:
+        combine([first, _recording("2", **other)])
+    assert "--combine separate" in (raised.value.hint or "")
+
+
+def test_two_gpu_models_are_refused() -> None:
+    """GIVEN counters of an A100 and an H100 WHEN combined THEN refused by name."""
+    first = _recording("1", kernel_name=["a"], duration_ns=[1])
+    second = replace(first, devices=(DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3"),))
+    with pytest.raises(TraceroofError, match="A100-SXM4-80GB.*H100-SXM5-80GB"):
+        combine([first, second])
+
+
+def test_what_was_decided_is_said() -> None:
+    """GIVEN roles WHEN told THEN one line with the number of files; nothing for one file."""
+    assert said(["pass", "pass"]) == "2 files are passes of one program: one row per launch"
+    assert said(["timeline", "repeat"]).startswith("2 files are runs of the same program")
+    assert said([""]) == ""
+
+
+# A recording, cut in two, is whole again
+
+
+def _by_columns(whole: Recording) -> tuple[Recording, Recording]:
+    """Half of the metrics each; both know the launches and their times."""
+    counted = [
+        one.name for one in COLUMNS
+        if one.group not in ("identity", "time", "launch") and one.type in (pa.float64(),)
+        and whole.kernels[one.name].null_count < whole.kernels.num_rows
+    ]  # fmt: skip
+    halves = []
+    for drop in (counted[::2], counted[1::2]):
+        kernels = whole.kernels
+        for name in drop:
+            at = kernels.column_names.index(name)
+            nulls = pa.nulls(kernels.num_rows, KERNELS.field(name).type)
+            kernels = kernels.set_column(at, KERNELS.field(name), nulls)
+        halves.append(replace(whole, kernels=kernels))
+    return halves[0], halves[1]
+
+
+def _by_kernels(whole: Recording) -> tuple[Recording, Recording]:
+    """Every second kernel name in a file of its own."""
+    names = whole.kernels["kernel_name"].cast(pa.string()).to_pylist()
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    odd = np.array([numbers[name] % 2 == 1 for name in names])
+    marked = [replace(one, role="repeat") for one in whole.sources]
+    halves = []
+    for drop in (odd, ~odd):
+        source = pa.array(np.where(drop, 0, 1))
+        at = whole.kernels.column_names.index("source")
+        kernels = whole.kernels.set_column(at, KERNELS.field("source"), source)
+        cut = replace(whole, kernels=kernels, sources=(marked[0], replace(marked[0], role="")))
+        kept = cut.judged()
+        zero = pa.array(np.zeros(kept.kernels.num_rows, dtype=np.int64))
+        kernels = kept.kernels.set_column(at, KERNELS.field("source"), zero)
+        halves.append(replace(kept, kernels=kernels, sources=whole.sources))
+    return halves[0], halves[1]
+
+
+def _judgement(recording: Recording) -> Any:
+    made = diagnose(Run(recording, "x")).to_dict()
+    for name in ("run", "notes"):
+        made.pop(name)
+    return made
+
+
+SAMPLES = (
+    "transformer_layer.raw.csv",
+    "transformer_layer.details.csv",
+    "transformer_layer.metrics.csv",
+)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("cut", [_by_columns, _by_kernels])
+def test_a_sample_cut_in_two_is_whole_again(root: Path, name: str, cut: Any) -> None:
+    """GIVEN a sample cut by metrics or by kernels WHEN combined THEN the diagnosis of the whole."""
+    whole = traceroof.read(root / "sample_traces" / "nsight_compute" / name).recording
+    first, second = cut(whole)
+    made = combine([first, second])
+    assert _sorted(_judgement(made)) == _sorted(_judgement(whole))
+
+
+def _sorted(made: Any) -> Any:
+    """Kernels and findings of equal weight may change places with the order of the rows."""
+    made["kernels"] = sorted(
+        ({**one, "number": 0} for one in made["kernels"]),
+        key=lambda one: str((one["kernel"], one["grid"])),
+    )
+    for name in ("findings", "advice", "headline"):
+        made.pop(name, None)
+    return made
+
+
+@pytest.mark.corpus
+def test_corpus_files_cut_in_two_are_whole_again(corpus: Path) -> None:
+    """GIVEN every Nsight Compute file of the corpus with two kernels WHEN cut and combined THEN
+    classes, times and metrics are those of the whole."""
+    checked = 0
+    for path in sorted((corpus / "ncu_csv").iterdir()):
+        try:
+            whole = traceroof.read(path).recording
+        except TraceroofError:
+            continue
+        if whole.kernels.num_rows > 400:
+            continue
+        first, second = _by_columns(whole)
+        if first.kernels.equals(second.kernels):
+            continue
+        made = combine([first, second], "passes")
+        assert made.kernels.num_rows == whole.kernels.num_rows, path
+        for one in COLUMNS:
+            assert made.kernels[one.name].equals(whole.kernels[one.name]), (path, one.name)
+        checked += 1
+    assert checked >= 10
+
+
+def test_files_through_the_library_and_the_store(root: Path, tmp_path: Path) -> None:
+    """GIVEN a raw page cut in two by metrics WHEN ingested one into the other THEN one run of 17
+    launches with the time of one pass; the old run is still there."""
+    whole = root / "sample_traces" / "nsight_compute" / "transformer_layer.raw.csv"
+    rows = list(csv.reader(whole.read_text().splitlines()))
+    named = [
+        at for at, title in enumerate(rows[0]) if "__" not in title or "time_duration" in title
+    ]
+    metrics = [at for at in range(len(rows[0])) if at not in named]
+    for name, kept in (("a.csv", metrics[::2]), ("b.csv", metrics[1::2])):
+        with (tmp_path / name).open("w", newline="") as file:
+            csv.writer(file).writerows([[row[at] for at in (*named, *kept)] for row in rows])
+    store = tmp_path / "store"
+    first = traceroof.ingest(tmp_path / "a.csv", store=store)
+    both = traceroof.ingest(tmp_path / "b.csv", store=store, into=first.id)
+    assert both.id != first.id
+    assert len(both.kernels) == 17
+    alone = traceroof.read(whole)
+    assert int(both.kernels.duration_ns.sum()) == int(alone.kernels.duration_ns.sum())
+    mine, theirs = diagnose(both), diagnose(alone)
+    assert [one.primary_class for one in mine.kernels] == [
+        one.primary_class for one in theirs.kernels
+    ]
+    assert traceroof.ingest(tmp_path / "b.csv", store=store, into=first.id).id == both.id

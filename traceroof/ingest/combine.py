@@ -1,0 +1,278 @@
+"""Several files, one program: which role each file has, decided once for every command.
+
+Files that are given together are recordings of one program unless they show that they are not.
+The role stands in ``Source.role``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow.compute as pc
+
+from traceroof.core import kernel_names
+from traceroof.core.dictionary import coded
+from traceroof.core.kernel_table import as_reals
+from traceroof.core.recording import Recording, Role, merge
+from traceroof.errors import TraceroofError
+from traceroof.hardware.devices import find
+from traceroof.ingest.passes import launches_of, metrics_of, united
+
+Mode = Literal["auto", "passes", "join", "repeats", "ranks", "separate"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+#: Files of one program share at least this part of the smaller file's kernels (by name).
+SHARED = 0.5
+
+_SEPARATE = "`--combine separate` makes a run of each; give one program's files otherwise"
+
+
+def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
+    """The recordings as one, each source with its role.
+
+    mode: what the files are, where the user knows better than ``auto``. Raises TraceroofError
+    where they are no recordings of one program.
+    """
+    if len(recordings) < 2:
+        return merge(recordings)
+    if mode == "separate":
+        raise TraceroofError(
+            f"--combine separate makes {len(recordings)} runs, and one is wanted here",
+            "`traceroof ingest --combine separate` stores a run of each file",
+        )
+    if mode == "auto":
+        _same_gpu(recordings)
+    counted = [one for one in recordings if one.time_basis == "counter-tool"]
+    timed = [one for one in recordings if one.time_basis != "counter-tool"]
+    if counted and timed:
+        # Times of both kinds do not add up; merge says so.
+        return merge(recordings)
+    return _counters(counted, mode) if counted else _timelines(timed, mode)
+
+
+def _with_role(recording: Recording, role: Role) -> Recording:
+    return replace(recording, sources=tuple(replace(one, role=role) for one in recording.sources))
+
+
+def _path(recording: Recording) -> str:
+    return recording.sources[0].path
+
+
+def _same_gpu(recordings: Sequence[Recording]) -> None:
+    """Refuse files of several GPU models, unless they are ranks of one program."""
+    models: dict[frozenset[str], Recording] = {}
+    for one in recordings:
+        known = {
+            found.name
+            for device in one.devices
+            if device.name and (found := find(device.name, sm_count=device.sm_count))
+        }
+        if known:
+            models.setdefault(frozenset(known), one)
+    if len(models) < 2 or _are_ranks(recordings):
+        return
+    (gpus, first), (others, second), *_ = models.items()
+    raise TraceroofError(
+        f"{_path(first)} was recorded on {' and '.join(sorted(gpus))}, {_path(second)} on "
+        f"{' and '.join(sorted(others))}: they are no recordings of one run",
+        _SEPARATE,
+    )
+
+
+# Counters
+
+
+def _counters(recordings: Sequence[Recording], mode: Mode) -> Recording:
+    """Passes become one row per launch, parts stand below one another, repeats stand beside."""
+    clusters: list[list[Recording]] = []
+    for one in recordings:
+        for cluster in clusters:
+            if _related(cluster[0], one, mode):
+                cluster.append(one)
+                break
+        else:
+            clusters.append([one])
+    parts = [_cluster(cluster, mode) for cluster in clusters]
+    if len(parts) == 1:
+        return parts[0]
+    _same_program(parts)
+    return merge([_with_role(one, "part") if _role(one) == "" else one for one in parts])
+
+
+def _role(recording: Recording) -> str:
+    return recording.sources[0].role
+
+
+def _related(first: Recording, other: Recording, mode: Mode) -> bool:
+    """Whether two counter files hold the same kernels: all of the smaller one's, or most."""
+    if mode in ("passes", "repeats"):
+        return True
+    mine, theirs = (set(launches_of(one).counts()) for one in (first, other))
+    shared = len(mine & theirs)
+    if not shared:
+        return False
+    if shared < SHARED * min(len(mine), len(theirs)):
+        raise TraceroofError(
+            f"{_path(other)} shares {shared} of {len(theirs)} kernels with {_path(first)}: it is "
+            "another program or another build",
+            _SEPARATE,
+        )
+    return True
+
+
+def _cluster(cluster: Sequence[Recording], mode: Mode) -> Recording:
+    if len(cluster) == 1:
+        return cluster[0]
+    metrics = [metrics_of(one) for one in cluster]
+    sequences = [launches_of(one).keys for one in cluster]
+    same = all(one == metrics[0] for one in metrics) and all(
+        one == sequences[0] for one in sequences
+    )
+    if mode == "repeats" or (mode == "auto" and same):
+        return _beside(cluster, "counters")
+    return _with_role(united(cluster), "pass")
+
+
+def _same_program(parts: Sequence[Recording]) -> None:
+    """Refuse parts whose files name different programs."""
+    named: dict[str, Recording] = {}
+    for one in parts:
+        for name in coded(one.kernels["process_name"]).texts:
+            named.setdefault(name.rpartition("/")[2], one)
+    if len(named) > 1 and all(len(coded(one.kernels["process_name"]).texts) for one in parts):
+        by_part = [set(coded(one.kernels["process_name"]).texts) for one in parts]
+        if not set.intersection(*by_part):
+            (first, one), (second, other), *_ = named.items()
+            raise TraceroofError(
+                f"{_path(one)} profiles {first} and {_path(other)} {second}: two programs",
+                _SEPARATE,
+            )
+
+
+# Timelines
+
+
+def _timelines(recordings: Sequence[Recording], mode: Mode) -> Recording:
+    if mode == "repeats" or (mode == "auto" and _are_repeats(recordings)):
+        return _beside(recordings, "timeline")
+    if mode == "passes":
+        raise TraceroofError(
+            f"{_path(recordings[0])} and the others are timelines, which have no counter passes",
+            "--combine repeats takes them as runs of the same program, ranks as its processes",
+        )
+    if mode == "auto" and not _are_ranks(recordings):
+        _share_kernels(recordings)
+    return merge([_with_role(one, "rank") for one in recordings])
+
+
+def _ranks(recording: Recording) -> frozenset[int]:
+    return frozenset(pc.unique(recording.kernels["rank"]).drop_null().to_pylist())
+
+
+def _are_ranks(recordings: Sequence[Recording]) -> bool:
+    """Whether every file is of other ranks than all the rest."""
+    ranks = [_ranks(one) for one in recordings]
+    return all(ranks) and sum(map(len, ranks)) == len(frozenset().union(*ranks))
+
+
+def _time_by_kernel(recording: Recording) -> Mapping[Any, float]:
+    kernels = recording.kernels
+    names = coded(kernels["kernel_name"])
+    keys = [kernel_names.key(text) for text in names.texts]
+    weights = np.nan_to_num(as_reals(kernels["duration_ns"]) * as_reals(kernels["launch_count"]))
+    known = names.codes >= 0
+    summed = np.bincount(names.codes[known], weights=weights[known], minlength=len(keys))
+    found: dict[str, float] = {}
+    for key, time in zip(keys, summed.tolist(), strict=True):
+        found[key] = found.get(key, 0.0) + time
+    return found
+
+
+def _shared_time(first: Recording, other: Recording) -> float:
+    """Part of the time of two recordings that lies in kernels which both have, 0-1."""
+    mine, theirs = _time_by_kernel(first), _time_by_kernel(other)
+    both = mine.keys() & theirs.keys()
+    whole = sum(mine.values()) + sum(theirs.values())
+    if not whole:
+        return 1.0 if both else 0.0
+    return sum(mine[one] + theirs[one] for one in both) / whole
+
+
+def _share_kernels(recordings: Sequence[Recording]) -> None:
+    for other in recordings[1:]:
+        shared = _shared_time(recordings[0], other)
+        if shared < SHARED / 2:
+            raise TraceroofError(
+                f"{_path(other)} and {_path(recordings[0])} have {shared:.0%} of their time in "
+                "common kernels: they are no recordings of one program",
+                f"{_SEPARATE}; `--combine ranks` takes them as its processes all the same",
+            )
+
+
+def _are_repeats(recordings: Sequence[Recording]) -> bool:
+    """Whether the files are runs of the same thing, one after another.
+
+    Same or no rank, no overlap in time where all share a clock, and mostly the same kernels.
+    """
+    ranks = [_ranks(one) for one in recordings]
+    if len(set(ranks)) > 1 or any(len(one) > 1 for one in ranks):
+        return False
+    if not ranks[0] and not _in_turn(recordings):
+        return False
+    return all(
+        _shared_time(recordings[0], other) >= SHARED and _as_many(recordings[0], other)
+        for other in recordings[1:]
+    )
+
+
+# Repeats launch about as often; a file of half the launches is another thing.
+_LAUNCHES_ALIKE = 0.8
+
+
+def _as_many(first: Recording, other: Recording) -> bool:
+    counts = [one.kernels.num_rows for one in (first, other)]
+    return bool(min(counts) >= _LAUNCHES_ALIKE * max(counts))
+
+
+def _in_turn(recordings: Sequence[Recording]) -> bool:
+    """Whether the windows of the files do not overlap; True where they have no clock."""
+    windows = []
+    for one in recordings:
+        start = as_reals(one.kernels["start_ns"])
+        known = start[~np.isnan(start)]
+        if not len(known):
+            return True
+        windows.append((float(known.min()), float(known.max())))
+    windows.sort()
+    return all(before[1] < after[0] for before, after in pairwise(windows))
+
+
+def _beside(recordings: Sequence[Recording], role: Role) -> Recording:
+    """Runs of the same thing: the one of median kernel time counts, the others stand beside."""
+    times = [sum(_time_by_kernel(one).values()) for one in recordings]
+    order = sorted(range(len(times)), key=times.__getitem__)
+    chosen = order[(len(order) - 1) // 2]
+    return merge(
+        [_with_role(one, role if at == chosen else "repeat") for at, one in enumerate(recordings)]
+    )
+
+
+_SAID: Mapping[Role, Callable[[int], str]] = {
+    "pass": lambda n: f"{n} files are passes of one program: one row per launch",
+    "part": lambda n: f"{n} files are parts of one program, put together",
+    "rank": lambda n: f"{n} files are ranks or processes of one program, side by side",
+    "repeat": lambda n: (
+        f"{n + 1} files are runs of the same program: the one of median time is judged"
+    ),
+}
+
+
+def said(roles: Sequence[Role]) -> str:
+    """What was decided, in one line; empty for a single file."""
+    for role in ("repeat", "pass", "part", "rank"):
+        count = sum(one == role for one in roles)
+        if count and len(roles) > 1:
+            return _SAID[role](count)
+    return ""
