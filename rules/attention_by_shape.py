@@ -3,7 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Rule
+from traceroof.hardware.ceilings import UNCALIBRATED
+from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, by_bytes, credible, missed, size
 
@@ -18,9 +19,18 @@ def _attends(k: Facts) -> Mask:
 
 
 def _expected_pct(k: Facts) -> Column:
+    """Of the nominal rate; less on a GPU whose products reach less of it than is usual."""
     queries = size(k, "Sq")
     conditions = [queries >= least for least, _ in _LEAST_PCT]
-    return np.select(conditions, [pct for _, pct in _LEAST_PCT], default=np.nan)
+    usual = np.select(conditions, [pct for _, pct in _LEAST_PCT], default=np.nan)
+    return np.asanyarray(usual * np.fmin(k.flop_attainable / UNCALIBRATED.compute, 1.0))
+
+
+def _up_to_expected(k: Facts, peak: Attainable) -> Column:
+    """What is likely to go is what fused kernels reach at this length, not the roof."""
+    spared = missed(k, peak)
+    expected = np.fmin(spared, np.fmax(1 - k.model_flop_pct / _expected_pct(k), 0.0))
+    return np.asanyarray(np.where(np.asanyarray(peak.compute) < 1, expected, spared))
 
 
 _CACHE = {"model": "attention", "model_shape": "B=8 H=32 KV=8 Sq=1 Skv=4096 D=128"}
@@ -90,7 +100,8 @@ RULES = (
         ),
         condition=(
             "attention with 512 queries or more, below 5 % of the nominal FLOP rate (20 % from "
-            "1,024 queries, 40 % from 2,048, 50 % from 4,096)"
+            "1,024 queries, 40 % from 2,048, 50 % from 4,096; less in proportion where the GPU's "
+            "products are known to reach less than 80 % of the nominal rate)"
         ),
         needs=("model_flop_pct",),
         uses=(
@@ -112,6 +123,7 @@ RULES = (
             "faster, the shape does not allow more."
 ),
         saves=missed,
+        likely=_up_to_expected,
         kind="hard",
         grade="derived",
         layer="operator",

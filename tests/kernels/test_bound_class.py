@@ -242,7 +242,8 @@ def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: fl
         if abs(compute - memory) < 10:
             return "balanced"
         return "memory-leaning" if memory > compute else "compute-leaning"
-    return "latency-bound"
+    by_shapes = k["compute_basis"] == k["dram_basis"] == "model, nominal peak"
+    return "below-roof" if by_shapes else "latency-bound"
 
 
 @given(st.lists(_SUBJECT, min_size=1, max_size=20))
@@ -272,6 +273,7 @@ def test_no_kernels_no_classes() -> None:
 def test_every_class_says_what_it_means() -> None:
     assert set(CLASSES) == {
         "dram-bound", "l2-bound", "l1-bound", "compute-bound", "memory-leaning", "compute-leaning",
-        "balanced", "latency-bound", "launch-bound", "communication", "copy", "not-evaluable",
+        "balanced", "latency-bound", "below-roof", "launch-bound", "communication", "copy",
+        "not-evaluable",
     }  # fmt: skip
     assert all(CLASSES.values())

@@ -218,7 +218,8 @@ def test_the_class_rests_on_the_model_up_to_the_peak_and_not_above() -> None:
     """1.2 MB in 20 µs are 60 GB/s, 3 %; 60 MB in 20 µs are 3 TB/s, 147 % of the bandwidth: they
     came from the cache."""
     slow = added(100_000, 20_000).kernels[0]
-    assert slow.primary_class == "latency-bound"
+    # Far from both roofs; whether it waits, only counters tell.
+    assert slow.primary_class == "below-roof"
     assert slow.metrics["dram_basis"] == "model, nominal peak"
     cached = added(5_000_000, 20_000).kernels[0]
     assert cached.metrics["model_dram_pct"] == pytest.approx(60e6 / 2.039e12 / 20e-6 * 100)

@@ -24,6 +24,7 @@ CLASSES: Mapping[str, str] = {
     "compute-leaning": "compute is the busier side, short of its wall",
     "balanced": "compute and memory are about equally busy: both must shrink",
     "latency-bound": "neither side is busy: the kernel waits",
+    "below-roof": "far from both roofs by its shapes; why, only counters tell",
     "launch-bound": "so short that starting it costs about as much as running it",
     "communication": "moves data between GPUs: judged by its link, not by DRAM",
     "copy": "moves or fills memory without computing: judged by its link",
@@ -45,6 +46,9 @@ COLUMNS = (
     "dram_basis", "compute_basis", "l2_throughput_pct", "l1_pct",
 )  # fmt: skip
 
+# What use is measured against where the operator's shapes alone tell it.
+_MODEL = "model, nominal peak"
+
 _LINK_CATEGORIES = {"communication": "communication", "memcpy": "copy", "memset": "copy"}
 
 
@@ -60,7 +64,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
 
     measured = see.dram_basis == "elapsed"
     dram_wall = np.where(measured, dram > WALL_PCT, dram >= AT_ROOF * 100 * attainable.memory)
-    rate = (see.compute_basis == "peak FLOP rate") | (see.compute_basis == "model, nominal peak")
+    rate = (see.compute_basis == "peak FLOP rate") | (see.compute_basis == _MODEL)
     compute_wall = np.where(
         rate, compute >= AT_ROOF * 100 * attainable.compute, compute >= WALL_PCT
     )
@@ -77,6 +81,8 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     known = decidable | dram_wall | compute_wall | cache_wall
 
     link = np.array([_LINK_CATEGORIES.get(name, "") for name in see.category], dtype=object)
+    # A model tells how far a kernel is from its roofs, not whether it waits.
+    modelled = (see.compute_basis == _MODEL) & (see.dram_basis == _MODEL)
     conditions = [
         link == "communication",
         link == "copy",
@@ -90,10 +96,11 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
         leaning & (np.abs(compute - memory) < APART_POINTS),
         leaning & (memory > compute),
         leaning,
+        modelled,
     ]
     outcomes = [
         "communication", "copy", "not-evaluable", "launch-bound", "balanced", "dram-bound",
-        "compute-bound", "l2-bound", "l1-bound", "balanced", "memory-leaning", "compute-leaning",
+        "compute-bound", "l2-bound", "l1-bound", "balanced", "memory-leaning", "compute-leaning", "below-roof",
     ]  # fmt: skip
     chosen = np.select(conditions, list(range(len(outcomes))), default=len(outcomes))
     names = [*outcomes, "latency-bound"]

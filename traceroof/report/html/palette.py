@@ -60,6 +60,7 @@ LOOKS: Mapping[str, Look] = {
     "compute-leaning": Look("compute", "◇", "diamond-open"),
     "balanced": Look("balanced", "■", "square"),
     "latency-bound": Look("waiting", "▲", "triangle-up"),
+    "below-roof": Look("waiting", "▽", "triangle-down-open"),
     "launch-bound": Look("waiting", "△", "triangle-up-open"),
     "communication": Look("moving", "✚", "cross"),
     "copy": Look("moving", "✚", "cross"),

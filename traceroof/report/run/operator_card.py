@@ -178,6 +178,7 @@ def reason(kernel: KernelGroup) -> str:
         "compute-leaning": apart,
         "balanced": f"compute {compute}, memory {memory}; busy from {BUSY_PCT:g} % on",
         "latency-bound": f"{sides}; busy from {BUSY_PCT:g} % on",
+        "below-roof": f"{sides}; busy from {BUSY_PCT:g} % on",
         "launch-bound": f"{quantity(kernel.median_ns, 'ns')} a launch; "
         f"short below {quantity(LAUNCH_NS, 'ns')}",
         "not-evaluable": f"missing {', '.join(kernel.missing)}" if kernel.missing else "",
