@@ -6,6 +6,7 @@ the first. A folder may also hold databases (the default from ROCm 7 on) and JSO
 processes: each process is read once, from the table if there is one.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -303,7 +304,25 @@ def _dispatches(
         if one is not found[0] or traced:
             base = _joined(base, one)
     base.gpus = agents.gpus
+    _put_gpus(base, found[0].path.parent.name)
     return by_launch(base)
+
+
+def _put_gpus(found: Dispatches, machine: str) -> None:
+    """Number the physical GPUs: the driver's number of each holds in one machine, which the folder
+    is called after."""
+    device = found.columns.get("device")
+    numbers = {
+        index: int.from_bytes(
+            hashlib.blake2b(f"{machine}/{gpu.uid}".encode(), digest_size=7).digest()
+        )
+        for index, gpu in found.gpus.items()
+        if index is not None and gpu.uid
+    }
+    if device is None or not numbers:
+        return
+    place = pc.index_in(device, value_set=pa.array(list(numbers), pa.int64()))
+    found.columns["gpu"] = pa.array(list(numbers.values()), pa.int64()).take(place)
 
 
 def _joined(base: Dispatches, counted: Dispatches) -> Dispatches:

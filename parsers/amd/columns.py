@@ -67,7 +67,7 @@ def _by_gpu(found: Dispatches, count: int, named: Gpu | None) -> list[tuple[Gpu,
     groups: dict[Gpu, list[Integers]] = {}
     for number in np.unique(numbers):
         key = None if np.isnan(number) else int(number)
-        gpu = replace(found.gpus.get(key, fallback).completed(named), index=None)
+        gpu = replace(found.gpus.get(key, fallback).completed(named), index=None, uid=None)
         same = np.isnan(numbers) if key is None else numbers == number
         groups.setdefault(gpu, []).append(np.flatnonzero(same).astype(np.int64))
     return [(gpu, np.sort(np.concatenate(rows))) for gpu, rows in groups.items()]

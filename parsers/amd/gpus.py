@@ -43,7 +43,7 @@ class Gpu:
     index: ordinal among the GPUs. arch: "gfx942". cu, xcd, se: compute units, dies, shader
     engines. Clocks in MHz. dram_bytes_per_s: theoretical. told_by: what the figures come from.
     calibrated: measured rates in byte/s ("dram") and FLOP/s (matrix type or "fp32", "fp64").
-    refused: those that cannot be believed.
+    refused: those that cannot be believed. uid: the driver's number of the GPU in its machine.
     """
 
     index: int | None = None
@@ -65,6 +65,7 @@ class Gpu:
     calibrated_by: str = ""
     refused: tuple[tuple[str, float], ...] = ()
     driver: str | None = None
+    uid: int | None = None
 
     @property
     def architecture(self) -> Architecture | None:
@@ -195,6 +196,7 @@ def of_agent(fields: Mapping[str, Any], index: int | None) -> Gpu:
         sclk_mhz=_number(fields.get("maxengineclkfcompute")),
         memory_bytes=_count(fields.get("localmemsize")),
         told_by="agent list",
+        uid=_count(fields.get("gpuid")),
     )
 
 
@@ -463,5 +465,5 @@ _NESTED = frozenset({"PoolInfo", "ISAInfo", "CacheInfo"})
 
 def only(gpus: Sequence[Gpu]) -> Gpu | None:
     """The one kind of GPU in a list: its entry without an ordinal; None when they differ."""
-    kinds = {replace(gpu, index=None) for gpu in gpus}
+    kinds = {replace(gpu, index=None, uid=None) for gpu in gpus}
     return kinds.pop() if len(kinds) == 1 else None

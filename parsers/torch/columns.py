@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
 from traceroof.parsers.torch import events as events_of
 from traceroof.parsers.torch.events import UNKNOWN, Args, Whole
 
@@ -112,6 +113,11 @@ class Columns:
         """A column, to look at before more rows come."""
         column = self._columns[name]
         return np.frombuffer(column, dtype=column.typecode)
+
+    def set(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Put other values into a column."""
+        code = self._columns[name].typecode
+        self._columns[name] = array(code, np.ascontiguousarray(values, dtype=code).tobytes())
 
     def __reduce__(self) -> Any:
         return _columns_again, (self._columns, self.rows)
@@ -401,6 +407,30 @@ class Fold:
             device=events_of.wholes([arg.device for arg in args]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
         )
+
+
+# SGLang and others put ranks before the process where they merge files: "[TP00] 5000".
+_LABEL = regex.compile(r"\s*\[([^\]]*\d[^\]]*)\]\s")
+_ONE_NUMBER = regex.compile(r"[A-Za-z_ -]*(\d{1,6})")
+
+
+def ranks_of_labels(fold: Fold) -> dict[str, int]:
+    """Rank by the label before a process number; in a file without labels none.
+
+    A label of one number is that rank; labels of several (TP00-PP01) are counted in their order.
+    """
+    pids = [pid for pid, _ in fold.threads] + [launch[0] for launch in fold.launches]
+    labels = sorted({label for pid in pids if (label := label_of(pid))})
+    numbers = [_ONE_NUMBER.fullmatch(label) for label in labels]
+    if all(numbers):
+        return {label: int(found[1]) for label, found in zip(labels, numbers, strict=True) if found}
+    return {label: number for number, label in enumerate(labels)}
+
+
+def label_of(pid: Any) -> str:
+    """The label before a process number, empty for none."""
+    found = _LABEL.match(pid) if isinstance(pid, str) else None
+    return found[1] if found else ""
 
 
 def _given(value: Any) -> str:

@@ -89,8 +89,6 @@ class ExactEvent(msgspec.Struct, gc=False):
 # Microseconds below this keep three decimals in a double: half the distance between neighbours is
 # under 0.0005. It is 101 days, and Kineto counts from a boundary at most three months back.
 _EXACT_BELOW: Final = float(1 << 43)
-# Epoch microseconds with decimals were written in spring 2024 only; the first events tell.
-_LOOKED_AT: Final = 64
 
 
 class Decoder:
@@ -106,8 +104,9 @@ class Decoder:
         if self.exact:
             return self._exact.decode(piece)
         events = self._fast.decode(piece)
-        for event in events[:_LOOKED_AT]:
-            if type(event.ts) is float and abs(event.ts) >= _EXACT_BELOW:
+        # Epoch microseconds with decimals were written in spring 2024; any event may be the first.
+        for event in events:
+            if type(event.ts) is float and not -_EXACT_BELOW < event.ts < _EXACT_BELOW:
                 self.exact = True
                 return self._exact.decode(piece)
         return events

@@ -141,6 +141,7 @@ def kernels_of(
         calls=_Calls(fold, host),
     )  # fmt: skip
     start = fold.gpu.peek("start")
+    fold.gpu.set("duration", _credible(fold, links, launches))
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
     rows = _Rows(source, order)
     columns: dict[str, Any] = {}
@@ -229,14 +230,43 @@ def note_times(
         "GPU activities that seem to start before their launch call (clocks differ)",
     )
     known = np.flatnonzero(~unknown.start & ~unknown.duration)
-    places = zip(launches.rank, launches.device, launches.stream, strict=True)
-    lane_of_launch = Intern().codes(places, len(launches.device))
-    lanes = lane_of_launch[fold.gpu.peek("launch")[known]]
+    broken = int((_credible(fold, links, launches)[known] == UNKNOWN).sum())
+    note(broken, "durations that reach far over the next work on their stream: unknown", True)
+    overlaps = len(_overlapping(start[known], duration[known], _lanes(fold, launches)[known]))
     note(
-        _overlaps(start[known], duration[known], lanes),
+        overlaps - broken,
         "GPU activities that end well after the next one on their stream began",
         True,
     )
+
+
+# A launch this much longer than the median of its kernel, and in the way of the next, is broken.
+_FAR_LONGER: Final = 3
+_FEWEST: Final = 3
+
+
+def _credible(fold: Fold, links: Links, launches: Launches) -> Whole:
+    """The durations, UNKNOWN where one reaches far over the activities behind it on its stream
+    and is far longer than all others of its kernel: its end was not recorded (ROCm). The branches
+    of a replayed graph may overlap."""
+    start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration").copy()
+    unknown = _unknown_times(start, duration)
+    known = np.flatnonzero(~unknown.start & ~unknown.duration & ~links.is_graph)
+    reaching = known[_overlapping(start[known], duration[known], _lanes(fold, launches)[known])]
+    name = fold.gpu.peek("name")
+    for one in reaching.tolist():
+        others = known[name[known] == name[one]]
+        if len(others) >= _FEWEST and duration[one] > _FAR_LONGER * np.median(duration[others]):
+            duration[one] = UNKNOWN
+    return duration
+
+
+def _lanes(fold: Fold, launches: Launches) -> Codes:
+    """A number for the rank, device and stream of each activity."""
+    places = zip(launches.rank, launches.device, launches.stream, strict=True)
+    lane_of_launch = Intern().codes(places, len(launches.device))
+    lanes: Codes = lane_of_launch[fold.gpu.peek("launch")]
+    return lanes
 
 
 def note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
@@ -247,17 +277,18 @@ def note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
     note(int(outside.sum()), "kernels launched outside of any operator")
 
 
-def _overlaps(start: Whole, duration: Whole, lane: Codes) -> int:
+def _overlapping(start: Whole, duration: Whole, lane: Codes) -> npt.NDArray[np.int64]:
     """Activities that end after the start of the next one on their stream, by more than 10 µs and
     1 % of the stream's busy time: sign of a broken duration."""
     if not len(start):
-        return 0
+        return np.empty(0, dtype=np.int64)
     order = np.lexsort((start, lane))
     lane, start, duration = lane[order], start[order], duration[order]
     busy = np.bincount(lane, weights=duration)
     beyond = start[:-1] + duration[:-1] - start[1:]
     allowed = np.maximum(_OVERLAP_NS, busy[lane[:-1]] * 0.01)
-    return int(((lane[1:] == lane[:-1]) & (beyond > allowed)).sum())
+    found: npt.NDArray[np.int64] = order[:-1][(lane[1:] == lane[:-1]) & (beyond > allowed)]
+    return found
 
 
 def _operators(rows: _Rows) -> dict[str, Any]:

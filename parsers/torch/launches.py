@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from traceroof.parsers.torch.columns import LAUNCH_FIELDS, Fold
+from traceroof.parsers.torch.columns import LAUNCH_FIELDS, Fold, label_of, ranks_of_labels
 from traceroof.parsers.torch.events import (
     UNKNOWN,
     Reals,
@@ -51,7 +51,11 @@ class Launches:
         self.process = wholes("pid")
         self.device = _first(wholes("device"), wholes("from_device"), self.process)
         self.stream = _first(wholes("stream"), wholes("tid"))
-        self.context, self.rank = wholes("context"), wholes("rank")
+        labels = ranks_of_labels(fold)
+        labelled = np.array(
+            [labels.get(label_of(pid), UNKNOWN) for pid in column("pid")], dtype=np.int64
+        )
+        self.context, self.rank = wholes("context"), _first(wholes("rank"), labelled)
         # Kineto writes graph id 0 for work that is in no graph.
         graph = wholes("graph")
         self.graph = np.where(graph > 0, graph, UNKNOWN)

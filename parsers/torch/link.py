@@ -20,7 +20,7 @@ from traceroof.core import regex
 from traceroof.parsers.host.containment import Containers, containers, holding
 from traceroof.parsers.host.paths import Paths, distinct_below, flagged, nearest, paths_to
 from traceroof.parsers.host.steps import Steps, containing_step, told_apart
-from traceroof.parsers.torch.columns import Codes, Columns, Fold
+from traceroof.parsers.torch.columns import Codes, Columns, Fold, label_of, ranks_of_labels
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.launches import Launches
 
@@ -96,17 +96,25 @@ class Host:
 
     def __init__(self, fold: Fold) -> None:
         self.names = [text if isinstance(text, str) else "" for text in fold.names]
-        pairs = np.array(
-            [[whole_number(pid), whole_number(tid)] for pid, tid in fold.threads], dtype=np.int64
-        ).reshape(-1, 2)
-        self.threads, lane = np.unique(pairs, axis=0, return_inverse=True)
+        ranks = ranks_of_labels(fold)
+        triples = np.array(
+            [
+                [whole_number(pid), whole_number(tid), ranks.get(label_of(pid), UNKNOWN)]
+                for pid, tid in fold.threads
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 3)
+        owners, lane = np.unique(triples, axis=0, return_inverse=True)
+        self.threads = owners[:, :2]
         self.lane_of_thread = lane.reshape(-1).astype(np.int32)
         self.operators = self._taken(fold.operators)
         self.ranges = self._taken(fold.ranges)
         self.calls = self._taken(fold.calls)
         self.call_category = fold.calls.pop("category")
         self.call_correlation = fold.calls.pop("correlation")
-        self.call_rank = fold.calls.pop("rank")
+        self.call_rank = fold.calls.pop("rank").copy()
+        unknown = self.call_rank == UNKNOWN
+        self.call_rank[unknown] = owners[:, 2][self.calls.lane[unknown]]
         is_annotation = self.matching(_ANNOTATION)[self.operators.name]
         if is_annotation.any():
             moved = self.operators.at(np.flatnonzero(is_annotation))

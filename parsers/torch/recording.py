@@ -26,9 +26,12 @@ from traceroof.parsers.torch.link import Host, Links, Ranges
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
 _RANKS_IN_NAMES: Final = (
-    regex.compile(r"(?<![a-z])rank[-_]?(\d+)", re.IGNORECASE),
+    regex.compile(r"global[-_]?rank[-_]?(\d+)", re.IGNORECASE),
+    regex.compile(r"(?<![a-z])(?<!local_)(?<!local-)rank[-_]?(\d+)", re.IGNORECASE),
     regex.compile(r"(?<![a-z])worker[-_]?(\d+)", re.IGNORECASE),
     regex.compile(r"(?<![A-Za-z])TP-(\d+)"),
+    # Of one node: the rank where there is only one.
+    regex.compile(r"local[-_]rank[-_]?(\d+)", re.IGNORECASE),
 )
 
 

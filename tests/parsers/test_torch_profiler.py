@@ -677,7 +677,7 @@ def test_broken_times_are_unknown(write: Write) -> None:
 def test_overlap_on_a_stream_is_doubted(write: Write) -> None:
     # 2 s that end inside of what follows; 4 µs are dependent launches and are normal.
     recording = read(
-        write([kernel(10, 2_000_000), kernel(1_000, 50), kernel(10, 50, stream=8),
+        write([kernel(10, 2_000_000, name="alone"), kernel(1_000, 50), kernel(10, 50, stream=8),
                kernel(56, 10, stream=8)])
     )  # fmt: skip
     text = "GPU activities that end well after the next one on their stream began"

@@ -166,6 +166,7 @@ def _columns() -> tuple[Column, ...]:
         ("rank", "", "rank in a distributed run"),
         ("process_id", "", "operating-system process"),
         ("device", "", "GPU ordinal as the profiler numbers it"),
+        ("gpu", "", "the physical GPU, equal where files show that it is the same one"),
         ("context", "", "GPU context"),
         ("stream", "", "GPU stream or queue"),
         ("correlation_id", "", "number that links the row to the host call that launched it"),

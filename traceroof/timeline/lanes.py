@@ -126,15 +126,18 @@ def lanes(rows: Rows) -> list[Lane]:
     """The rows by rank, process and device."""
     import pandas as pd
 
-    names = {"source": "source", "rank": "rank", "device": "device", "process": "process_id"}
+    names = {"source": "source", "rank": "rank", "device": "device", "process": "process_id",
+             "gpu": "gpu"}  # fmt: skip
     columns = {name: rows.column(column) for name, column in names.items()}
     of_row, first = together(columns.values())
     owner = pd.DataFrame({name: values[first] for name, values in columns.items()})
     _settle_processes(owner)
+    _settle_gpus(owner)
     # Without rank and process, two files are two programs.
     nobody = (owner["process"] == UNKNOWN) & (owner["rank"] == UNKNOWN)
-    owner["apart"] = np.where(nobody, owner["source"], -1)
-    groups: dict[Any, Any] = owner.groupby(["rank", "process", "device", "apart"]).indices
+    owner["apart"] = np.where(nobody & (owner["gpu"] == UNKNOWN), owner["source"], -1)
+    keys = ["rank", "process", "device", "gpu", "apart"]
+    groups: dict[Any, Any] = owner.groupby(keys).indices
     found = []
     for key in sorted(groups):
         rank, process, device = (None if part == UNKNOWN else int(part) for part in key[:3])
@@ -142,6 +145,25 @@ def lanes(rows: Rows) -> list[Lane]:
             sources = tuple(int(one) for one in np.unique(columns["source"][at]))
             found.append(Lane(rank, process, device, sources, rows, at))
     return found
+
+
+def _settle_gpus(owner: "pd.DataFrame") -> None:
+    """Make one owner of the processes that share a GPU: its rank and process are unknown then.
+
+    What a process does on a device whose GPU another of its rows tells is on that GPU."""
+    known = owner[owner["gpu"] != UNKNOWN]
+    if known.empty:
+        return
+    place = ["rank", "process", "device"]
+    told = known.groupby(place)["gpu"].agg(["min", "max"])
+    only = told[told["min"] == told["max"]]["min"].rename("only")
+    joined = owner.join(only, on=place)["only"]
+    fill = (owner["gpu"] == UNKNOWN) & ~joined.isna()
+    owner["gpu"] = owner["gpu"].where(~fill, joined).astype(np.int64)
+    shared = owner["gpu"] != UNKNOWN
+    for name in place:
+        distinct = owner[shared].groupby("gpu")[name].transform("nunique")
+        owner.loc[distinct.index[distinct > 1], name] = UNKNOWN
 
 
 def _settle_processes(owner: "pd.DataFrame") -> None:
@@ -162,8 +184,9 @@ def _windows(
     rows: Rows, source: Times, at: npt.NDArray[np.int64]
 ) -> Iterator[npt.NDArray[np.int64]]:
     """The rows of one GPU, split where files of one process are recordings of different times
-    (a profiler schedule that repeats). Files that overlap, and files without kernels (copies
-    written apart), belong together."""
+    (a profiler schedule that repeats), or of two GPUs that happen to have equal numbers (two hosts):
+    a process does not write its kernels into two files at once. Files without kernels (copies
+    written apart) belong to the file before them."""
     sources = np.unique(source[at])
     if len(sources) == 1:
         yield at
@@ -175,16 +198,19 @@ def _windows(
             (int(rows.start[mine].min()), int(rows.end[mine].max()), mine,
              bool(rows.is_kernel[mine].any()))
         )  # fmt: skip
+    if len(np.unique(rows.column("gpu")[at])) == 1 and rows.column("gpu")[at[0]] != UNKNOWN:
+        yield at  # known to be one GPU
+        return
     bounds.sort(key=lambda one: one[0])
     windows: list[list[npt.NDArray[np.int64]]] = []
-    reach, has_kernels = 0, False
-    for start, end, mine, kernels in bounds:
-        if windows and (start < reach or not kernels or not has_kernels):
+    has_kernels = False
+    for _, _, mine, kernels in bounds:
+        if windows and not (kernels and has_kernels):
             windows[-1].append(mine)
-            reach, has_kernels = max(reach, end), has_kernels or kernels
+            has_kernels = has_kernels or kernels
         else:
             windows.append([mine])
-            reach, has_kernels = end, kernels
+            has_kernels = kernels
     for window in windows:
         yield np.sort(np.concatenate(window))
 

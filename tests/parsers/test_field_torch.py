@@ -1,0 +1,106 @@
+"""Torch traces as users' machines write them: each file of tests/field_cases/torch is a kind."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceroof.core.recording import Recording
+from traceroof.ingest.detect import read as read_paths
+from traceroof.timeline import timelines
+
+Read = Callable[[str], Recording]
+
+
+@pytest.fixture
+def case(root: Path) -> Read:
+    """Reads a field case by its name."""
+    return lambda name: read_paths([root / "tests/field_cases" / name])
+
+
+def column(recording: Recording, name: str) -> list[Any]:
+    return list(recording.kernels[name].to_pylist())
+
+
+def notes(recording: Recording) -> str:
+    return "\n".join(map(str, recording.notes))
+
+
+def gpus(recording: Recording) -> list[tuple[int, int]]:
+    """(busy, span) of each GPU in ns."""
+    kinds = ["gemm"] * recording.kernels.num_rows
+    return [(one.busy_ns, one.span_ns) for one in timelines(recording, kinds)]
+
+
+def test_times_are_exact_whatever_comes_before(case: Read, root: Path) -> None:
+    """GIVEN epoch microseconds with decimals behind 80 metadata events THEN exact to the ns."""
+    name = "torch/exact_times_after_64_metadata.json.gz"
+    with gzip.open(root / "tests/field_cases" / name, "rt") as file:
+        events = json.load(file, parse_float=str)["traceEvents"]
+    wanted = []
+    for event in events:
+        if event.get("cat") == "kernel":
+            whole, _, decimals = str(event["ts"]).partition(".")
+            wanted.append(int(whole) * 1000 + int(decimals.ljust(3, "0")))
+    assert column(case(name), "start_ns") == sorted(wanted)
+
+
+def test_a_duration_over_all_that_follows(case: Read) -> None:
+    """GIVEN 100 ms among 199 launches of 950 us on one stream THEN unknown: 189 ms."""
+    recording = case("torch/rocm_overflow_duration.json.gz")
+    durations = column(recording, "duration_ns")
+    assert durations.count(None) == 1
+    assert sum(filter(None, durations)) == 199 * 950_000
+    assert [note.severe for note in recording.notes if "reach far over" in note.text] == [True]
+
+
+def test_labels_of_ranks_before_processes(case: Read) -> None:
+    """GIVEN "[TP00] 5000" THEN rank 0, and each rank keeps its operators."""
+    recording = case("torch/sglang_merged.trace.json.gz")
+    pairs = set(zip(column(recording, "rank"), column(recording, "operator"), strict=True))
+    assert pairs == {(0, "aten::mm"), (1, "aten::add_")}
+
+
+def test_global_ranks_in_names(case: Read) -> None:
+    """GIVEN local_rank_0_global_rank_8 THEN rank 8."""
+    assert sorted(set(column(case("torch/local_rank"), "rank"))) == [0, 1, 8, 9]
+
+
+def test_equal_process_numbers_of_two_hosts(case: Read) -> None:
+    """GIVEN process 26 on two hosts THEN two GPUs, each busy half of 300 ms."""
+    found = gpus(case("torch/same_pid"))
+    assert len(found) == 2
+    assert [busy for busy, _ in found] == [150_000_000] * 2
+
+
+def test_two_processes_on_one_gpu(case: Read) -> None:
+    """GIVEN two processes and one Gpu_Id THEN one GPU, busy 180 of 200 ms."""
+    ((busy, span),) = gpus(case("amd/T2_two_ranks_one_gpu"))
+    assert busy == 180_000_000
+    assert span == pytest.approx(200e6, rel=0.001)
+
+
+def test_a_file_without_gpu_work_beside_the_ranks(case: Read) -> None:
+    """GIVEN a trace of the CPU beside two ranks THEN it is left out with a note."""
+    recording = case("torch/vllm_dir")
+    assert sorted(set(column(recording, "rank"))) == [0, 1]
+    assert "host_77.async_llm.1700.pt.trace.json.gz" in notes(recording)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"version https://git-lfs.github.com/spec/v1\n", b"\x28\xb5\x2f\xfd...."],
+)
+def test_a_lost_file_beside_the_ranks(root: Path, tmp_path: Path, content: bytes) -> None:
+    """GIVEN an empty, packed or LFS-pointer file among ranks THEN left out; strict refuses."""
+    folder = tmp_path / "ranks"
+    shutil.copytree(root / "tests/field_cases/torch/local_rank", folder)
+    (folder / "local_rank_2_global_rank_2.json").write_bytes(content)
+    recording = read_paths([folder])
+    assert sorted(set(column(recording, "rank"))) == [0, 1, 8, 9]
+    lost = [note for note in recording.notes if "global_rank_2.json" in note.text]
+    assert [note.severe for note in lost] == [True]
