@@ -24,6 +24,7 @@ from typing import Any
 
 import traceroof
 from benchmarks import thresholds
+from tests import closed_forms as more_forms
 from tests.oracles import COSTS, FLOORS, KV_CACHES, RIDGES, WAVES
 from traceroof.core.kernel_names import short_names
 from traceroof.core.recording import Recording
@@ -431,7 +432,7 @@ def _ridge(line: str) -> _Derived:
     name = body.partition(" ridge=")[0]
     ridge = RIDGES[name][0]
     rows = [
-        closed_forms.rows_at_ridge(ridge, size, size, activation_size=2, weight_size=2) or 0
+        more_forms.rows_at_ridge(ridge, size, size, activation_size=2, weight_size=2) or 0
         for size in (4096, 8192)
     ]
     return (
@@ -445,9 +446,7 @@ def _cache(line: str) -> _Derived:
     body = line.removeprefix("kv/token ")
     name = re.split(r" \d+ B;", body)[0]
     layers, heads = KV_CACHES[name][:2]
-    sizes = [
-        closed_forms.kv_cache_bytes(layers, heads, 128, tokens, 2) for tokens in (1, 2048, 4096)
-    ]
+    sizes = [more_forms.kv_cache_bytes(layers, heads, 128, tokens, 2) for tokens in (1, 2048, 4096)]
     ours = [f"{sizes[0]:.0f}", f"{sizes[1]:.0f}", *(f"{one / 2**30:.4f}" for one in sizes[1:])]
     theirs = re.findall(r"(\d+) B;.*?= *(\d+) *=([\d.]+) GiB.*?= ([\d.]+) GiB", body)[0]
     return name, ours, theirs
@@ -460,7 +459,7 @@ _BANDWIDTHS = (2.039e12, 3.35e12, 4.8e12, 0.864e12, 1.008e12)
 def _floor(line: str) -> _Derived:
     name = line.removeprefix("TPOT floor ").partition(":")[0]
     parameters, size, _ = FLOORS[name]
-    times = [closed_forms.time_per_token_floor(parameters, size, one) for one in _BANDWIDTHS]
+    times = [more_forms.time_per_token_floor(parameters, size, one) for one in _BANDWIDTHS]
     return (
         f"TPOT floor {name}",
         [f"{one * 1e3:.3f}" for one in times],
@@ -471,14 +470,14 @@ def _floor(line: str) -> _Derived:
 def _waves(line: str) -> _Derived:
     m, n, tile_m, tile_n, sms = (int(one) for one in re.findall(r"\d+", line.partition(")")[0]))
     assert (m, n, tile_m, tile_n, sms) in WAVES
-    found = closed_forms.waves(m, n, tile_m, tile_n, sms)
+    found = more_forms.waves(m, n, tile_m, tile_n, sms)
     ours = [str(found.tiles), f"{found.waves:.4f}", str(found.rounds), f"{found.efficiency:.4f}",
             f"{found.tile_efficiency:.4f}"]  # fmt: skip
     return line.partition(" tiles")[0], ours, re.findall(r"[\d.]+", line.partition(") tiles")[2])
 
 
 def _adam(line: str) -> _Derived:
-    step = closed_forms.optimizer_step(7_000_000_000, "adam 16-bit model, fp32 states").bytes
+    step = more_forms.optimizer_step(7_000_000_000, "adam 16-bit model, fp32 states").bytes
     device = line.removeprefix("AdamW 7B min time ").partition(" SXM")[0].partition(" ")[0]
     rate = {"A100-80": 2.039e12, "H100": 3.35e12, "H200": 4.8e12}[device]
     ours = [f"{step / rate * 1e3:.2f}", f"{step / rate / 0.85 * 1e3:.2f}"]
@@ -491,7 +490,7 @@ def _optimizers(line: str) -> _Derived:
     rules = closed_forms.OPTIMIZERS
     if line.startswith("AdamW mixed"):
         rule = rules["adam 16-bit model, fp32 states"]
-        moved = closed_forms.optimizer_step(7_000_000_000, "adam 16-bit model, fp32 states").bytes
+        moved = more_forms.optimizer_step(7_000_000_000, "adam 16-bit model, fp32 states").bytes
         ours = [f"{rule.read:.0f}", f"{rule.written:.0f}", f"{rule.bytes:.0f}", f"{moved:.0f}"]
         theirs = re.findall(r"=(\d+)[, ].*?=(\d+) -> (\d+) B/param; 7e9 -> (\d+)", line)[0]
         return "AdamW mixed, bytes", ours, theirs
@@ -538,12 +537,12 @@ def _numbers(line: str) -> _Derived:
             re.findall(r"elems (\d+).*bytes (\d+) = ([\d.]+)", line)[0],
         )
     if line.startswith("tile"):
-        ours = [f"{closed_forms.tile_intensity(128, 128, size):.1f}" for size in (2, 4)]
+        ours = [f"{more_forms.tile_intensity(128, 128, size):.1f}" for size in (2, 4)]
         return "tile 128x128, FLOP/byte", ours, re.findall(r"= *([\d.]+)", line)
     ranks, theirs = re.findall(r"factor (\d+) ([\d.]+)", line)[0]
     return (
         f"ring all-reduce of {ranks}",
-        [str(closed_forms.wire_factor("allreduce", int(ranks)))],
+        [str(more_forms.wire_factor("allreduce", int(ranks)))],
         [theirs],
     )
 

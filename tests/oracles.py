@@ -4,6 +4,7 @@
 against those in the reference itself.
 """
 
+from tests import closed_forms as more_forms
 from traceroof.operators import closed_forms as models
 from traceroof.operators.closed_forms import Cost
 
@@ -85,10 +86,10 @@ COSTS: dict[str, tuple[Cost, str, str, str]] = {
     "gemm fp16 in fp32 out 4096^3": (gemm(*CUBE, 2, 2, 4), "1.374390e+11", "1.342177e+08", "1024.000000"),
     "batched gemm B=64 128x128x64 fp16": (gemm(128, 128, 64, batch=64), "1.342177e+08", "4.194304e+06", "32.000000"),
     "gemv W4A16 g128 1x4096x4096": (
-        gemm(1, 4096, 4096, b=models.quantised_size(4, 128)), "3.355443e+07", "8.667136e+06", "3.871456",
+        gemm(1, 4096, 4096, b=more_forms.quantised_size(4, 128)), "3.355443e+07", "8.667136e+06", "3.871456",
     ),
     "gemv W8A16 1x4096x4096": (
-        gemm(1, 4096, 4096, b=models.quantised_size(8)), "3.355443e+07", "1.679360e+07", "1.998049",
+        gemm(1, 4096, 4096, b=more_forms.quantised_size(8)), "3.355443e+07", "1.679360e+07", "1.998049",
     ),
     "conv 3x3 N32 C64->64 56x56 p1 fwd fp16": (conv(64, 64, 56, 3, 1, 1), "7.398752e+09", "2.576384e+07", "287.175835"),
     "conv 3x3 N32 C64->64 56x56 p1 dgrad": (conv(64, 64, 56, 3, 1, 1), "7.398752e+09", "2.576384e+07", "287.175835"),
@@ -137,7 +138,7 @@ COSTS: dict[str, tuple[Cost, str, str, str]] = {
     "attn prefill unfused (score w/r, prob w/r) S4096": (ATTENTION_UNFUSED, "2.748779e+11", "4.429185e+09", "62.060606"),
     "attn decode one head S4096 d128 fp16 (seed numbers)": (
         # counts the cache alone: 2 tensors x 4096 x 128 x 2 bytes
-        Cost(decode(1, 1, 1).flops, models.kv_cache_bytes(1, 1, 128, 4096, 2)), "2.097152e+06", "2.097152e+06", "1.000000",
+        Cost(decode(1, 1, 1).flops, more_forms.kv_cache_bytes(1, 1, 128, 4096, 2)), "2.097152e+06", "2.097152e+06", "1.000000",
     ),
     "attn decode B1 H32 KV32 S4096 d128": (decode(1, 32, 32), "6.710886e+07", "6.712525e+07", "0.999756"),
     "attn decode B64 H32 KV32 S4096 d128": (decode(64, 32, 32), "4.294967e+09", "4.296016e+09", "0.999756"),
@@ -146,7 +147,7 @@ COSTS: dict[str, tuple[Cost, str, str, str]] = {
     "attn decode B1 H64 KV8 S4096 d128 (g=8) fp8 KV": (decode(1, 64, 8, 1), "1.342177e+08", "8.421376e+06", "15.937743"),
     "attn decode MQA H32 KV1": (decode(1, 32, 1), "6.710886e+07", "2.113536e+06", "31.751938"),
     "MLA absorbed decode H128 S4096 (512+64) bf16": (
-        models.latent_decode(1, 128, 4096, 512, 64, size=2), "1.140851e+09", "4.997120e+06", "228.301639",
+        more_forms.latent_decode(1, 128, 4096, 512, 64, size=2), "1.140851e+09", "4.997120e+06", "228.301639",
     ),
     "layernorm (8/elem) fp16 fused 1R1W (+gamma,beta)": (
         over(models.LAYER_NORM_FLOPS, 1, 1, extra=AFFINE), "2.147484e+09", "1.073758e+09", "1.999969",

@@ -18,7 +18,6 @@ from traceroof.hardware.roofline import (
     intensity,
     ridge,
     roofline,
-    speedup_from_saved,
     t_min_ns,
     utilisation,
 )
@@ -154,7 +153,6 @@ def test_unknown_stays_unknown(unknown: float | None) -> None:
     assert t_min_ns(unknown, 1, 1, 1) is t_min_ns(1, unknown, 1, 1) is None
     assert t_min_ns(1, 1, unknown, 1) is t_min_ns(1, 1, 1, unknown) is None
     assert utilisation(unknown, 1) is utilisation(1, unknown) is None
-    assert speedup_from_saved(unknown, 1) is speedup_from_saved(0.5, unknown) is None
 
 
 def test_division_by_zero() -> None:
@@ -163,20 +161,11 @@ def test_division_by_zero() -> None:
     assert ridge(1e12, 0) is None
     assert utilisation(1000, 0) is None
     assert t_min_ns(1, 1, 0, 1) is None
-    assert speedup_from_saved(1, 0) is None
 
 
 def test_utilisation_is_not_clipped() -> None:
     """GIVEN a kernel faster than its roof WHEN compared THEN above 1, so that the error shows."""
     assert utilisation(3000, 2000) == 1.5
-
-
-def test_speedup() -> None:
-    assert speedup_from_saved(25, 100) == pytest.approx(4 / 3)
-    assert speedup_from_saved(0, 100) == 1
-    assert speedup_from_saved(50, 100) == 2
-    assert speedup_from_saved(100, 100) is None
-    assert speedup_from_saved(120, 100) is None
 
 
 # --- the two figures ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import closed_forms as more_forms
 from tests.oracles import (
     AFFINE,
     ATTENTION_UNFUSED,
@@ -45,13 +46,13 @@ def test_cost_is_the_reference_s(name: str) -> None:
         (gemm(4096, 4096, 4096), 137_438_953_472, 100_663_296),
         (gemm(16, 4096, 4096), 536_870_912, 33_816_576),
         (gemm(1, 28672, 8192), 469_762_048, 469_835_776),
-        (gemm(1, 4096, 4096, b=models.quantised_size(4, 128)), 33_554_432, 8_667_136),
+        (gemm(1, 4096, 4096, b=more_forms.quantised_size(4, 128)), 33_554_432, 8_667_136),
         (conv(3, 64, 224, 7, 2, 3), 7_552_892_928, 61_032_832),
         (conv(256, 256, 56, 3, 1, 1, groups=256), 462_422_016, 102_765_056),
         (prefill(4096, 8, causal=True, lse=True), 137_472_507_904, 84_410_368),
         (ATTENTION_UNFUSED, 274_877_906_944, 4_429_185_024),
         (decode(1, 32, 8), 67_108_864, 16_793_600),
-        (models.latent_decode(1, 128, 4096, 512, 64, size=2), 1_140_850_688, 4_997_120),
+        (more_forms.latent_decode(1, 128, 4096, 512, 64, size=2), 1_140_850_688, 4_997_120),
         (over(8, 1, 1, extra=AFFINE), 2_147_483_648, 1_073_758_208),
     ],
 )
@@ -84,23 +85,23 @@ def test_rows_at_ridge(device: str) -> None:
     ridge, ridge_text, at_4096, at_8192 = RIDGES[device]
     assert f"{ridge:.1f}" == ridge_text
     for size, text in ((4096, at_4096), (8192, at_8192)):
-        rows = models.rows_at_ridge(ridge, size, size, activation_size=2, weight_size=2)
+        rows = more_forms.rows_at_ridge(ridge, size, size, activation_size=2, weight_size=2)
         assert rows is not None
         assert f"{rows:.1f}" == text
 
 
 def test_rows_at_ridge_that_is_never_reached() -> None:
     # N = K = 64 in half precision has at most 2NK / (2(N + K)) = 32 FLOP/byte, however many rows
-    assert models.rows_at_ridge(153, 64, 64, activation_size=2, weight_size=2) is None
+    assert more_forms.rows_at_ridge(153, 64, 64, activation_size=2, weight_size=2) is None
 
 
 @pytest.mark.parametrize("model", KV_CACHES)
 def test_kv_cache(model: str) -> None:
     layers, heads, token, at_2048, gib_2048, gib_4096 = KV_CACHES[model]
-    assert models.kv_cache_bytes(layers, heads, 128, 1, 2) == token
-    assert models.kv_cache_bytes(layers, heads, 128, 2048, 2) == at_2048
+    assert more_forms.kv_cache_bytes(layers, heads, 128, 1, 2) == token
+    assert more_forms.kv_cache_bytes(layers, heads, 128, 2048, 2) == at_2048
     assert f"{at_2048 / 2**30:.4f}" == gib_2048
-    assert f"{models.kv_cache_bytes(layers, heads, 128, 4096, 2) / 2**30:.4f}" == gib_4096
+    assert f"{more_forms.kv_cache_bytes(layers, heads, 128, 4096, 2) / 2**30:.4f}" == gib_4096
 
 
 def test_the_memory_bound_tensor() -> None:
@@ -128,7 +129,7 @@ def test_optimizer_bytes(kind: str, read: int, written: int) -> None:
     [("A100-80", "96.13", "113.09"), ("H100SXM", "58.51", "68.83"), ("H200", "40.83", "48.04")],
 )
 def test_adam_of_seven_billion_parameters(device: str, nominal: str, likely: str) -> None:
-    cost = models.optimizer_step(7_000_000_000, "adam 16-bit model, fp32 states")
+    cost = more_forms.optimizer_step(7_000_000_000, "adam 16-bit model, fp32 states")
     assert cost.bytes == 196_000_000_000
     assert f"{cost.bytes / BANDWIDTH[device] * 1e3:.2f}" == nominal
     assert f"{cost.bytes / BANDWIDTH[device] / 0.85 * 1e3:.2f}" == likely
@@ -138,7 +139,7 @@ def test_adam_of_seven_billion_parameters(device: str, nominal: str, likely: str
 def test_time_per_token_floor(model: str) -> None:
     parameters, size, milliseconds = FLOORS[model]
     for bandwidth, text in zip(BANDWIDTH.values(), milliseconds.split(), strict=True):
-        floor = models.time_per_token_floor(parameters, size, bandwidth)
+        floor = more_forms.time_per_token_floor(parameters, size, bandwidth)
         assert f"{floor * 1e3:.3f}" == text
 
 
@@ -148,7 +149,7 @@ def test_time_per_token_floor(model: str) -> None:
 )
 def test_bandwidth_at_a_token_rate(rate: int, gigabytes: str, percent: str) -> None:
     """A 7B model in half precision at a measured rate, as a share of 2039 GB/s."""
-    seconds = models.time_per_token_floor(6.738e9, 2, 2.039e12)
+    seconds = more_forms.time_per_token_floor(6.738e9, 2, 2.039e12)
     assert f"{6.738e9 * 2 * rate / 1e9:.1f}" == gigabytes
     assert f"{seconds * rate * 100:.1f}" == percent
 
@@ -170,14 +171,14 @@ def test_ten_passes_over_the_tensor() -> None:
 
 
 def test_tile_intensity() -> None:
-    assert models.tile_intensity(128, 128, 2) == 64
-    assert models.tile_intensity(128, 128, 4) == 32
+    assert more_forms.tile_intensity(128, 128, 2) == 64
+    assert more_forms.tile_intensity(128, 128, 4) == 32
 
 
 @pytest.mark.parametrize("case", WAVES)
 def test_waves(case: tuple[int, int, int, int, int]) -> None:
     tiles, waves, rounds, efficiency, tile_efficiency = WAVES[case]
-    found = models.waves(*case)
+    found = more_forms.waves(*case)
     assert (found.tiles, found.rounds) == (tiles, rounds)
     assert f"{found.waves:.4f}" == waves
     assert f"{found.efficiency:.4f}" == efficiency
@@ -186,14 +187,14 @@ def test_waves(case: tuple[int, int, int, int, int]) -> None:
 
 @pytest.mark.parametrize(("ranks", "factor"), [(2, 1.0), (4, 1.5), (8, 1.75)])
 def test_ring_all_reduce(ranks: int, factor: float) -> None:
-    assert models.wire_factor("allreduce", ranks) == factor
-    assert models.wire_factor("_allgather_base", ranks) == factor / 2
-    assert models.wire_factor("send", ranks) is None
+    assert more_forms.wire_factor("allreduce", ranks) == factor
+    assert more_forms.wire_factor("_allgather_base", ranks) == factor / 2
+    assert more_forms.wire_factor("send", ranks) is None
 
 
 def test_padding_waste() -> None:
     """2048 tokens padded to 4096: half of the linear work, three quarters of the attention."""
-    assert models.padding_waste([2048], 4096) == (0.5, 0.75)
+    assert more_forms.padding_waste([2048], 4096) == (0.5, 0.75)
 
 
 def test_attention_backward_is_two_and_a_half_times_forward() -> None:
@@ -207,14 +208,14 @@ def test_attention_backward_is_two_and_a_half_times_forward() -> None:
 
 
 def test_grouped_gemm_reads_only_the_experts_hit() -> None:
-    cost = models.grouped_gemm([3, 0, 5], 16, 32, a_size=2, b_size=2, out_size=2)
+    cost = more_forms.grouped_gemm([3, 0, 5], 16, 32, a_size=2, b_size=2, out_size=2)
     assert cost.flops == 2 * 16 * 32 * 8
     assert cost.bytes == 2 * 32 * 8 + 2 * 16 * 32 * 2 + 2 * 16 * 8
 
 
 def test_exponentials_of_the_reference() -> None:
     """5.37e8 at S = 4096 and 32 heads."""
-    assert f"{models.exponentials(1, 32, 4096 * 4096):.2e}" == "5.37e+08"
+    assert f"{more_forms.exponentials(1, 32, 4096 * 4096):.2e}" == "5.37e+08"
 
 
 @given(queries=st.integers(1, 24), keys=st.integers(1, 24), data=st.data())

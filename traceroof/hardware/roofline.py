@@ -108,15 +108,6 @@ def utilisation(t_min_ns: float | None, time_ns: float | None) -> float | None:
     return _ratio(t_min_ns, time_ns)
 
 
-def speedup_from_saved(saved: float | None, total: float | None) -> float | None:
-    """Speed-up 1 / (1 - saved / total) when ``saved`` of a time ``total`` goes away.
-
-    Both in one unit. None when all of it or more would go away.
-    """
-    share = _ratio(saved, total)
-    return 1 / (1 - share) if share is not None and share < 1 else None
-
-
 @dataclass(frozen=True)
 class Roofline:
     """One kernel's place on the roofline; per call, None where unknown."""

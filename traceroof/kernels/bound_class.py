@@ -38,9 +38,6 @@ TIE_POINTS = 5.0
 AT_ROOF = 0.9
 LAUNCH_NS = 5_000.0
 
-# What the class rests on; what of it is missing is what not-evaluable names.
-NEEDS = ("sm_throughput_pct", "memory_throughput_pct", "dram_throughput_pct")
-
 COLUMNS = (
     "category", "median_ns", "rank_by_time", "compute_pct", "memory_pct", "dram_pct",
     "dram_basis", "compute_basis", "l2_throughput_pct", "l1_pct",
