@@ -33,7 +33,7 @@ from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import KernelGroup
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.operators import closed_forms, work
-from traceroof.report.run.markdown import code, text
+from traceroof.report.common.markdown import code, text
 
 DATA = tomllib.loads(Path(__file__).with_name("accuracy.toml").read_text("utf-8"))
 

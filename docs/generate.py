@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceroof.errors import COULD_NOT, DONE
-from traceroof.report.run.markdown import text
+from traceroof.report.common.markdown import table, text
 
 if TYPE_CHECKING:
     from traceroof.rule import Rule
@@ -38,7 +38,7 @@ def kernel_table() -> str:
     ]
     for group in dict.fromkeys(column.group for column in COLUMNS):
         lines += [f"## {group.capitalize()}", ""]
-        lines += _table(
+        lines += _plain_table(
             ("column", "type", "unit", "basis", "meaning"),
             (
                 (
@@ -79,7 +79,7 @@ def rules_index() -> str:
     ]
     for scope, judges in SCOPES.items():
         lines += ["", f"## [{scope.capitalize()}]({scope}.md)", "", judges, ""]
-        lines += _table(
+        lines += _plain_table(
             ("rule", "what it finds"),
             ((_link(rule.id), text(rule.title)) for rule in _of_scope(scope)),
         )
@@ -107,7 +107,7 @@ def coverage() -> str:
         listed = [entry for entry in not_implemented() if entry["state"] == state]
         if listed:
             lines += ["", f"## {title}", ""]
-            lines += _table(
+            lines += _plain_table(
                 ("problem", "why"), ((f"`{one['id']}`", text(one["why"])) for one in listed)
             )
     lines += [
@@ -119,7 +119,7 @@ def coverage() -> str:
     ]
     for state, title in STATES.items():
         lines += ["", f"### {title}", ""]
-        lines += _table(
+        lines += _plain_table(
             ("", "statement", "where", "remark"),
             (
                 (entry["id"], text(entry["says"]), _places(entry), text(entry.get("why", "")))
@@ -249,12 +249,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [
-        f"| {' | '.join(header)} |",
-        f"|{'---|' * len(header)}",
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
+def _plain_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return table(header, "-" * len(header), rows)
 
 
 def _page(lines: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.find import source_of
 from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.plugins import rules
+from traceroof.report.common import markdown as md
 from traceroof.report.html import render
 from traceroof.report.run import markdown, terminal
 from traceroof.rule import Rule
@@ -177,7 +178,7 @@ def test_less_than_all_is_no_threshold() -> None:
 def test_people_read_it_in_every_format() -> None:
     says = "near the threshold (memory_pct 58 %: < 60 %)"
     assert says in " ".join(terminal.render(hanging(), width=200).split())
-    assert markdown.text(says) in markdown.render(hanging())
+    assert md.text(says) in markdown.render(hanging())
     assert "near the threshold (memory_pct 58 %: &lt; 60 %)" in render.render(hanging())
 
 

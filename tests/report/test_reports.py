@@ -26,6 +26,7 @@ from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.savings import pool_of
 from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report
+from traceroof.report.common import markdown as md
 from traceroof.report.html import page
 from traceroof.report.run import csv as csv_report
 from traceroof.report.run import markdown, summary, terminal
@@ -112,7 +113,7 @@ def test_markdown_shows_commands_as_code(diagnosis: Diagnosis) -> None:
     assert "try: Run `this --now`, then look." in comment
     assert "assumed; `traceroof calibrate` measures" in comment
     assert "\\`" not in comment.partition("### Worth trying")[2]
-    assert markdown.prose("a_b `c_d` e") == "a\\_b `c_d` e"
+    assert md.prose("a_b `c_d` e") == "a\\_b `c_d` e"
 
 
 def test_numbers_of_one_are_singular() -> None:
@@ -180,9 +181,9 @@ def test_markdown_neutralises_names_and_notes(diagnosis: Diagnosis) -> None:
             # Seven cells: the pipe in the name is escaped and ends none.
             assert line.replace("\\|", "").count("|") == 8
             assert "`` wait\\|<b>`x`@me ``" in line or "wait" in line
-    assert markdown.text("a|b*c*<d>@e") == "a\\|b\\*c\\*\\<d\\>@\u200be"
-    assert markdown.code("a`b") == "``a`b``"
-    assert markdown.code("`a") == "`` `a ``"
+    assert md.text("a|b*c*<d>@e") == "a\\|b\\*c\\*\\<d\\>@\u200be"
+    assert md.code("a`b") == "``a`b``"
+    assert md.code("`a") == "`` `a ``"
 
 
 def test_markdown_is_a_comment_that_is_found_again(diagnosis: Diagnosis) -> None:

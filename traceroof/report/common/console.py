@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from traceroof.core.units import one_line
 
 _NARROWEST = 60
 
@@ -28,6 +31,18 @@ def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False)
     )
     draw(console)
     return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+
+
+def heading(console: Console, text: str) -> None:
+    """The title of a section, with a blank line above it."""
+    console.print()
+    console.print(Text(text, style="bold underline"))
+
+
+def cut(text: str, length: int) -> str:
+    """A text in one line of at most ``length`` characters, cut between words."""
+    text = one_line(" ".join(text.split()))
+    return text if len(text) <= length else text[: length - 1].rsplit(" ", 1)[0] + " …"
 
 
 def grid(

@@ -5,7 +5,7 @@ replaces that one. Names from files are inline code, so that nothing in them is 
 or the end of a table cell. GitHub takes 65,536 characters in a comment and 1 MiB in a summary.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import traceroof
 from traceroof.compare import Comparison, Overall
@@ -13,9 +13,9 @@ from traceroof.compare.changes import Change
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.findings import Finding
+from traceroof.report.common.markdown import code, details, fitting, marker, table
+from traceroof.report.common.markdown import short as text
 from traceroof.report.compare import words
-from traceroof.report.run.markdown import code, fitting, marker
-from traceroof.report.run.markdown import short as text
 
 # How much of ``MOST_CHARACTERS`` is used.
 _BUDGET = 60_000
@@ -56,7 +56,7 @@ def render(comparison: Comparison, *, key: str | None = None, top: int = 10) -> 
     sections = [
         _kernels(comparison, top),
         _trust(comparison),
-        _details("Categories", _categories(comparison)),
+        details("Categories", _categories(comparison)),
         _inconclusive(comparison),
         _findings("New findings on the head", comparison.appeared),
         _findings("Findings that the head no longer has", comparison.resolved),
@@ -117,7 +117,7 @@ def _kernels(comparison: Comparison, top: int) -> list[str]:
         return []
     labels = words.labels(rows, _NAME_WIDTH)
     if not comparison.compared:
-        lines = _table(
+        lines = table(
             ("", "Kernel", "Share", "Per call, base", "Head", "Launches"),
             "llrrrr",
             (
@@ -133,7 +133,7 @@ def _kernels(comparison: Comparison, top: int) -> list[str]:
             ),
         )
     else:
-        lines = _table(
+        lines = table(
             ("", "Kernel", "Share", "Per call, base", "Head", "Δ time", "Bound by", "Trust"),
             "llrrrrlr",
             (
@@ -181,7 +181,7 @@ def _trust(comparison: Comparison) -> list[str]:
 
 
 def _categories(comparison: Comparison) -> list[str]:
-    return _table(
+    return table(
         ("Category", "Base", "Head", "Δ time", ""),
         "lrrrl",
         (
@@ -205,7 +205,7 @@ def _inconclusive(comparison: Comparison) -> list[str]:
     if not found or not comparison.compared:
         return []
     shown = found[:_LISTED]
-    lines = _table(
+    lines = table(
         ("Kernel", "Δ time", "Why"),
         "lrl",
         (
@@ -215,7 +215,7 @@ def _inconclusive(comparison: Comparison) -> list[str]:
     )
     if len(found) > len(shown):
         lines += ["", f"{len(found) - len(shown):,} more are not listed."]
-    return _details(f"{len(found):,} not decided, or decided by counters", lines)
+    return details(f"{len(found):,} not decided, or decided by counters", lines)
 
 
 def _findings(title: str, findings: Sequence[Finding]) -> list[str]:
@@ -229,7 +229,7 @@ def _findings(title: str, findings: Sequence[Finding]) -> list[str]:
     ]
     if len(findings) > len(shown):
         lines.append(f"- {len(findings) - len(shown):,} more are not listed.")
-    return _details(f"{title}: {len(findings):,}", lines)
+    return details(f"{title}: {len(findings):,}", lines)
 
 
 def _subject(finding: Finding) -> str:
@@ -246,27 +246,13 @@ def _rule(comparison: Comparison) -> list[str]:
         f"- Reproduce: {', '.join(code(one) for one in words.commands(comparison))}",
         f"- traceroof {traceroof.__version__}",
     ]
-    return _details("Rule and provenance", lines)
+    return details("Rule and provenance", lines)
 
 
 def _run(line: str, run_id: str) -> str:
     return text(line) + (f" ({code(run_id)})" if run_id else "")
 
 
-def _details(title: str, lines: Sequence[str]) -> list[str]:
-    return [f"<details><summary>{title}</summary>", "", *lines, "", "</details>"] if lines else []
-
-
 def _short(names: Sequence[str]) -> list[str]:
     short = short_names(names, _NAME_WIDTH)
     return [short[name] for name in names]
-
-
-def _table(header: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:
-    """A table of cells that are Markdown already."""
-    marks = {"l": ":--", "r": "--:"}
-    return [
-        f"| {' | '.join(header)} |",
-        f"|{'|'.join(marks[letter] for letter in alignment)}|",
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]

@@ -11,7 +11,7 @@ from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
-from traceroof.report.common.console import to_text
+from traceroof.report.common.console import heading, to_text
 from traceroof.report.compare import words
 
 _STYLES: dict[Overall, str] = {
@@ -44,11 +44,6 @@ def render(comparison: Comparison, *, top: int = 10, width: int = 80, color: boo
     return to_text(draw, width=width, color=color)
 
 
-def _heading(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, style="bold underline"))
-
-
 def _verdict(console: Console, comparison: Comparison) -> None:
     verdict = Text(words.VERDICTS[comparison.verdict].upper(), style=_STYLES[comparison.verdict])
     console.print(verdict.append(f": {words.total_line(comparison)}", style="bold"))
@@ -78,7 +73,7 @@ def _kernels(console: Console, comparison: Comparison, top: int, width: int) -> 
     rows, more = words.listed(comparison, top)
     if not rows:
         return
-    _heading(console, f"Kernels{f' ({more:,} more changed)' if more else ''}")
+    heading(console, f"Kernels{f' ({more:,} more changed)' if more else ''}")
     # Without a verdict on times there is no column for their difference.
     compared = comparison.compared
     table = Table(box=None, padding=(0, 1), header_style="dim")
@@ -151,7 +146,7 @@ def _change(one: Change) -> tuple[str, str]:
 
 
 def _categories(console: Console, comparison: Comparison) -> None:
-    _heading(console, "Categories")
+    heading(console, "Categories")
     table = Table(box=None, padding=(0, 1), show_header=False)
     for justify in ("left", "right", "right", "left"):
         table.add_column(justify=justify, no_wrap=True)
@@ -175,7 +170,7 @@ def _remarks(
     for one in changes:
         reasons.setdefault(words.remark(comparison, one), []).append(one)
     if reasons:
-        _heading(console, title)
+        heading(console, title)
     for reason, alike in list(reasons.items())[:_INCONCLUSIVE]:
         name = words.labels(alike[:1], max(width - 40, 24))[0]
         more = f" and {len(alike) - 1:,} more" if len(alike) > 1 else ""
@@ -185,7 +180,7 @@ def _remarks(
 
 
 def _trust(console: Console, comparison: Comparison) -> None:
-    _heading(console, "What this rests on")
+    heading(console, "What this rests on")
     for line in (*words.trust(comparison), words.thresholds(comparison)):
         _indented(console, line)
 

@@ -14,11 +14,12 @@ from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.compare.verdicts import Word
 from traceroof.core.kernel_names import short_names
-from traceroof.core.units import one_line, percent, quantity
+from traceroof.core.units import percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
+from traceroof.report.common.console import cut
 from traceroof.report.compare import words
 from traceroof.report.html import page
 from traceroof.report.run import summary
@@ -159,12 +160,12 @@ class Changes:
         """May the two sides be compared at all? Said before anything else."""
         comparison = self.comparison
         if comparison.blocked and not comparison.forced:
-            return _cut(words.missing(comparison))
+            return cut(words.missing(comparison), _LONGEST)
         surroundings = words.surroundings(comparison)
         if comparison.forced:
-            return _cut(f"{surroundings}. The times say nothing about the code alone.")
+            return cut(f"{surroundings}. The times say nothing about the code alone.", _LONGEST)
         text = f"{surroundings}; {words.samples(comparison)}."
-        return _cut(f"{text[:1].upper()}{text[1:]}")
+        return cut(f"{text[:1].upper()}{text[1:]}", _LONGEST)
 
     @property
     def warning(self) -> str:
@@ -183,12 +184,12 @@ class Changes:
     @property
     def base_name(self) -> str:
         """What the base is called."""
-        return _cut(self.comparison.base.run_name)
+        return cut(self.comparison.base.run_name, _LONGEST)
 
     @property
     def base_about(self) -> str:
         """The base in one line."""
-        return _cut(words.sides(self.comparison)[0])
+        return cut(words.sides(self.comparison)[0], _LONGEST)
 
     @property
     def was(self) -> str:
@@ -235,7 +236,7 @@ class Changes:
     def base_care(self) -> list[Told]:
         """What a reader must know of the measurement of the base."""
         return [
-            Told(one.finding.title, one.finding.rule, "", None, _cut(one.finding.because))
+            Told(one.finding.title, one.finding.rule, "", None, cut(one.finding.because, _LONGEST))
             for one in caveats.care(self.comparison.base)
         ]
 
@@ -254,9 +255,9 @@ class Changes:
                 Told(
                     title=one.title,
                     rule=one.rule,
-                    where=names[one.subject] if is_kernel else _cut(one.subject),
+                    where=names[one.subject] if is_kernel else cut(one.subject, _LONGEST),
                     kernel=self.index("head", groups[0]) if groups else None,
-                    because=_cut(one.because),
+                    because=cut(one.because, _LONGEST),
                     fix=one.fix,
                 )
             )
@@ -272,7 +273,7 @@ class Changes:
         shown = found[:_MOST_UNCLEAR]
         labels = words.labels(shown, _NAME_WIDTH)
         lines = [
-            self._timed(label, one, why=_cut(words.remark(self.comparison, one)))
+            self._timed(label, one, why=cut(words.remark(self.comparison, one), _LONGEST))
             for one, label in zip(shown, labels, strict=True)
         ]
         return Some(lines, len(found) - len(shown))
@@ -367,7 +368,7 @@ class Changes:
                 Told(
                     title=one.title,
                     rule=lead.rule,
-                    where=names[lead.subject] if is_kernel else _cut(lead.subject),
+                    where=names[lead.subject] if is_kernel else cut(lead.subject, _LONGEST),
                     kernel=0 if is_kernel else None,
                     because=summary.gain(one),
                 )
@@ -485,7 +486,7 @@ class Changes:
             _ns(now),
             words.signed(now - base) if compared else DASH,
             MARKS["regressed"] if fired else None,
-            _cut(fired.because) if fired else "",
+            cut(fired.because, _LONGEST) if fired else "",
         )
 
     @property
@@ -496,7 +497,7 @@ class Changes:
     @property
     def trust(self) -> list[str]:
         """What the verdict rests on."""
-        return [_cut(one) for one in words.trust(self.comparison)]
+        return [cut(one, _LONGEST) for one in words.trust(self.comparison)]
 
     @property
     def differences(self) -> list[tuple[str, str, str, str]]:
@@ -504,8 +505,8 @@ class Changes:
         return [
             (
                 one.what,
-                _cut(one.base or "not recorded"),
-                _cut(one.head or "not recorded"),
+                cut(one.base or "not recorded", _LONGEST),
+                cut(one.head or "not recorded", _LONGEST),
                 "times do not compare" if one.blocks else "said, no obstacle",
             )
             for one in self.comparison.differences
@@ -654,11 +655,6 @@ def delta(change: Change) -> str:
         return DASH
     pct = words.change_pct(change) if change.base.median_ns else ""
     return words.signed(change.delta_ns) + (f" ({pct})" if pct else "")
-
-
-def _cut(text: str) -> str:
-    text = one_line(text)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def with_base(now: Any, base: Any) -> Any:

@@ -11,8 +11,8 @@ from traceroof.core.units import count, one_line, quantity
 from traceroof.diagnosis.explain import Explanation, Explanations, Step
 from traceroof.diagnosis.findings import Evidence
 from traceroof.diagnosis.formulas import Check
-from traceroof.report.common.console import to_text
-from traceroof.report.run import markdown
+from traceroof.report.common import markdown
+from traceroof.report.common.console import heading, to_text
 
 _INDENT = 2
 _NAME_LENGTH = 400
@@ -37,23 +37,23 @@ def _draw(console: Console, one: Explanation) -> None:
     console.print(Text(subject(one)))
     console.print(Text(one.says))
     console.print(Text(one.outcomes, style="dim"))
-    _heading(console, "Why it matters")
+    heading(console, "Why it matters")
     _indented(console, one.why)
     for title, words, found in conditions(one):
-        _heading(console, title)
+        heading(console, title)
         if words:
             _indented(console, words)
         _checks(console, found)
     _figures(console, one)
     for title, lines in savings(one):
-        _heading(console, title)
+        heading(console, title)
         for line in lines:
             _indented(console, line)
     for title, text in verdict(one):
-        _heading(console, title)
+        heading(console, title)
         _indented(console, text)
     if one.command:
-        _heading(console, "Collect it")
+        heading(console, "Collect it")
         # One line, however long: the terminal wraps it, and it can be copied.
         console.print(Text(f"{' ' * _INDENT}{one.command}", style="green"), soft_wrap=True)
 
@@ -133,7 +133,7 @@ def figure(one: Evidence) -> tuple[str, str, str, str]:
 
 
 def _figures(console: Console, one: Explanation) -> None:
-    _heading(console, "What it read")
+    heading(console, "What it read")
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("column", "value", "threshold", "against", "source"):
         table.add_column(name, overflow="fold", no_wrap=name == "column")
@@ -161,11 +161,6 @@ def _rows(found: Sequence[Check], depth: int) -> Iterable[tuple[str, int, str, s
     for one in found:
         yield ("yes" if one.holds else "no"), depth, one.text, one_line(one.figures)
         yield from _rows(one.parts, depth + 1)
-
-
-def _heading(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, style="bold"))
 
 
 def _indented(console: Console, text: str) -> None:

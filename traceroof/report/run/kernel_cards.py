@@ -9,8 +9,9 @@ from rich.text import Text
 
 from traceroof.core.units import count, one_line
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.report.common import markdown
 from traceroof.report.common.console import to_text
-from traceroof.report.run import markdown, summary
+from traceroof.report.run import summary
 from traceroof.report.run.operator_card import Line, Section, sections
 
 _INDENT = 2

@@ -5,14 +5,14 @@ replaces that one. GitHub takes 65,536 characters in a comment and 1 MiB in a su
 is counted.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 
 from traceroof.core.kernel_names import short_names
-from traceroof.core.units import one_line, percent, quantity
+from traceroof.core.units import percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.report.common.markdown import code, fitting, marker, prose, short, table, text
 from traceroof.report.run import summary
 from traceroof.report.run.timeline_lines import timeline_lines
 
@@ -20,17 +20,7 @@ from traceroof.report.run.timeline_lines import timeline_lines
 MOST_CHARACTERS = 65_536
 # How much of it is used, in all and by the parts that grow with a run.
 _BUDGET, _KERNEL_BUDGET, _FINDING_BUDGET, _NOTE_BUDGET = 60_000, 20_000, 22_000, 6_000
-# No sentence needs more; names of runs and of files may be of any length.
-_LONGEST = 600
-
 _NAME_WIDTH = 60
-
-
-def marker(what: str, key: str) -> str:
-    """The hidden first line of a comment; one comment a key. what: 'pr-report', 'diagnosis'."""
-    # No "--": it would end the comment.
-    safe = re.sub(r"[^A-Za-z0-9._]+", "-", key).strip("-")[:60] or "default"
-    return f"<!-- traceroof:{what}:v1 key={safe} -->"
 
 
 def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None) -> str:
@@ -56,7 +46,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     timelines = timeline_lines(diagnosis)
     lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
     lines += [""] if timelines else []
-    lines += _table(
+    lines += table(
         ("Category", "Time", "Share of GPU time", "Launches"),
         "lrrr",
         (
@@ -107,22 +97,6 @@ def _notes(diagnosis: Diagnosis) -> list[str]:
     return ["", "### Notes", "", *shown] if notes else []
 
 
-def fitting(lines: Iterable[str], budget: int) -> list[str]:
-    """The first lines that have room in so many characters."""
-    kept: list[str] = []
-    for line in lines:
-        budget -= len(line) + 1
-        if budget < 0:
-            break
-        kept.append(line)
-    return kept
-
-
-def short(value: str) -> str:
-    """Plain text inside Markdown, of a length that leaves room for the rest."""
-    return text(value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…")
-
-
 def _care(diagnosis: Diagnosis) -> list[str]:
     found = caveats.care(diagnosis)
     if not found:
@@ -167,39 +141,3 @@ def _not_judged(diagnosis: Diagnosis) -> list[str]:
     if found.command:
         lines += ["", "```sh", found.command.replace("```", "` ` `"), "```"]
     return lines
-
-
-def _table(header: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:
-    marks = {"l": ":--", "r": "--:"}
-    return [
-        f"| {' | '.join(header)} |",
-        f"|{'|'.join(marks[letter] for letter in alignment)}|",
-        *(f"| {' | '.join(text(entry) for entry in row)} |" for row in rows),
-    ]
-
-
-def text(value: str) -> str:
-    """Plain text inside Markdown: nothing in it is markup, a mention or the end of a cell."""
-    return _escaped(" ".join(value.split()))
-
-
-def _escaped(value: str) -> str:
-    escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", one_line(value))
-    # A zero-width space keeps GitHub from mentioning whoever is called like the word after "@".
-    return escaped.replace("@", "@\u200b")
-
-
-def prose(value: str) -> str:
-    """A text of ours inside Markdown: what it has between backticks is code."""
-    parts = re.split(r"`([^`]+)`", " ".join(value.split()))
-    return "".join(
-        code(part) if at % 2 else _escaped(part) for at, part in enumerate(parts) if part
-    )
-
-
-def code(value: str) -> str:
-    """Text as inline code that holds whatever the text holds, backticks and pipes included."""
-    value = " ".join(value.split()).replace("|", "\\|") or " "
-    fence = "`" * (max((len(run) for run in re.findall(r"`+", value)), default=0) + 1)
-    pad = " " if value.startswith("`") or value.endswith("`") else ""
-    return f"{fence}{pad}{value}{pad}{fence}"

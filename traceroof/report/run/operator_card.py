@@ -29,6 +29,7 @@ from traceroof.kernels.bound_class import (
     WALL_PCT,
 )
 from traceroof.kernels.groups import VOCABULARY
+from traceroof.report.common.console import cut
 from traceroof.report.run import summary
 
 # Use of the machine, as bars: label, metric, and the metric that says what it is measured against.
@@ -142,8 +143,8 @@ def facts(kernel: KernelGroup) -> Iterable[Line]:
     """What was launched: operator, shapes, types, grid."""
     lines = (
         Line("operator", kernel.operator or ""),
-        Line("input shapes", _cut(kernel.input_shapes or "", _SHAPES_LENGTH)),
-        Line("input types", _cut(kernel.input_dtypes or "", _SHAPES_LENGTH)),
+        Line("input shapes", cut(kernel.input_shapes or "", _SHAPES_LENGTH)),
+        Line("input types", cut(kernel.input_dtypes or "", _SHAPES_LENGTH)),
         Line("sizes", str(kernel.metrics.get("model_shape") or "")),
         Line("grid", shape(kernel.grid)),
         Line("block", shape(kernel.block)),
@@ -428,13 +429,9 @@ def vendor(kernel: KernelGroup) -> list[tuple[str, str, str]]:
                 limits = "of one unit's time" if unit else "of the kernel's time"
                 limits += ", capped at our bound" if verdict.capped_pct is not None else ""
                 stands += f" ({limits})"
-        text = _cut(verdict.text, _VENDOR_LENGTH)
+        text = cut(verdict.text, _VENDOR_LENGTH)
         told.append((verdict.rule or verdict.section, stands, text))
     return told
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else text[:length].rsplit(" ", 1)[0] + " …"
 
 
 class Columns:

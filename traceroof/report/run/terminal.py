@@ -12,7 +12,7 @@ from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
-from traceroof.report.common.console import to_text
+from traceroof.report.common.console import cut, heading, to_text
 from traceroof.report.run import summary
 from traceroof.report.run.timeline_lines import timeline_lines
 
@@ -52,16 +52,11 @@ def render(
     return to_text(draw, width=width, color=color)
 
 
-def _heading(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, style="bold underline"))
-
-
 def _care(console: Console, diagnosis: Diagnosis) -> None:
     found = caveats.care(diagnosis)
     if not found:
         return
-    _heading(console, "Read with care")
+    heading(console, "Read with care")
     for one in found:
         finding = one.finding
         head = Text(f" - {finding.title}", style="bold")
@@ -88,7 +83,7 @@ def _timelines(console: Console, diagnosis: Diagnosis) -> None:
 
 
 def _categories(console: Console, diagnosis: Diagnosis) -> None:
-    _heading(console, "Time by category (shares of GPU time)")
+    heading(console, "Time by category (shares of GPU time)")
     table = Table(box=None, padding=(0, 1), show_header=False)
     for justify in ("left", "right", "right", "left", "right"):
         table.add_column(justify=justify, no_wrap=True)
@@ -123,7 +118,7 @@ def _kernels(
     wide, calls = width >= _WIDE, width >= _NARROW
     more = len(diagnosis.kernels) - len(shown)
     listed = f"{len(shown)} of {len(diagnosis.kernels):,}; " if more else ""
-    _heading(console, f"Kernels by time ({listed}shares of kernel time)")
+    heading(console, f"Kernels by time ({listed}shares of kernel time)")
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("kernel", no_wrap=True, overflow="ellipsis")
@@ -156,7 +151,7 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
     found = diagnosis.advice
     listed = found[:top]
     shown = f"{len(listed)} of {len(found)}; " if len(found) > len(listed) else ""
-    _heading(
+    heading(
         console, f"Worth trying, best first ({shown}shares of {summary.whole_words(diagnosis)})"
     )
     if not found:
@@ -192,7 +187,7 @@ def _advice_text(fix: str, length: int) -> str:
         if len(kept) + len(sentence) > length:
             break
         kept += f" {sentence}"
-    return kept.strip() or _cut(fix, length)
+    return kept.strip() or cut(fix, length)
 
 
 def _vendor_says(diagnosis: Diagnosis, one: Entry) -> list[str]:
@@ -220,7 +215,7 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int
     apart = [(number, one) for number, one in enumerate(shown, 1) if one.disagreements]
     if not apart:
         return
-    _heading(console, "The vendor says otherwise")
+    heading(console, "The vendor says otherwise")
     for number, kernel in apart[:3]:
         verdict = kernel.disagreements[0]
         inputs = ", ".join(
@@ -233,7 +228,7 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int
             if name in kernel.metrics
         )
         console.print(f" #{number} {names[number - 1]}: we say {kernel.primary_class} ({inputs})")
-        _indented(console, f"{verdict.rule or verdict.section}: {_cut(verdict.text, 200)}")
+        _indented(console, f"{verdict.rule or verdict.section}: {cut(verdict.text, 200)}")
 
 
 def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
@@ -243,7 +238,7 @@ def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
     missing = ", ".join(found.missing[:_MISSING])
     more = len(found.missing) - _MISSING
     missing += f" and {more} more" if more > 0 else ""
-    _heading(console, "Not judged")
+    heading(console, "Not judged")
     _indented(console, f"{found.what}: missing {missing}")
     if found.command:
         # One line, however long: the terminal wraps it, and it can be copied.
@@ -258,13 +253,8 @@ def _notes(console: Console, diagnosis: Diagnosis) -> None:
     lines = summary.note_lines(diagnosis)
     if not lines:
         return
-    _heading(console, "Notes")
+    heading(console, "Notes")
     for line in lines[:_NOTES]:
         _indented(console, line)
     if len(lines) > _NOTES:
         _indented(console, f"and {len(lines) - _NOTES} more (--format json lists all)")
-
-
-def _cut(text: str, length: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= length else text[: length - 1].rsplit(" ", 1)[0] + " …"
