@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import traceroof
-from benchmarks import thresholds
+from benchmarks import expert_labels, thresholds
 from tests import closed_forms as more_forms
 from tests.oracles import COSTS, FLOORS, KV_CACHES, RIDGES, WAVES
 from traceroof.core.kernel_names import short_names
@@ -604,6 +604,48 @@ def _shapes(dims: Iterable[Any]) -> str:
 
 
 # ------------------------------------------------------------------------------------------------
+# The first entry of the advice against experts
+
+
+def experts(folder: Path) -> Section:
+    """The first entry of the advice against what experts put first."""
+    section = Section(
+        "The first entry of the advice against experts",
+        [
+            "Experts read these profiles without our output and said which topic belongs first,",
+            "which others they accept there, and what it saves at most. *In the top three*: another",
+            "entry comes first here. Bounds are compared where both put the same topic first and",
+            "the expert's rests on the file; they agree within 0.7 and 1.5 times.",
+            "",
+            "| profile | expert | ours | outcome | bound, expert | bound, ours |",
+            "|---|---|---|---|--:|--:|",
+        ],
+    )
+    counts: dict[str, int] = {}
+    bounds: list[bool] = []
+    for one in expert_labels.outcomes(folder):
+        counts[one.verdict] = counts.get(one.verdict, 0) + 1
+        ours = "refused" if one.refused else ", ".join(one.topics[:3])
+        shown = ["", ""]
+        if one.ratio is not None and one.label.bound_ms is not None:
+            low, high = expert_labels.WITHIN
+            bounds.append(low <= one.ratio <= high)
+            shown = [f"{one.label.bound_ms:g} ms", f"{one.bound_ms or 0:.3g} ms"]
+            section.compare("experts", one.label.file, "bound", bounds[-1], shown[1], shown[0])
+        section.lines.append(
+            f"| {text(one.label.file)} | {one.label.topic} | {ours} | {one.verdict} "
+            f"| {shown[0]} | {shown[1]} |"
+        )
+        agrees = one.verdict in ("right", "accepted")
+        section.compare("experts", one.label.file, "first entry", agrees, ours, one.label.topic)
+    order = ("right", "accepted", "in the top three", "contradicted")
+    section.lines += ["", "| outcome | profiles |", "|---|--:|"]
+    section.lines += [f"| {name} | {counts.get(name, 0)} |" for name in order]
+    section.lines.append(f"| bound within the label's | {sum(bounds)} of {len(bounds)} |")
+    return section
+
+
+# ------------------------------------------------------------------------------------------------
 
 
 def sensitivity(folder: Path) -> Section:
@@ -657,7 +699,7 @@ def sensitivity(folder: Path) -> Section:
 
 
 COMPARISONS = (
-    classes, timelines, tracelens, device_memory, flops, operator_calls, sensitivity,
+    experts, classes, timelines, tracelens, device_memory, flops, operator_calls, sensitivity,
 )  # fmt: skip
 
 
