@@ -48,7 +48,7 @@ TOPICS: Mapping[str, Topic] = {
     # The host, and what the GPU waits for.
     "cold-start": Topic(
         "first launches, module load, compilation, tuning",
-        _idle("cold", "load", "host", "allocate"),
+        _idle("cold", "load", "collect"),
         once=True,
         unfit=True,
     ),

@@ -30,7 +30,7 @@ _LEFT = 0.2
 _EXPLAINED = 0.5
 # From this part of the expected saving on, a doubt comes before it.
 _UNFIT = 0.5
-# What all advice together is expected to save, as a part of the time, is not worth a change below this.
+# Below this part of the busy time, what all advice together is expected to save is not worth a change.
 _LITTLE = 0.02
 
 
@@ -271,7 +271,7 @@ def _unfit(fired: Sequence[Finding]) -> list[_Draft]:
 def _little(kept: Sequence[_Draft], pool: Pool) -> _Draft | None:
     """All entries as one where together they are not worth much; None where they are."""
     expected = sum(one.expected(one.claimed) for one in kept)
-    if not kept or expected >= _LITTLE * pool.whole_ns or any(_once(one.topic) for one in kept):
+    if not kept or expected >= _LITTLE * pool.busy_ns or any(_once(one.topic) for one in kept):
         return None
     bound = sum(one.claimed for one in kept)
     of = "wall time" if pool.reference is not None else "kernel time"

@@ -114,7 +114,8 @@ class Pool:
     by cause, its communication and its copies that nothing hides. Times in ns, kernels' as on
     the timeline ``reference`` (the longest; None without any).
 
-    whole_ns: the wall time, without timelines the kernel time. kernels_ns: the time in which
+    whole_ns: the wall time, without timelines the kernel time. busy_ns: that of it in which
+    anything runs. kernels_ns: the time in which
     kernels compute. of_run: what part of a sum over all GPUs lies on one.
     """
 
@@ -124,6 +125,7 @@ class Pool:
     part: Reals
     reference: int | None
     whole_ns: int
+    busy_ns: int
     kernels_ns: float
     of_run: float
 
@@ -156,7 +158,7 @@ def pool_of(
     part = np.ones(len(time)) if on_reference is None else on_reference
     if not lines:
         total = float(time.sum())
-        return Pool(time, {}, category, part, None, round(total), total, 1.0)
+        return Pool(time, {}, category, part, None, round(total), round(total), total, 1.0)
     reference = longest(lines)
     cells: dict[tuple[int, str], int] = {}
     capacity: list[float] = []
@@ -180,6 +182,7 @@ def pool_of(
         part=part,
         reference=reference,
         whole_ns=line.span_ns,
+        busy_ns=line.busy_ns,
         kernels_ns=float(max(line.busy_ns - exposed, 0)),
         of_run=line.span_ns / max(sum(one.span_ns for one in lines), 1),
     )
