@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import traceroof
-from traceroof.diagnosis.advice import LITTLE, Entry, advice_of
+from traceroof.diagnosis.advice import LITTLE, Entry, Lacks, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.diagnosis.savings import Pool, pool_of
 from traceroof.errors import TraceroofError
@@ -156,7 +156,8 @@ def test_time_that_passes_once_is_outside_the_sum() -> None:
         of_line("first-launches", "cold-start", 50_000, confidence=0.9),
         of_line("malloc", "allocation", 10_000),
     ]
-    first, second = advice_of(found, pool(timeline()), {})
+    line = timeline(idle_by_cause={"cold": 50_000, "allocate": 10_000})
+    first, second = advice_of(found, pool(line), {})
     assert (first.topic, first.once, first.bound_ns) == ("cold-start", True, 50_000)
     assert (second.topic, second.once) == ("allocation", False)
 
@@ -208,6 +209,28 @@ def test_little_is_little_of_the_time_in_which_the_gpu_works() -> None:
     assert entry.topic == "gemm-efficiency"
     (entry,) = advice_of([finding("a", "gemm-efficiency", 5_000)], pool(waits), {})
     assert entry.topic == "nothing-to-gain"
+
+
+def test_where_nothing_else_is_to_say_what_is_at_its_wall_is() -> None:
+    wall = {"severity": "info", "role": "class"}
+    found = [
+        finding("at-wall", "dram-wall", None, **wall, **on(0)),
+        finding("at-wall", "dram-wall", None, **wall, **on(1)),
+        finding("known", "summary", None, **wall, **on(2)),
+    ]
+    (entry,) = advice_of(found, pool(), {})
+    assert (entry.topic, entry.subjects, entry.bound_ns) == ("dram-wall", ("k0", "k1"), None)
+
+
+def test_what_was_not_collected_is_asked_for_where_there_is_nothing_to_say() -> None:
+    lacks = Lacks(0.8, ("sm_throughput_pct",), "ncu --section SpeedOfLight")
+    (entry,) = advice_of([], pool(), {}, lacks)
+    assert entry.topic == "not-enough-metrics"
+    assert "80.0 % of the kernel time" in entry.because
+    assert "ncu --section SpeedOfLight" in entry.fix
+    assert advice_of([], pool(), {}, replace(lacks, share=0.49)) == ()
+    (entry,) = advice_of([finding("a", "gemm-efficiency", 30_000)], pool(), {}, lacks)
+    assert entry.topic == "gemm-efficiency"
 
 
 def test_what_saves_nothing_of_its_own_goes_to_its_kernel() -> None:

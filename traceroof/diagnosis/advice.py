@@ -8,7 +8,7 @@ rest in doubt.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from traceroof.core.topics import TOPICS, Topic
@@ -35,7 +35,18 @@ _LITTLE = 0.02
 
 
 #: What stands in place of a rule where no rule says it.
-LITTLE = "little-to-gain"
+LITTLE, LACKING = "little-to-gain", "not-enough-metrics"
+_NO_RULES = (LITTLE, LACKING)
+
+
+@dataclass(frozen=True)
+class Lacks:
+    """What a counter profile did not collect. share: of the kernel time whose class is unknown
+    for it, 0-1. missing: the columns. command: what collects them, None where nothing does."""
+
+    share: float
+    missing: tuple[str, ...]
+    command: str | None
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ class Entry:
             "topic": self.topic,
             "title": self.title,
             "subjects": list(self.subjects),
-            "findings": [name_of(one) for one in self.found if one.rule != LITTLE],
+            "findings": [name_of(one) for one in self.found if one.rule not in _NO_RULES],
             "bound_ns": self.bound_ns,
             "likely_ns": self.likely_ns,
             "expected_ns": self.expected_ns,
@@ -157,10 +168,14 @@ class _Draft:
             return None
         return sum(likely or 0 for _, likely in pairs) / sum(bound or 0 for bound, _ in pairs)
 
+    def likely(self, bound: float) -> float:
+        """What is likely of so much; all of it where nothing more is known."""
+        share = self.likely_share
+        return bound if share is None else bound * share
+
     def expected(self, bound: float) -> float:
         """What is to be expected of so much."""
-        share = self.likely_share
-        return bound * (1.0 if share is None else share) * self.confidence
+        return self.likely(bound) * self.confidence
 
 
 def _first(one: Finding) -> tuple[bool, bool, float]:
@@ -169,12 +184,15 @@ def _first(one: Finding) -> tuple[bool, bool, float]:
 
 
 def advice_of(
-    findings: Sequence[Finding], pool: Pool, wheres: Mapping[int, Where]
+    findings: Sequence[Finding],
+    pool: Pool,
+    wheres: Mapping[int, Where],
+    lacks: Lacks | None = None,
 ) -> tuple[Entry, ...]:
     """The advice of a run.
 
     findings: all of them, ranked. pool: the time that they take their savings from. wheres: by
-    kernel group, where it comes from.
+    kernel group, where it comes from. lacks: what was not collected.
     """
     fired = [one for one in findings if one.state == "fired" and one.scope != "compare"]
     drafts = _drafts([one for one in fired if not _of_measurement(one)], pool)
@@ -188,6 +206,7 @@ def advice_of(
         *sorted(kept, key=lambda one: -one.expected(one.claimed)),
         *(one for one in rest if one.found[0].severity != "info"),
     ]
+    listed = listed or _at_walls(rest) or _not_enough(lacks)
     return tuple(_entry(one, pool, wheres, rank) for rank, one in enumerate(listed, 1))
 
 
@@ -274,21 +293,13 @@ def _little(kept: Sequence[_Draft], pool: Pool) -> _Draft | None:
     if not kept or expected >= _LITTLE * pool.busy_ns or any(_once(one.topic) for one in kept):
         return None
     bound = sum(one.claimed for one in kept)
+    likely = sum(one.likely(one.claimed) for one in kept)
+    sure = sum(one.claimed * one.confidence for one in kept) / bound
     of = "wall time" if pool.reference is not None else "kernel time"
-    finding = Finding(
-        rule=LITTLE,
-        topic="nothing-to-gain",
+    said = _said(
+        LITTLE,
+        "nothing-to-gain",
         title="Little to gain from what this recording shows",
-        state="fired",
-        scope="run",
-        subject="run",
-        subject_index=None,
-        severity="info",
-        confidence=round(expected / bound, 2),
-        kind="hard",
-        role="cause",
-        time_saved_bound_ns=round(bound),
-        time_saved_likely_ns=None,
         because=(
             f"all that was found saves at most {percent(bound / pool.whole_ns)} of the {of}, and is "
             f"expected to save {percent(expected / pool.whole_ns)}"
@@ -297,11 +308,67 @@ def _little(kept: Sequence[_Draft], pool: Pool) -> _Draft | None:
             "Look for less work rather than faster work: another algorithm, a smaller model, fewer "
             "steps. What could not be judged is listed below."
         ),
-        refute="",
     )
-    draft = _Draft("nothing-to-gain", [finding], together([]), False, claimed=bound)
+    said = replace(
+        said,
+        confidence=round(expected / likely if likely else sure, 2),
+        time_saved_bound_ns=round(bound),
+        time_saved_likely_ns=round(likely),
+    )
+    draft = _Draft("nothing-to-gain", [said], together([]), False, claimed=bound)
     draft.folded = [one for entry in kept for one in (*entry.found, *entry.folded)]
     return draft
+
+
+def _at_walls(rest: Sequence[_Draft]) -> list[_Draft]:
+    """Where nothing is to be done: what is as fast as it can be."""
+    return [one for one in rest if one.topic == "dram-wall" or _topic(one.found[0]).nothing][:1]
+
+
+def _not_enough(lacks: Lacks | None) -> list[_Draft]:
+    """Where nothing can be said because too little was collected: what to collect."""
+    if lacks is None or lacks.share < _UNFIT:
+        return []
+    missing = ", ".join(lacks.missing[:_NAMED])
+    more = len(lacks.missing) - _NAMED
+    missing += f" and {more} more" if more > 0 else ""
+    said = _said(
+        LACKING,
+        "not-enough-metrics",
+        title="What would decide was not collected",
+        because=(
+            f"which wall the kernels of {percent(lacks.share)} of the kernel time hit is unknown: "
+            f"missing {missing}"
+        ),
+        fix=f"Collect it: `{lacks.command}`" if lacks.command else "Collect it with a profiler.",
+    )
+    return [_Draft("not-enough-metrics", [said], together([]), False)]
+
+
+# More names of columns say less than their number.
+_NAMED = 4
+
+
+def _said(rule: str, topic: str, *, title: str, because: str, fix: str) -> Finding:
+    """What no rule says, in the form of a finding on the run."""
+    return Finding(
+        rule=rule,
+        topic=topic,
+        title=title,
+        state="fired",
+        scope="run",
+        subject="run",
+        subject_index=None,
+        severity="info",
+        confidence=1.0,
+        kind="hard",
+        role="cause",
+        time_saved_bound_ns=None,
+        time_saved_likely_ns=None,
+        because=because,
+        fix=fix,
+        refute="",
+    )
 
 
 def _entry(draft: _Draft, pool: Pool, wheres: Mapping[int, Where], rank: int) -> Entry:

@@ -19,9 +19,9 @@ from traceroof.core.recording import (
     Recording,
     Run,
 )
-from traceroof.diagnosis import sensitivity
-from traceroof.diagnosis.advice import Entry, Where, advice_of
-from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
+from traceroof.diagnosis import collect, sensitivity
+from traceroof.diagnosis.advice import Entry, Lacks, Where, advice_of
+from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, KernelGroup, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
 from traceroof.diagnosis.headline import headline_of
@@ -157,7 +157,8 @@ def diagnose_rows(
     )
     groups_made = kernel_groups(grouped, verdicts)
     category_times = _category_times(by_category)
-    advice = advice_of(found, _pool(kernels, grouped, lines), _wheres(grouped))
+    lacks = None if sampled else _lacks(groups_made, tool_of(devices))
+    advice = advice_of(found, _pool(kernels, grouped, lines), _wheres(grouped), lacks)
     made = Diagnosis(
         run_id=run.id,
         run_name=run.name,
@@ -307,6 +308,18 @@ def _with_savings(totals: Totals, advice: Sequence[Entry]) -> Totals:
         time_saved_bound_ns=sum(one.bound_ns or 0 for one in counted),
         time_saved_likely_ns=sum(one.likely_ns or one.bound_ns or 0 for one in counted),
     )
+
+
+def _lacks(kernels: Sequence[KernelGroup], tool: str | None) -> Lacks | None:
+    """What a counter profile did not collect; None where it tells every class."""
+    lacking = [one for one in kernels if one.primary_class == "not-evaluable"]
+    if not lacking:
+        return None
+    time, whole = (sum(one.time_ns or 0 for one in some) for some in (lacking, kernels))
+    missing = tuple(dict.fromkeys(name for one in lacking for name in one.missing))
+    command = collect.command(missing, [one.kernel for one in lacking], vendor=tool)
+    # Without any duration, each kernel counts the same.
+    return Lacks(time / whole if whole else len(lacking) / len(kernels), missing, command)
 
 
 def _pool_of_kernels(facts: Facts) -> Pool:

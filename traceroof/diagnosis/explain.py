@@ -23,7 +23,7 @@ from traceroof.core.tracing import (
 )
 from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import collect
-from traceroof.diagnosis.advice import LITTLE, name_of
+from traceroof.diagnosis.advice import LACKING, LITTLE, name_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
 from traceroof.diagnosis.find import evidence_of, fired
 from traceroof.diagnosis.findings import HIDDEN_SHARE, SEVERITY_STEPS, Evidence, Finding
@@ -139,7 +139,7 @@ def entry(diagnosis: Diagnosis, number: int) -> str:
             "`traceroof diagnose` numbers them; a rule can be named instead",
         )
     lead = listed[number - 1].lead
-    if lead.rule == LITTLE:
+    if lead.rule in (LITTLE, LACKING):
         raise TraceroofError(f"entry {number} rests on no rule: {lead.because}", "explain another")
     return name_of(lead)
 
