@@ -7,11 +7,11 @@ RULES = (
     Rule(
         id="cmp-class-changed",
         topic="change",
-        title="The kernel meets another wall",
+        title="The kernel is limited by something else",
         scope="compare",
         why=(
-            "A kernel that was limited by one part of the machine is now limited by another: the "
-            "change reached how it runs, and the advice for it is another."
+            "A kernel that was limited by one part of the GPU is now limited by another. The "
+            "change affected how it runs, and other advice applies to it."
         ),
         condition="the primary class of a kernel differs between base and head",
         needs=("class_base", "class_head"),
@@ -19,8 +19,13 @@ RULES = (
         applies=on_both_sides,
         when=lambda k: k.class_base != k.class_head,
         because="{class_base} before, {class_head} now",
-        fix="Read the findings of this kernel in `traceroof diagnose` of the head: they are new.",
-        refute="Use of compute and memory of both sides must lie on either side of a threshold.",
+        fix=(
+            "Read the findings of this kernel in `traceroof diagnose` of the head. They are new."
+        ),
+        refute=(
+            "Compare the compute and memory use of both sides. They must be on either side of a "
+            "threshold."
+        ),
         kind="hard",
         grade="observed",
         layer="operator",

@@ -2,14 +2,12 @@
 
 import numpy as np
 
-from traceroof.core.facts import Facts, Mask
+from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import one_of
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least, at_most
 from traceroof.rules._changes import on_both_sides
 
 _COMPUTE = ("compute-bound", "compute-leaning", "l1-bound", "latency-bound", "launch-bound")
-_MOVED = 0.01
-_CLOSE = 0.01
 
 
 def _on_the_clock(k: Facts) -> Mask:
@@ -19,9 +17,17 @@ def _on_the_clock(k: Facts) -> Mask:
 
 def _explains(k: Facts) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore"):
-        clock = k.sm_clock_hz_base / k.sm_clock_hz_head
-        time = k.call_head_ns / k.call_base_ns
-    return np.asanyarray((np.abs(clock - 1) >= _MOVED) & (np.abs(time - clock) <= _CLOSE))
+        return k.meets("sm_clock_hz_head") & k.meets("call_head_ns")
+
+
+def _clock(k: Facts) -> Column:
+    """The factor by which the clock would lengthen a launch."""
+    return k.sm_clock_hz_base / k.sm_clock_hz_head
+
+
+def _apart(k: Facts) -> Column:
+    """How far the factor of the time is from that of the clock."""
+    return np.asanyarray(np.abs(k.call_head_ns / k.call_base_ns - _clock(k)))
 
 
 _KERNEL = {"level": "kernel", "verdict": "regressed", "class_head": "compute-bound"}
@@ -33,12 +39,13 @@ RULES = (
         title="The clock explains the change",
         scope="compare",
         why=(
-            "A kernel that computes takes a fixed number of cycles: at another clock it takes "
-            "another time, and the code has nothing to do with it."
+            "A kernel that computes takes a fixed number of cycles. At another clock it takes "
+            "another time, without any change of the code."
         ),
         condition=(
-            "the core clock moved by 1 % or more, and the time of a launch by the same factor to "
-            "within 1 point, in a kernel that compute, L1 or latency limits"
+            "the core clock moved by {sm_clock_hz_head:.0%} or more, and the time of a launch "
+            "moved by the same factor to within {call_head_ns:.0%}, in a kernel that compute, L1 "
+            "or latency limits"
         ),
         needs=("sm_clock_hz_base", "sm_clock_hz_head", "call_base_ns", "call_head_ns"),
         uses=("level", "verdict", "class_head"),
@@ -49,14 +56,23 @@ RULES = (
             "launch from {call_base_ns} to {call_head_ns}: the same factor"
         ),
         fix="Lock the clocks on both sides (nvidia-smi --lock-gpu-clocks), then measure again.",
-        refute="With locked clocks the difference must be gone.",
+        refute="Lock the clocks and measure again. The difference must be gone.",
         kind="hard",
         grade="observed",
         layer="hardware",
         severity="info",
         effort="config",
         suppresses=("cmp-kernel-regressed", "cmp-improved"),
-        thresholds={"sm_clock_hz_head": "1 % from sm_clock_hz_base"},
+        thresholds={
+            "sm_clock_hz_head": at_least(
+                0.01,
+                measure=lambda k: np.abs(_clock(k) - 1),
+                words="{op} {value:.0%} from sm_clock_hz_base",
+            ),
+            "call_head_ns": at_most(
+                0.01, measure=_apart, words="within {value:.0%} of the factor of the clock"
+            ),
+        },
         references=("Time is cycles over clock: NVIDIA Nsight Compute, clock control",),
         # 1.40 / 1.30 = 1.077.
         fires=(

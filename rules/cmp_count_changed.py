@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, at_least
 from traceroof.rules._changes import on_both_sides
 
 _LEAST = 0.01
@@ -20,34 +20,42 @@ RULES = (
     Rule(
         id="cmp-count-changed",
         topic="change",
-        title="Another number of launches",
+        title="The number of launches changed",
         scope="compare",
         why=(
-            "Launches are counted, not timed: a different number is a different program, however "
-            "noisy the clock is. A lost fusion, a graph break or a retry shows here first."
+            "Launches are counted, not timed. A different number means a different program, "
+            "however noisy the clock is. A lost fusion, a graph break or a retry shows here first."
         ),
-        condition="launches of a kernel changed by 1 % or more",
+        condition=(
+            "launches of a kernel changed by {launches_head:.0%} or more (from more than "
+            "{launches_base})"
+        ),
         needs=("launches_base", "launches_head"),
         uses=("level", "verdict", "call_base_ns", "time_ns", "category_launches_pct"),
         applies=on_both_sides,
-        when=lambda k: (
-            (k.launches_base > 0)
-            & (np.abs(k.launches_head - k.launches_base) >= _LEAST * k.launches_base)
-        ),
+        when=lambda k: k.meets("launches_base") & k.meets("launches_head"),
         because=(
             "launches {launches_base} → {launches_head} at {call_base_ns} each; launches of the "
             "whole category {category_launches_pct:+.1f} %"
         ),
         fix=(
-            "Find who launches it now: another code path, a fusion that no longer happens, another "
-            "number of layers, batches or retries."
+            "Find what launches it now: another code path, a fusion that no longer happens, "
+            "another number of layers, batches or retries."
         ),
-        refute="Count the launches of one step on both sides: they must differ by this much.",
+        refute="Count the launches of one step on both sides. They must differ by this much.",
         saves=_saves,
         kind="hard",
         grade="observed",
         layer="framework",
-        thresholds={"launches_head": "1 % from launches_base"},
+        thresholds={
+            "launches_base": above(0),
+            "launches_head": at_least(
+                _LEAST,
+                measure=lambda k: np.abs(k.launches_head - k.launches_base),
+                of="launches_base",
+                words="{op} {value:.0%} from launches_base",
+            ),
+        },
         references=("Launches are recorded one by one: no noise in their number",),
         fires=(
             {"level": "kernel", "verdict": "unchanged", "launches_base": 100.0,

@@ -8,13 +8,16 @@ RULES = (
     Rule(
         id="cmp-improved",
         topic="change",
-        title="Takes less time",
+        title="It takes less time",
         scope="compare",
         why=(
-            "The medians differ by more than an effect that matters, and the runs of the two sides "
-            "hardly overlap. Faster is only better while the work is the same."
+            "The medians differ by more than an effect that matters, and the runs of the two "
+            "sides hardly overlap. Faster is better only if the work is the same."
         ),
-        condition="the conditions of cmp-step-, cmp-category- and cmp-kernel-regressed, downwards",
+        condition=(
+            "the conditions of cmp-step-regressed, cmp-category-regressed and "
+            "cmp-kernel-regressed, in the other direction"
+        ),
         needs=("verdict",),
         uses=("base_ns", "head_ns", "delta_ns", "delta_pct", "time_ns", "p_value", "samples_base",
               "samples_head", "flops_base", "flops_head"),
@@ -23,8 +26,10 @@ RULES = (
             "{base_ns} → {head_ns} ({delta_pct:+.1f} %), {samples_base:.0f} against "
             "{samples_head:.0f} samples"
         ),
-        fix="See that the work did not vanish with the time: same operations, same launches.",
-        refute="Measure both sides again, in turn: the difference must come back in this size.",
+        fix="Check that the work is the same: same operations, same launches.",
+        refute=(
+            "Measure both sides again, in turn. The difference must come back in this size."
+        ),
         kind="hard",
         role="class",
         grade="observed",

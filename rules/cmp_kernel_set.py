@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 from traceroof.rules._changes import of_level, same_kernel
-
-_LEAST_PCT = 0.5
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,8 @@ _KINDS = (
     _Kind(
         id="cmp-new-kernel",
         topic="change",
-        title="A kernel that the base does not have",
-        condition="on the head only, and no kernel of the base that it could stand for",
+        title="New kernel: not in the base",
+        condition="only in the head, and it replaces no kernel of the base",
         when=lambda k: k.verdict == "new",
         because="{launches_head} launches, {head_ns}, {share_pct} of the time of the base",
         example={"verdict": "new", "head_ns": 1e6, "launches_head": 2.0},
@@ -37,8 +35,8 @@ _KINDS = (
     _Kind(
         id="cmp-vanished-kernel",
         topic="change",
-        title="A kernel that the head no longer has",
-        condition="on the base only, and no kernel of the head that could stand for it",
+        title="Vanished kernel: not in the head",
+        condition="only in the base, and no kernel of the head replaces it",
         when=lambda k: k.verdict == "gone",
         because="{launches_base} launches, {base_ns}, {share_pct} of the time of the base",
         example={"verdict": "gone", "base_ns": 1e6, "launches_base": 2.0},
@@ -49,8 +47,8 @@ _KINDS = (
         topic="change",
         title="Another kernel does the same work",
         condition=(
-            "names differ, but what was computed agrees: operator and inputs, a name that differs "
-            "in numbers only, the operator, or category, launches and place in the run"
+            "names differ, but the computation agrees: operator and inputs, a name that differs only "
+            "in numbers, the operator, or category, launches and place in the run"
         ),
         when=lambda k: ~same_kernel(k) & (k.verdict != "new") & (k.verdict != "gone"),
         because="takes the place of {kernel_base} (paired by {matched_by})",
@@ -68,26 +66,26 @@ def _rule(one: _Kind) -> Rule:
         title=one.title,
         scope="compare",
         why=(
-            "Compilers renumber what they generate, libraries and autotuners pick another tile, "
-            "fusion takes kernels together. The time is then in a kernel of another name."
+            "Compilers renumber generated kernels, libraries and autotuners choose another tile, and "
+            "fusion merges kernels. The time is then in a kernel of another name."
         ),
-        condition=f"{one.condition}; 0.5 % of the time or more",
+        condition=one.condition + "; {share_pct} of the time or more",
         needs=("verdict", "share_pct"),
         uses=("level", "matched_by", "kernel_base", "launches_base", "launches_head", "base_ns",
               "head_ns"),
         applies=lambda k: of_level(k, "kernel"),
-        when=lambda k: one.when(k) & (k.share_pct >= _LEAST_PCT),
+        when=lambda k: one.when(k) & k.meets("share_pct"),
         because=one.because,
         fix=(
-            "Look at what replaced what: warm up until the autotuner has settled, and pin its "
-            "choice or its cache, so that both sides run the same kernels."
+            "Check what replaced what. Warm up until the autotuner has settled, and pin its choice "
+            "or its cache, so that both sides run the same kernels."
         ),
-        refute="Trace both sides once more: the same kernels must appear and vanish.",
+        refute="Trace both sides once more. The same kernels must appear and vanish.",
         kind="hard",
         grade="inferred",
         layer="framework",
         severity="info",
-        thresholds={"share_pct": ">= 0.5"},
+        thresholds={"share_pct": at_least(0.5)},
         references=("PyTorch documentation: torch.compile, max-autotune and its cache",),
         fires=({**big, **one.example}, {**big, **one.example, "share_pct": 30.0}),
         silent=({**big, **one.other}, {**big, **one.example, "share_pct": 0.49}),

@@ -10,8 +10,8 @@ RULES = (
         title="The two runs differ in more than the code",
         scope="compare",
         why=(
-            "Another GPU, another clock or another profiler moves every kernel. A difference of "
-            "times between such runs says nothing about the change that is under review."
+            "Another GPU, another clock or another profiler changes the time of every kernel. A "
+            "difference of times between such runs says nothing about the change under review."
         ),
         condition=(
             "another GPU, compute capability, number of multiprocessors or of GPUs, kind of times, "
@@ -24,11 +24,11 @@ RULES = (
         because="{differences}",
         fix=(
             "Measure base and head on one machine, in turn, with one profiler and locked clocks "
-            "(nvidia-smi --lock-gpu-clocks); --force compares the times all the same."
+            "(nvidia-smi --lock-gpu-clocks). --force compares the times anyway."
         ),
         refute=(
-            "Measure both sides on one GPU with the same driver and clocks: the times must then "
-            "compare, and the base be unchanged against itself."
+            "Measure both sides on one GPU with the same driver and clocks. The times must then "
+            "compare, and the base must be unchanged against itself."
         ),
         kind="hard",
         grade="observed",

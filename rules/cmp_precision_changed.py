@@ -3,30 +3,29 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least, below
 from traceroof.rules._changes import on_both_sides
 
 # Below 1 % the tensor pipe is as good as unused; from 10 % on it does the work.
 _UNUSED_PCT, _USED_PCT = 1.0, 10.0
 
 _WHY = (
-    "Half the bytes and several times the peak depend on the element type and on the tensor "
-    "cores. A cast that got lost, or a flag, changes both, and the results too."
+    "The element type and the tensor cores decide over half the bytes and a multiple of the peak. "
+    "A lost cast, or a flag, changes both, and the results too."
 )
 _FIX = (
-    "Was it meant? Look at autocast, allow_tf32, the weights' type, and the alignment that the "
-    "library's tensor-core kernels need."
+    "If this was not intended, check autocast, allow_tf32, the type of the weights, and the "
+    "alignment that the library's tensor-core kernels need."
 )
-_REFUTE = "Print the operator's input types on both sides, and name the kernels: they must differ."
+_REFUTE = "Print the operator's input types and the kernel names on both sides. They must differ."
 _REFERENCES = ("PyTorch documentation: automatic mixed precision; TF32 on Ampere and later",)
 _KERNEL = {"level": "kernel", "verdict": "regressed"}
 
 
 def _other_units(k: Facts) -> Mask:
-    before, after = k.pipe_tensor_use_pct_base, k.pipe_tensor_use_pct_head
-    dropped = (before >= _USED_PCT) & (after < _UNUSED_PCT)
-    taken_up = (before < _UNUSED_PCT) & (after >= _USED_PCT)
-    return np.asanyarray(dropped | taken_up)
+    dropped = k.meets("used_base") & k.meets("unused_head")
+    taken_up = k.meets("unused_base") & k.meets("used_head")
+    return dropped | taken_up
 
 
 def _examples(column: str, *pairs: tuple[object, object]) -> tuple[dict[str, object], ...]:
@@ -37,7 +36,7 @@ RULES = (
     Rule(
         id="cmp-precision-changed",
         topic="gemm-precision",
-        title="Another element type",
+        title="The element type changed",
         scope="compare",
         why=_WHY,
         condition="the narrowest operand type of a kernel differs between base and head",
@@ -61,10 +60,13 @@ RULES = (
     Rule(
         id="cmp-tensor-cores-changed",
         topic="tensor-cores-unused",
-        title="On tensor cores on one side only",
+        title="Only one side uses tensor cores",
         scope="compare",
         why=_WHY,
-        condition="tensor-core use goes from 10 % or more to less than 1 %, or the other way",
+        condition=(
+            "tensor-core use goes from {used_base} or more to less than {unused_head}, or from "
+            "less than {unused_base} to {used_head} or more"
+        ),
         needs=("pipe_tensor_use_pct_base", "pipe_tensor_use_pct_head"),
         uses=("level", "verdict"),
         applies=on_both_sides,
@@ -77,7 +79,16 @@ RULES = (
         layer="framework",
         severity="low",
         risk="numerics",
-        thresholds={"pipe_tensor_use_pct_head": "< 1 from >= 10, or back"},
+        thresholds={
+            "used_base": at_least(_USED_PCT, column="pipe_tensor_use_pct_base"),
+            "unused_head": below(_UNUSED_PCT, column="pipe_tensor_use_pct_head"),
+            "unused_base": below(
+                _UNUSED_PCT, column="pipe_tensor_use_pct_base", words="or {op} {value}"
+            ),
+            "used_head": at_least(
+                _USED_PCT, column="pipe_tensor_use_pct_head", words="or {op} {value}"
+            ),
+        },
         references=_REFERENCES,
         fires=_examples("pipe_tensor_use_pct", (10.0, 0.99), (0.0, 40.0)),
         silent=_examples("pipe_tensor_use_pct", (9.9, 0.0), (40.0, 1.0)),

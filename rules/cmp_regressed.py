@@ -23,7 +23,7 @@ _LEVELS = (
     _Level(
         id="cmp-step-regressed",
         topic="change",
-        title="The whole takes longer",
+        title="The total takes longer",
         level="total",
         effect="2 % of the step (without steps: of the kernel time), or 20 % from one run per side",
         fix="Start with the largest change among the kernels, then idle time and communication.",
@@ -34,7 +34,7 @@ _LEVELS = (
         title="A category takes longer",
         level="category",
         effect="2 % of the category and 1 % of the kernel time",
-        fix="Look at the kernels of this category: several may have moved by less than shows alone.",
+        fix="Check the kernels of this category. Several may each have changed by less than shows alone.",
     ),
     _Level(
         id="cmp-kernel-regressed",
@@ -43,7 +43,7 @@ _LEVELS = (
         level="kernel",
         effect="5 % of the kernel and 0.25 % of the kernel time",
         fix=(
-            "See what moved with it: launches, bytes, operations, registers, clock, class. Where "
+            "Check what changed with it: launches, bytes, operations, registers, clock, class. If "
             "nothing did, compare the generated code and profile this kernel on both sides."
         ),
     ),
@@ -63,7 +63,7 @@ def _rule(one: _Level) -> Rule:
         scope="compare",
         why=(
             "The medians differ by more than an effect that matters, and the runs of the two sides "
-            "hardly overlap: dealing them out at random seldom gives such an order."
+            "hardly overlap. A random order of the runs rarely looks like this."
         ),
         condition=(
             f"head slower by {one.effect}, Mann-Whitney p < 0.01 and, corrected for the number of "
@@ -79,7 +79,7 @@ def _rule(one: _Level) -> Rule:
             "{samples_head:.0f} samples"
         ),
         fix=one.fix,
-        refute="Measure both sides again, in turn: the difference must come back in this size.",
+        refute="Measure both sides again, in turn. The difference must come back in this size.",
         saves=lambda k, peak: lost(k),
         kind="hard",
         role="class",

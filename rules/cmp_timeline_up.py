@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 from traceroof.rules._changes import of_level
-
-_LEAST = 0.01
 
 
 @dataclass(frozen=True)
@@ -26,25 +24,25 @@ _KINDS = (
     _Kind(
         id="cmp-idle-up",
         topic="change",
-        title="The GPU idles more",
+        title="The GPU is idle for longer",
         column="idle",
         what="idle time",
-        why="The kernels may be as fast as before: what grew is the time between them.",
+        why="The kernels may be as fast as before. The time between them grew.",
         fix=(
-            "Look at what the host does in the gaps of the head (`traceroof diagnose`): a "
+            "Check what the host does in the gaps of the head (`traceroof diagnose`): a "
             "synchronisation, a slower data loader, more and smaller launches, a graph break."
         ),
     ),
     _Kind(
         id="cmp-exposed-comm-up",
         topic="exposed-communication",
-        title="More communication that nothing hides",
+        title="More communication is exposed",
         column="exposed_communication",
         what="exposed communication",
         why="Communication while nothing computes adds to the step one to one.",
         fix=(
-            "Look at the order of collectives and computation, at bucket sizes, and at a rank that "
-            "comes late: time spent waiting for it counts as communication everywhere else."
+            "Check the order of collectives and computation, the bucket sizes, and whether a rank "
+            "arrives late: the time waiting for it counts as communication on all other ranks."
         ),
     ),
 )
@@ -57,7 +55,7 @@ def _rule(one: _Kind) -> Rule:
         return np.asanyarray(getattr(k, head) - getattr(k, base))
 
     def when(k: Facts) -> Mask:
-        return np.asanyarray(more(k) >= _LEAST * k.base_ns)
+        return k.meets(head)
 
     def saves(k: Facts, peak: Attainable) -> Column:
         return np.asanyarray(more(k) / k.time_ns)
@@ -69,19 +67,26 @@ def _rule(one: _Kind) -> Rule:
         title=one.title,
         scope="compare",
         why=one.why,
-        condition=f"{one.what} of a step up by 1 % of the step or more (medians over steps)",
+        condition=f"{one.what} per step grew by {{{head}:.0%}} of the step or more (medians over steps)",
         needs=(base, head, "base_ns"),
         uses=("level", "time_ns"),
         applies=lambda k: of_level(k, "total"),
         when=when,
         because=f"{one.what} {{{base}}} → {{{head}}} in a step of {{base_ns}}",
         fix=one.fix,
-        refute="The kernels alone, without gaps, must take as long on both sides.",
+        refute="Compare the kernel time of both sides. Without gaps it must be the same.",
         saves=saves,
         kind="hard",
         grade="observed",
         layer="framework",
-        thresholds={head: "1 % of the step above the base"},
+        thresholds={
+            head: at_least(
+                0.01,
+                measure=more,
+                of="base_ns",
+                words="{op} {value:.0%} of the step above the base",
+            )
+        },
         references=("docs/timeline.md: idle and exposed communication of a step",),
         fires=({**total, base: 10e6, head: 11e6}, {**total, base: 0.0, head: 40e6}),
         silent=({**total, base: 10e6, head: 10.9e6}, {**total, base: 10e6, head: 5e6}),

@@ -2,16 +2,9 @@
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.core.facts import Column, Facts
+from traceroof.rule import Attainable, Rule, above, at_least
 from traceroof.rules._changes import on_both_sides
-
-_MORE_BYTES = 1.05
-_MORE_FLOPS = 1.01
-
-
-def _grew(base: Column, head: Column, factor: float) -> Mask:
-    return np.asanyarray((base > 0) & (head >= factor * base))
 
 
 def _share(more: Column, rate: Column, k: Facts) -> Column:
@@ -42,28 +35,31 @@ RULES = (
         title="A launch moves more bytes",
         scope="compare",
         why=(
-            "DRAM bytes are counted, not timed: they come out the same to a few percent however "
+            "DRAM bytes are counted, not timed. They repeat to within a few percent, however "
             "noisy the clock is. More bytes cost time in every kernel that memory limits."
         ),
-        condition="DRAM bytes of a launch up by 5 % or more",
+        condition=(
+            "DRAM bytes per launch are {dram_bytes_head} times those of the base or more (from "
+            "more than {dram_bytes_base})"
+        ),
         needs=("dram_bytes_base", "dram_bytes_head"),
         uses=("level", "verdict", "dram_peak_bytes_per_s", "launches_head", "time_ns"),
         applies=on_both_sides,
-        when=lambda k: _grew(k.dram_bytes_base, k.dram_bytes_head, _MORE_BYTES),
-        because="DRAM bytes of a launch {dram_bytes_base} → {dram_bytes_head}",
+        when=lambda k: k.meets("dram_bytes_base") & k.meets("dram_bytes_head"),
+        because="DRAM bytes per launch {dram_bytes_base} → {dram_bytes_head}",
         fix=(
-            "Look for a wider element type, a lost fusion, a layout change, spills, or a tile that "
-            "no longer fits the cache."
+            "Look for a wider element type, a lost fusion, a layout change, spills, or a tile "
+            "that no longer fits the cache."
         ),
         refute=(
-            "Count the bytes of this kernel on both sides once more, with the cache flushed: if "
-            "they agree, the difference was what the cache held."
-),
+            "Count the bytes of this kernel on both sides once more, with the cache flushed. If "
+            "they agree, the difference came from the contents of the cache."
+        ),
         saves=_more_bytes,
         kind="conditional",
         grade="observed",
         layer="operator",
-        thresholds={"dram_bytes_head": "5 % above dram_bytes_base"},
+        thresholds={"dram_bytes_base": above(0), "dram_bytes_head": at_least(1.05, of="dram_bytes_base")},
         references=("NVIDIA Nsight Compute: dram__bytes.sum; replay flushes the caches",),
         # 100 MB more at 1 TB/s are 0.1 ms, 10 % of 1 ms.
         fires=(
@@ -82,22 +78,25 @@ RULES = (
         title="A launch does more operations",
         scope="compare",
         why=(
-            "Operations follow from the shapes and the algorithm; they do not scatter. More of "
-            "them is more work: larger inputs, padding, recomputation or another algorithm."
+            "Operations follow from the shapes and the algorithm, and they do not scatter. More "
+            "of them is more work: larger inputs, padding, recomputation or another algorithm."
         ),
-        condition="operations of a launch up by 1 % or more, counted or modelled from its shapes",
+        condition=(
+            "operations per launch, counted or modelled from its shapes, are {flops_head} times "
+            "those of the base or more (from more than {flops_base})"
+        ),
         needs=("flops_base", "flops_head"),
         uses=("level", "verdict", "flop_peak_per_s", "launches_head", "time_ns"),
         applies=on_both_sides,
-        when=lambda k: _grew(k.flops_base, k.flops_head, _MORE_FLOPS),
-        because="operations of a launch {flops_base} → {flops_head}",
+        when=lambda k: k.meets("flops_base") & k.meets("flops_head"),
+        because="operations per launch {flops_base} → {flops_head}",
         fix="Compare the input shapes of both sides, then the algorithm that the library chose.",
-        refute="Print the shapes of this operator on both sides: they must differ.",
+        refute="Print the shapes of this operator on both sides. They must differ.",
         saves=_more_flops,
         kind="conditional",
         grade="observed",
         layer="model",
-        thresholds={"flops_head": "1 % above flops_base"},
+        thresholds={"flops_base": above(0), "flops_head": at_least(1.01, of="flops_base")},
         references=("docs/operators.md: operations by shapes",),
         # 1e9 more at 1e13 a second are 0.1 ms, 10 % of 1 ms.
         fires=(

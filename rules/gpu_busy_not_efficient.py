@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule, above, below
+from traceroof.rule import Attainable, Rule, above, at_least, below
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -23,29 +23,28 @@ RULES = (
         scope="run",
         why=(
             "While kernels run, neither the compute units nor the memory are busy for most of the "
-            "time. Keeping the GPU fed with launches does not help: the kernels themselves wait."
+            "time. More launches do not help: the kernels themselves wait."
         ),
         condition=(
-            "GPU busy for more than 90 % of the time, and the time-weighted larger of compute and "
-            "memory use below 60 %, known for at least half of the kernel time"
+            "the GPU is busy for more than {gpu_busy_pct} of the time, and the time-weighted "
+            "larger of compute and memory use is below {busiest_pct}, known for {measured_pct} of "
+            "the kernel time or more"
         ),
         needs=("busiest_pct",),
         uses=("gpu_busy_pct", "measured_pct", "kernel_time_ns", "time_ns"),
         # A counter tool runs kernels one by one: it knows no busy and idle time.
         applies=lambda k: ~np.isnan(k.gpu_busy_pct),
         # What is known of a small part of the time says nothing about the whole.
-        when=lambda k: (
-            (k.meets("busiest_pct")) & (k.meets("gpu_busy_pct")) & ~(k.measured_pct < 50)
-        ),
+        when=lambda k: k.meets("busiest_pct") & k.meets("gpu_busy_pct") & k.meets("measured_pct"),
         because=(
             "the GPU is busy for {gpu_busy_pct} of the time, but the busier of compute and memory "
             "runs at {busiest_pct} of peak, weighted by time"
         ),
         fix=(
-            "Work on the kernels, longest first: their own findings say what they wait for. "
-            "Scheduling, streams and graphs will not change this."
+            "Work on the kernels, longest first. Their findings say what they wait for. "
+            "Scheduling, streams and graphs do not change this."
         ),
-        refute="The time-weighted use must rise as the longest kernels are improved.",
+        refute="Improve the longest kernels. The time-weighted use must rise.",
         saves=_saves,
         kind="conditional",
         role="class",
@@ -54,7 +53,11 @@ RULES = (
         trust=lambda k: np.where(
             np.isnan(k.measured_pct), 1.0, np.clip(k.measured_pct, 1, 100) / 100
         ),
-        thresholds={"busiest_pct": below(60), "gpu_busy_pct": above(90)},
+        thresholds={
+            "busiest_pct": below(60),
+            "gpu_busy_pct": above(90),
+            "measured_pct": at_least(50, or_unknown=True),
+        },
         references=(
             "Nsight Compute SpeedOfLight rule: below 60 % on both sides",
             "nvidia-smi documentation: utilization.gpu is the time in which any kernel ran",

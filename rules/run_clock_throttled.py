@@ -3,14 +3,14 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Doubt, Rule, above, below
+from traceroof.rule import Doubt, Rule, above, at_least, below
 
 
 def _fires(k: Facts) -> Mask:
-    core = (k.meets("clock_fall_pct")) | (k.meets("boost_share_pct"))
+    core = k.meets("clock_fall_pct") | k.meets("boost_share_pct")
     # Far below the rating a part of the memory is meant (run-partitioned-device).
-    memory = (k.meets("dram_clock_fall_pct")) | (
-        (k.meets("dram_rated_pct")) & (k.dram_rated_pct >= 80)
+    memory = k.meets("dram_clock_fall_pct") | (
+        k.meets("dram_rated_pct") & k.meets("dram_rated_least")
     )
     return np.asanyarray(core | memory)
 
@@ -54,17 +54,20 @@ RULES = (
     Rule(
         id="run-clock-throttled",
         topic="clock",
-        title="The clocks fell, or lie below their rating",
+        title="The clocks fell, or are below their rating",
         scope="run",
         why=(
-            "Peaks are rated at the boost clock. A GPU that reaches its power or heat limit lowers "
-            "its clock, and everything that does not wait for memory takes longer in proportion. "
-            "Times of launches at different clocks do not compare."
+            "Peaks are rated at the boost clock. A GPU that reaches its power or thermal limit "
+            "lowers its clock, and everything that does not wait for memory takes longer in "
+            "proportion. Times of launches at different clocks do not compare. Only launches of "
+            "100 µs or more tell the core clock."
         ),
         condition=(
-            "core clock of launches of 100 µs or more falls by more than 10 %, or lies below 90 % "
-            "of the boost clock where no tool locks it (Nsight Compute does, at the base clock); "
-            "memory clock falls by more than 2 %, or DRAM's peak lies below 98 % of nominal"
+            "the core clock falls by more than {clock_fall_pct}, or is below {boost_share_pct} of "
+            "the boost clock where no tool locks it (Nsight Compute does, at the base clock); or "
+            "the memory clock falls by more than {dram_clock_fall_pct}, or DRAM's peak is below "
+            "{dram_rated_pct} of nominal (but not below {dram_rated_least}, which means a "
+            "partition)"
         ),
         needs=("kernel_time_ns",),
         uses=(
@@ -76,16 +79,18 @@ RULES = (
         when=_fires,
         because=(
             "[the core clock runs from {slow_clock_hz} to {fast_clock_hz}, a fall of "
-            "{clock_fall_pct}; ][it reaches {boost_share_pct} of its boost of {boost_clock_hz}; ]"
-            "[the memory clock falls by {dram_clock_fall_pct}; ][DRAM's peak is {dram_rated_pct} "
+            "{clock_fall_pct}; ][it reaches {boost_share_pct} of its boost of {boost_clock_hz}; "
+            "][the memory clock falls by {dram_clock_fall_pct}; ][DRAM's peak is {dram_rated_pct} "
             "of nominal; ]times at other clocks do not compare"
         ),
         fix=(
-            "Lock the clocks for measuring[nvidia:  (nvidia-smi --lock-gpu-clocks)], and look at "
+            "Lock the clocks for measuring[nvidia:  (nvidia-smi --lock-gpu-clocks)], and check "
             "the reasons for throttling[nvidia:  (nvidia-smi -q -d PERFORMANCE)][amd:  (amd-smi "
-            "metric)]: power limit, heat, another job on the same GPU."
+            "metric)]: power limit, temperature, another job on the same GPU."
         ),
-        refute="Log the clocks while the program runs: at a steady clock times must not change.",
+        refute=(
+            "Log the clocks while the program runs. At a steady clock the times must not change."
+        ),
         kind="hard",
         grade="observed",
         layer="hardware",
@@ -104,6 +109,7 @@ RULES = (
             "boost_share_pct": below(90),
             "dram_clock_fall_pct": above(2),
             "dram_rated_pct": below(98),
+            "dram_rated_least": at_least(80, column="dram_rated_pct"),
         },
         references=(
             "Nsight Compute documentation, clock control: locked to base by default",

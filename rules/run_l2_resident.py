@@ -29,30 +29,32 @@ RULES = (
         title="The data came from a cache",
         scope="run",
         why=(
-            "When everything that a step touches fits in the second-level cache, DRAM is hardly "
-            "used and kernels look several times faster than on real sizes. A roofline of DRAM "
-            "says nothing about them, and neither do their times about the real problem."
+            "When all data of a step fits in the second-level cache, DRAM is hardly used and "
+            "kernels look several times faster than at real sizes. A DRAM roofline says nothing "
+            "about them, and their times say nothing about the real problem."
         ),
         condition=(
-            "5 % of the kernel time or more in kernels that move more bytes by their shapes than "
-            "DRAM can in their time, or less than half of them as measured; or all bytes that the "
-            "launches of a step, or of a run without steps, move by their shapes are under 80 % of L2"
+            "{cached_pct} of the kernel time or more is in kernels that move more bytes by their "
+            "shapes than DRAM can in their time, or less than half of them as measured; or all "
+            "bytes that the launches of a step (or of a run without steps) move by their shapes "
+            "are below {working_set_pct} of L2"
         ),
         needs=("kernel_time_ns",),
         uses=("cached_pct", "working_set_pct", "working_set_of"),
         applies=_seen,
-        when=lambda k: (k.meets("cached_pct")) | (k.meets("working_set_pct")),
+        when=lambda k: k.meets("cached_pct") | k.meets("working_set_pct"),
         because=(
-            "[kernels whose bytes cannot all have come from DRAM take {cached_pct:some} of the kernel "
-            "time; ][what {working_set_of} moves at least is {working_set_pct} of the size of L2; ]results "
-            "do not carry over to larger data"
+            "[kernels whose bytes cannot all have come from DRAM take {cached_pct:some} of the "
+            "kernel time; ][what {working_set_of} moves at least is {working_set_pct} of the size "
+            "of L2; ]results do not carry over to larger data"
         ),
         fix=(
-            "Measure at real sizes, or flush L2 between iterations, or go round several buffers "
-            "larger than it."
+            "Measure at real sizes, flush L2 between iterations, or rotate through several "
+            "buffers that are larger than L2 together."
         ),
         refute=(
-            "Double the size: if the time doubles and does not jump, no cache boundary was crossed."
+            "Double the size. If the time doubles and does not jump, no cache boundary was "
+            "crossed."
         ),
         kind="conditional",
         grade="derived",

@@ -38,38 +38,40 @@ RULES = (
     Rule(
         id="run-mixed-denominators",
         topic="measurement",
-        title="Kernels are held against different peaks",
+        title="Kernels are measured against different peaks",
         scope="run",
         why=(
-            "A percentage of the cycles that passed, one of the busiest pipe, one of a peak in a "
-            "report and one of a data sheet differ by up to 15 % for the same kernel. Files that "
-            "hold different counters, or that come from different GPUs, put them side by side in "
-            "one table."
+            "A percentage of elapsed cycles, of the busiest pipe, of a peak in a report and of a "
+            "data-sheet peak differ by up to 15 % for the same kernel. Files with different "
+            "counters, or from different GPUs, put them side by side in one table."
         ),
         condition=(
-            "5 % of the kernel time or more whose compute or DRAM use is measured against another "
-            "basis than that of most kernels, or kernels of different GPUs in one run"
+            "{other_basis_pct} of the kernel time or more has compute or DRAM use measured "
+            "against another basis than most kernels, or kernels of {gpu_kinds:.0f} or more kinds "
+            "of GPU are in one run"
         ),
         needs=("kernel_time_ns",),
         uses=("other_basis_pct", "mixed_use", "main_basis", "other_basis", "gpu_kinds"),
         applies=_seen,
-        when=lambda k: (k.meets("other_basis_pct")) | (k.gpu_kinds >= 2),
+        when=lambda k: k.meets("other_basis_pct") | k.meets("gpu_kinds"),
         because=(
             "[the {mixed_use} use of {other_basis_pct} of the kernel time is measured against "
-            "{other_basis}, that of most against {main_basis}; ]"
-            "the kernels ran on {gpu_kinds:,.0f} kind(s) of GPU"
+            "{other_basis}, that of most against {main_basis}; ]the kernels ran on "
+            "{gpu_kinds:,.0f} kind(s) of GPU"
         ),
         fix=(
-            "Collect the same counters for all kernels, and make one run of each kind of GPU; "
-            "every percentage in the JSON form names its basis."
+            "Collect the same counters for all kernels, and make one run per kind of GPU. Every "
+            "percentage in the JSON form names its basis."
         ),
-        refute="Compute the share from bytes, operations and time: it must be the one printed.",
+        refute=(
+            "Compute the share from bytes, operations and time. It must be the one printed."
+        ),
         kind="conditional",
         grade="observed",
         layer="framework",
         effort="config",
         severity="info",
-        urgent=lambda k: k.gpu_kinds >= 2,
+        urgent=lambda k: k.meets("gpu_kinds"),
         doubts=(
             Doubt(
                 scope="kernel",
@@ -92,7 +94,7 @@ RULES = (
                 factor=_dram,
             ),
         ),
-        thresholds={"other_basis_pct": at_least(5), "gpu_kinds": ">= 2"},
+        thresholds={"other_basis_pct": at_least(5), "gpu_kinds": at_least(2)},
         references=(
             "Nsight Compute metric names: pct_of_peak_sustained_elapsed and _active",
             "the 5 % are a judgement",

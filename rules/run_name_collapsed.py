@@ -18,29 +18,30 @@ RULES = (
         title="One name stands for different work",
         scope="run",
         why=(
-            "Launches are brought together by name, launch shape and, where recorded, input "
-            "shapes. A persistent kernel has one grid for every problem, and a tool that cuts "
-            "names off drops the template arguments that tell instances apart: medians and shares "
-            "then describe a mixture."
+            "Launches are grouped by name, launch shape and, where recorded, input shapes. A "
+            "persistent kernel has one grid for every problem, and a tool that cuts names off "
+            "drops the template arguments that tell instances apart. Medians and shares then "
+            "describe a mixture. Work counts as different when 20 launches or more lie more than "
+            "a factor of 5 apart, 95th against 5th percentile."
         ),
         condition=(
-            "5 % of the kernel time or more in kernels without known shapes whose launches (20 or "
-            "more) lie more than a factor of 5 apart, 95th against 5th percentile; or 0.5 % in "
-            "kernels whose name was cut off"
+            "{collapsed_pct} of the kernel time or more is in kernels without known shapes whose "
+            "launches differ that much, or {cut_names_pct} or more in kernels whose name was cut "
+            "off"
         ),
         needs=("cut_names_pct",),
         uses=("collapsed_pct",),
-        when=lambda k: (k.meets("collapsed_pct")) | (k.meets("cut_names_pct")),
+        when=lambda k: k.meets("collapsed_pct") | k.meets("cut_names_pct"),
         because=(
             "[kernels whose launches differ more than five-fold under one name and launch shape "
             "take {collapsed_pct} of the kernel time; ]kernels with a name cut off take "
             "{cut_names_pct}"
         ),
         fix=(
-            "Record input shapes (record_shapes=True) and full names[amd:  (no --truncate-kernels)]"
-            ": then each size is a kernel of its own."
+            "Record input shapes (record_shapes=True) and full names[amd:  (no "
+            "--truncate-kernels)]. Each size is then a kernel of its own."
         ),
-        refute="Launch one size only: if times still differ five-fold, it is the data that decides.",
+        refute="Launch one size only. If times still differ five-fold, the data decides.",
         kind="conditional",
         grade="inferred",
         layer="framework",

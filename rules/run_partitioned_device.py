@@ -11,24 +11,24 @@ def _seen(k: Facts) -> Mask:
 
 
 def _fires(k: Facts) -> Mask:
-    return np.asanyarray((k.meets("sm_share_pct")) | (k.meets("dram_rated_pct")))
+    return np.asanyarray(k.meets("sm_share_pct") | k.meets("dram_rated_pct"))
 
 
 RULES = (
     Rule(
         id="run-partitioned-device",
         topic="measurement",
-        title="The program had a part of the device",
+        title="The program had only a part of the device",
         scope="run",
         why=(
             "A MIG slice, a share of the multiprocessors (MPS, green contexts), or a compute or "
-            "memory partition of an AMD card reaches a part of the peaks only. How much of the "
-            "memory bandwidth and of L2 such a part has, files rarely say, and neighbours on the "
-            "same card take their share."
+            "memory partition of an AMD GPU reaches only a part of the peaks. Files rarely say "
+            "how much memory bandwidth and L2 such a part has, and other partitions of the same "
+            "GPU take their share."
         ),
         condition=(
-            "fewer multiprocessors than the device of this name has, or a DRAM peak under 80 % of "
-            "its nominal one"
+            "less than {sm_share_pct} of the multiprocessors that the device of this name has, or "
+            "a DRAM peak below {dram_rated_pct} of its nominal one"
         ),
         needs=("kernel_time_ns",),
         uses=("sm_share_pct", "dram_rated_pct", "sm_count", "whole_sm_count"),
@@ -36,17 +36,18 @@ RULES = (
         when=_fires,
         because=(
             "[the program had {sm_count:,.0f} of {whole_sm_count:,.0f} multiprocessors, "
-            "{sm_share_pct} of the device; ][its DRAM peak is {dram_rated_pct} of nominal; ]"
-            "peaks of the whole device do not hold"
+            "{sm_share_pct} of the device; ][its DRAM peak is {dram_rated_pct} of nominal; ]peaks "
+            "of the whole device do not apply"
         ),
         fix=(
-            "Read bandwidths against the part's own share, and calibrate it (`traceroof "
-            "calibrate`); for figures of the device, profile it unpartitioned and alone."
+            "Read bandwidths against the share of the partition, and calibrate it (`traceroof "
+            "calibrate`). For figures of the device, profile it unpartitioned and without other "
+            "work."
         ),
         refute=(
-            "Ask the driver[nvidia:  (nvidia-smi -L)][amd:  (amd-smi static --partition)]: if it "
-            "reports no partition, the peaks of the whole device hold."
-),
+            "Ask the driver[nvidia:  (nvidia-smi -L)][amd:  (amd-smi static --partition)]. If it "
+            "reports no partition, the peaks of the whole device apply."
+        ),
         kind="hard",
         grade="observed",
         layer="hardware",

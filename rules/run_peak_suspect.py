@@ -22,32 +22,35 @@ RULES = (
     Rule(
         id="run-peak-suspect",
         topic="measurement",
-        title="A peak of the device is exceeded",
+        title="A kernel exceeds a peak of the device",
         scope="run",
         why=(
             "Nothing runs faster than its peak. A figure above 100 % shows that the peak is not "
-            "this device's (another model, a partition, a board clocked higher, a rate with "
+            "this device's (another model, a partition, a board with higher clocks, a rate with "
             "sparsity), that it is for another element type, or that the operations were counted "
-            "too high. Every share of that peak is then wrong."
+            "too high. Every share of that peak is then wrong. Above 110 % all figures against "
+            "peaks are in doubt."
         ),
         condition=(
-            "any use of a peak above 100 %, measured or by shapes, in kernels with 0.5 % of the "
-            "time or more; bytes by shapes count as far as no cache can hold them; above 110 % all "
-            "figures against peaks are in doubt"
+            "a use of a peak above {over_peak_pct}, measured or by shapes, in kernels with "
+            "{over_peak_time_pct} of the time or more; bytes by shapes count as far as no cache "
+            "can hold them"
         ),
         needs=("over_peak_pct", "over_peak_time_pct"),
         uses=("over_peak_of",),
-        when=lambda k: (k.meets("over_peak_pct")) & (k.meets("over_peak_time_pct")),
+        when=lambda k: k.meets("over_peak_pct") & k.meets("over_peak_time_pct"),
         because=(
-            "[{over_peak_of} is at ]{over_peak_pct} of its peak; kernels above 100 % of one take "
-            "{over_peak_time_pct} of the kernel time"
+            "[{over_peak_of} is at ]{over_peak_pct} of its peak; kernels above 100 % of a peak "
+            "take {over_peak_time_pct} of the kernel time"
         ),
         fix=(
-            "Name the right device (--device, `traceroof devices`), and calibrate it (`traceroof "
+            "Name the right device (--device, `traceroof devices`) and calibrate it (`traceroof "
             "calibrate`). If the device is right, the operator's model counts too much: please "
             "report the kernel and its shapes."
         ),
-        refute="Look up the dense peak of the device for this element type: it must be larger.",
+        refute=(
+            "Look up the dense peak of the device for this element type. It must be larger."
+        ),
         kind="hard",
         grade="observed",
         layer="hardware",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, above
 
 # From this share of the span on the profiler made what it shows (nsys-ai: contaminated).
 _CONTAMINATED = 0.15
@@ -18,31 +18,31 @@ RULES = (
     Rule(
         id="run-profiler-overhead",
         topic="profiler-overhead",
-        title="The profiler makes the host slower than it is",
+        title="The profiler slows the host down",
         scope="timeline",
         why=(
             "The profiler flushes buffers and sets up instrumentation on the threads that launch, "
-            "and Python stacks are taken at every operator. Idle time of the GPU and times of "
-            "launches include that."
+            "and it takes Python stacks at every operator. Idle time of the GPU and times of "
+            "launches include that. With stacks, or from 15 % of the span on, findings on "
+            "launches and idle time lose half of their confidence."
         ),
         condition=(
-            "events of the profiler itself over 5 % of the span, or Python stacks recorded; with "
-            "stacks or from 15 % on, findings on launches and idle time lose half of their "
-            "confidence"
+            "events of the profiler itself take more than {profiler_time_ns:.0%} of the span, or "
+            "Python stacks are recorded (more than {stack_files} files)"
         ),
         needs=("profiler_time_ns", "span_ns"),
         uses=("idle_profiler_ns", "stack_files"),
-        when=lambda k: (k.profiler_time_ns > 0.05 * k.span_ns) | (k.stack_files > 0),
+        when=lambda k: k.meets("profiler_time_ns") | k.meets("stack_files"),
         because=(
-            "[Python stacks were recorded ({stack_files}); ]the profiler's own work takes "
-            "{profiler_time_ns} on the host"
+            "[Python stacks were recorded ({stack_files:some}); ][the profiler's own work takes "
+            "{profiler_time_ns:some} on the host]"
         ),
         fix=(
-            "Record a few steps only, after a warm-up step of the profiler's schedule, without "
+            "Record only a few steps, after a warm-up step of the profiler's schedule, without "
             "stacks, shapes and memory. Trust findings about the host less than those about "
             "kernels."
         ),
-        refute="Time the same steps without a profiler: if they are as long, it did not matter.",
+        refute=("Time the same steps without a profiler. If they take as long, it did not matter."),
         saves=lambda k, peak: np.nan_to_num(k.idle_profiler_ns) / k.span_ns,
         kind="hard",
         grade="observed",
@@ -58,12 +58,12 @@ RULES = (
                 factor=_factor,
             ),
         ),
-        thresholds={"profiler_time_ns": "> 5 % of the span"},
+        thresholds={"profiler_time_ns": above(0.05, of="span_ns"), "stack_files": above(0)},
         references=("nsys-ai: profiler overhead notable from 5 %, contaminated from 15 %",),
         fires=(
             {"span_ns": 100e6, "profiler_time_ns": 5.1e6},
             {"span_ns": 100e6, "profiler_time_ns": 40e6, "idle_profiler_ns": 20e6},
-            {"span_ns": 100e6, "profiler_time_ns": 0.0, "stack_files": 1.0},
+            {"span_ns": 100e6, "profiler_time_ns": 0.0, "stack_files": 3.0},
         ),
         silent=(
             {"span_ns": 100e6, "profiler_time_ns": 5e6},

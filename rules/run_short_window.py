@@ -3,8 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.core.thresholds import below
-from traceroof.rule import Doubt, Rule
+from traceroof.rule import Doubt, Rule, below
 
 _WINDOW_NS = 100e6
 _STEPS = 3
@@ -24,18 +23,20 @@ RULES = (
         scope="run",
         why=(
             "One or two steps, or a tenth of a second, show what happened then, not what usually "
-            "happens: no step can be compared with others, and what starts and stops the profiler "
-            "weighs heavily."
+            "happens. No step can be compared with others, and the start and stop of the profiler "
+            "weigh heavily."
         ),
-        condition="fewer than 3 whole steps after warm-up, or less than 100 ms in all",
+        condition=(
+            "fewer than {steady_steps} whole steps after warm-up, or less than {window_ns} in all"
+        ),
         needs=("window_ns",),
         uses=("steady_steps",),
         # A counter tool, or a summary, has no window.
         applies=lambda k: ~np.isnan(k.window_ns),
-        when=lambda k: (k.steady_steps < _STEPS) | (k.window_ns < _WINDOW_NS),
+        when=lambda k: k.meets("steady_steps") | k.meets("window_ns"),
         because="the recording covers {window_ns}[; whole steps after warm-up: {steady_steps:,.0f}]",
         fix="Record at least 3 steps after warm-up, and 100 ms or more.",
-        refute="Record ten steps: if shares and medians stay as they are, this was long enough.",
+        refute="Record ten steps. If shares and medians stay the same, this was long enough.",
         kind="conditional",
         grade="observed",
         layer="framework",
@@ -48,7 +49,7 @@ RULES = (
                 factor=_factor,
             ),
         ),
-        thresholds={"window_ns": "< 100 ms", "steady_steps": "< 3"},
+        thresholds={"window_ns": below(_WINDOW_NS), "steady_steps": below(_STEPS)},
         references=(
             "nsys-ai: windows under 100 ms are refused",
             "three steps are the fewest that have a median other than their mean; a judgement",
@@ -70,23 +71,23 @@ RULES = (
         title="Too little ran to be judged",
         scope="run",
         why=(
-            "A handful of short kernels is a test, a first use, or a cut-out of a recording. What "
-            "surrounds them (set-up, the profiler, waiting for what was not recorded) decides the "
-            "times, and none of it says how the program behaves."
+            "A handful of short kernels is a test, a first use, or an excerpt of a recording. "
+            "What surrounds them (set-up, the profiler, waiting for work that was not recorded) "
+            "decides the times, and none of it says how the program behaves."
         ),
         condition="a timeline with {launches} kernel launches that take {kernel_time_ns} in all",
         needs=("window_ns", "launches", "kernel_time_ns"),
         applies=lambda k: ~np.isnan(k.window_ns),
         when=lambda k: k.meets("launches") & k.meets("kernel_time_ns"),
         because=(
-            "the recording holds {launches:,.0f} kernel launches of {kernel_time_ns} in all, within "
-            "{window_ns}: too few to tell what the program usually does"
+            "the recording holds {launches:,.0f} kernel launches of {kernel_time_ns} in all, "
+            "within {window_ns}: too few to tell what the program usually does"
         ),
         fix=(
             "Record the loop itself: at least 3 steps after warm-up, with the profiler's schedule "
             "(wait, warm-up, active)."
         ),
-        refute="Record more launches of the same program: if the shares stay, this was enough.",
+        refute=("Record more launches of the same program. If the shares stay, this was enough."),
         kind="conditional",
         grade="observed",
         layer="framework",

@@ -16,49 +16,51 @@ RULES = (
     Rule(
         id="run-time-unreconciled",
         topic="measurement",
-        title="Kernel times add up to more than the time that went by",
+        title="Kernel times add up to more than the wall time",
         scope="run",
         why=(
             "Kernels and copies of several streams run at the same time. Their times add up to "
-            "more than the GPU was busy: shares of kernel time are then no shares of the run, and "
-            "a kernel that runs beside another can get faster without the run noticing. On one "
-            "stream a few percent overlap at most, where a kernel starts before the last has ended; "
-            "more means that a file was given twice, or that clocks disagree."
+            "more than the time in which the GPU was busy. Shares of kernel time are then not "
+            "shares of the run, and a kernel that runs beside another can get faster while the "
+            "run does not. On one stream, kernels overlap by a few percent at most, where one "
+            "starts before the last has ended. More than that means that a file was given twice, "
+            "or that clocks disagree."
         ),
         condition=(
-            "times of kernels and copies exceed the time in which any ran by more than 2 % of the "
-            "span, or over 20 % of them overlap on their own stream"
+            "the times of kernels and copies exceed the time in which any of them ran by more "
+            "than {overlap_pct} of the span, or more than {stream_overlap_pct} of them overlap on "
+            "their own stream"
         ),
         needs=("overlap_pct",),
         uses=("busy_share_pct", "stream_overlap_pct"),
         # Without a timeline nothing can be reconciled.
         applies=lambda k: ~np.isnan(k.overlap_pct),
-        when=lambda k: (k.meets("overlap_pct")) | (k.stream_overlap_pct > 20),
+        when=lambda k: k.meets("overlap_pct") | k.meets("stream_overlap_pct"),
         because=(
-            "kernels and copies overlap: their times added up exceed the time in which any ran by "
-            "{overlap_pct} of the span[, so that the GPU was busy for {busy_share_pct} of that sum]"
-            "[; {stream_overlap_pct:some} overlaps on its own stream]"
+            "kernels and copies overlap: the sum of their times exceeds the time in which any of "
+            "them ran by {overlap_pct} of the span[, so the GPU was busy for {busy_share_pct} of "
+            "that sum][; {stream_overlap_pct:some} overlaps on its own stream]"
         ),
         fix=(
-            "Read time by category as work, not as time of the run; busy, idle and exposed times "
+            "Read time by category as work, not as time of the run. Busy, idle and exposed times "
             "count overlap once. Where much overlaps on one stream, give each file once, and only "
             "files of one run."
         ),
         refute=(
-            "Shorten the kernel of interest artificially: the run must get shorter by the part of"
-            " its time that was exposed."
+            "Shorten the kernel of interest artificially. The run must get shorter by the exposed "
+            "part of its time."
         ),
         kind="hard",
         grade="observed",
         layer="framework",
         effort="config",
         severity="info",
-        urgent=lambda k: k.stream_overlap_pct > 20,
+        urgent=lambda k: k.meets("stream_overlap_pct"),
         doubts=(
             Doubt(scope="kernel", what=_WHAT, factor=_factor),
             Doubt(scope="category", what=_WHAT, factor=_factor),
         ),
-        thresholds={"overlap_pct": above(2), "stream_overlap_pct": "> 20"},
+        thresholds={"overlap_pct": above(2), "stream_overlap_pct": above(20)},
         references=(
             "NeMo and Nsight Systems: utilisation as a sum of times may exceed 100 %",
             "the 2 and 20 % are a judgement: early starts on one stream reach 3 % in real traces",

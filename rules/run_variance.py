@@ -20,28 +20,32 @@ RULES = (
         scope="run",
         why=(
             "Launches of one kernel on the same shapes should take the same time. Where they do "
-            "not, clocks move, other work shares the GPU, or the data decides; a single figure "
-            "describes such a kernel badly, and a small change cannot be told from noise."
+            "not, clocks move, other work shares the GPU, or the data decides. A single figure "
+            "describes such a kernel badly, and a small change cannot be told from noise. Times "
+            "scatter when 1.4826 times their median absolute deviation is over 5 % of the median, "
+            "in kernels of five launches or more."
         ),
         condition=(
-            "over 20 % of the kernel time in kernels of five launches or more whose times scatter "
-            "(1.4826 MAD) by more than 5 % of the median; collectives, which wait for each other, "
-            "and names that stand for different work (run-name-collapsed) left out"
+            "more than {scattered_pct} of the kernel time is in kernels whose times scatter; "
+            "collectives, which wait for each other, and names that stand for different work "
+            "(run-name-collapsed) are left out"
         ),
         needs=("scattered_pct",),
         uses=("typical_scatter_pct", "repeated_pct"),
         when=lambda k: k.meets("scattered_pct"),
         because=(
-            "kernels whose times scatter by more than 5 % take {scattered_pct} of the kernel "
-            "time without collectives[; they scatter by {typical_scatter_pct} in the mean]"
-            "[ ({repeated_pct} was launched often enough to tell)]"
+            "kernels whose times scatter by more than 5 % take {scattered_pct} of the kernel time "
+            "without collectives[; they scatter by {typical_scatter_pct} on average][ "
+            "({repeated_pct} was launched often enough to tell)]"
         ),
         fix=(
             "[nvidia: Lock the clocks (nvidia-smi --lock-gpu-clocks)][amd: Fix the clocks "
-            "(rocm-smi --setperfdeterminism)], keep other work off the GPU, record more steps, and "
-            "compare medians of several runs."
+            "(rocm-smi --setperfdeterminism)], keep other work off the GPU, record more steps, "
+            "and compare medians of several runs."
         ),
-        refute="Record the same steps at locked clocks: if times still scatter, the data decides.",
+        refute=(
+            "Record the same steps at locked clocks. If times still scatter, the data decides."
+        ),
         kind="conditional",
         grade="observed",
         layer="hardware",

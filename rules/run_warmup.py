@@ -36,34 +36,36 @@ RULES = (
         title="The recording includes warm-up",
         scope="run",
         why=(
-            "First launches load code, fill caches and raise clocks; first steps compile, search "
-            "for the fastest algorithm and ask for memory. What they take says nothing about the "
-            "steps that follow, and adds to every sum."
+            "First launches load code, fill caches and raise clocks. First steps compile, search "
+            "for the fastest algorithm and allocate memory. Their time says nothing about the "
+            "steps that follow, and it adds to every sum. First launches count when they take "
+            "more than twice the median of their kernel, warm-up steps when they take more than "
+            "1.5 times the median of the others."
         ),
         condition=(
-            "first launches that take over twice the median of their kernel cost 0.5 % of the "
-            "kernel time or more beyond it, or a first step took over 1.5 times the median of the "
-            "others, or loading code and asking for memory before steady work take over 5 % of the "
-            "span more than during it"
+            "first launches cost {first_excess_pct} of the kernel time or more beyond the medians "
+            "of their kernels, or there are warm-up steps (more than {warm_up_pct} of the span), "
+            "or loading code and allocating memory before steady work takes more than "
+            "{set_up_pct} of the span beyond what it takes during it"
         ),
         needs=("kernel_time_ns",),
         uses=("first_excess_pct", *_EARLY),
         applies=_seen,
-        when=lambda k: (k.meets("first_excess_pct")) | (k.meets("warm_up_pct")) | (k.meets("set_up_pct")),
+        when=lambda k: k.meets("first_excess_pct") | k.meets("warm_up_pct") | k.meets("set_up_pct"),
         because=(
             "[first launches take {first_excess_pct} of the kernel time beyond the medians of "
             "their kernels; ][warm-up steps take {warm_up_pct} of the span; ][before steady work, "
-            "loading code and asking for memory take {set_up_pct} of it more than later; ]figures of steady work are smaller "
-            "than those of the whole recording"
+            "loading code and allocating memory take {set_up_pct} of it more than later; ]figures "
+            "of steady work are smaller than those of the whole recording"
         ),
         fix=(
-            "Run 10 to 20 iterations before recording, or give torch.profiler a schedule with wait "
-            "and warm-up steps. Medians per launch and per step hardly suffer."
+            "Run 10 to 20 iterations before recording, or give torch.profiler a schedule with "
+            "wait and warm-up steps. Medians per launch and per step are hardly affected."
         ),
         refute=(
-            "Record again after twice the warm-up: if the time of no kernel falls, there was none"
-            " left."
-),
+            "Record again after twice the warm-up. If the time of no kernel falls, there was no "
+            "warm-up left."
+        ),
         kind="hard",
         grade="derived",
         layer="framework",

@@ -3,15 +3,12 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Rule
-
-_SHARE = 0.6
-_SLOWER = 1.05
+from traceroof.rule import Rule, above, at_least
 
 
 def _fires(k: Facts) -> Mask:
-    slower = (k.slowest_compute_ratio > _SLOWER) | (k.slowest_own_ratio > _SLOWER)
-    return np.asanyarray((k.slowest_share >= _SHARE) & slower & (_waiting(k) >= 0.01))
+    slower = k.meets("slowest_compute_ratio") | k.meets("slowest_own_ratio")
+    return k.meets("slowest_share") & slower & k.meets("waiting_ns")
 
 
 def _waiting(k: Facts) -> Column:
@@ -26,14 +23,16 @@ RULES = (
         title="One rank keeps the others waiting",
         scope="run",
         why=(
-            "A collective ends when its last rank has come. The others spend the time until then "
-            "inside it, which looks like slow communication; the time is lost on the rank that "
-            "comes late."
+            "A collective ends when its last rank arrives. The other ranks spend the time until "
+            "then inside it, which looks like slow communication. The time is lost on the rank "
+            "that arrives late."
         ),
         condition=(
-            "one rank causes at least 60 % of the waiting in matched collectives, its computation "
-            "or its time outside communication is over 1.05 times the median of the ranks "
-            "that it meets, and the ranks wait for 1 % of their time or more"
+            "with {ranks:.0f} ranks or more, one rank causes at least {slowest_share:.0%} of the "
+            "waiting in matched collectives, its computation is more than {slowest_compute_ratio} "
+            "times the median of the ranks that it meets or its time outside communication more "
+            "than {slowest_own_ratio} times, and the ranks wait for {waiting_ns:.0%} of their "
+            "time or more"
         ),
         needs=("slowest_rank", "slowest_share", "waiting_ns", "ranks"),
         uses=(
@@ -45,24 +44,25 @@ RULES = (
             "matched_collectives",
         ),
         # Waiting is only known of ranks whose clocks agree.
-        applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
+        applies=lambda k: k.meets("ranks") & ~np.isnan(k.waiting_ns),
         when=_fires,
         because=(
-            "rank {slowest_rank:.0f} causes {slowest_share:.0%} of the waiting: {waiting_ns} a "
+            "rank {slowest_rank:.0f} causes {slowest_share:.0%} of the waiting: {waiting_ns} per "
             "rank on average, on {ranks:.0f} ranks (the time saved is their sum)[, "
-            "{waiting_share:.0%} of their communication][. Beside "
-            "the median rank it computes {slowest_compute_ratio:.2f} times as long][, and its "
-            "time outside communication is {slowest_own_ratio:.2f} times as long]"
+            "{waiting_share:.0%} of their communication][. Beside the median rank it computes "
+            "{slowest_compute_ratio:.2f} times as long][, and its time outside communication is "
+            "{slowest_own_ratio:.2f} times as long]"
         ),
         fix=(
-            "Read that rank's own findings: more computation means uneven work or a slower GPU, "
-            "more idle time a host that is late. Uneven work: data, experts, layers. A slower "
-            "GPU: clocks, power, temperature (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`). A late "
-            "host: data loading on one rank, a busy or throttled CPU, logging, NUMA binding."
+            "Read the findings of that rank. More computation means uneven work or a slower GPU, "
+            "more idle time means a late host. Uneven work: check data, experts, layers. A slower "
+            "GPU: check clocks, power, temperature (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`). "
+            "A late host: check data loading on one rank, a busy or throttled CPU, logging, NUMA "
+            "binding."
         ),
         refute=(
-            "Swap two ranks between machines: if the longer compute time stays with the machine, "
-            "it is hardware; if it moves with the rank, it is data or code."
+            "Swap two ranks between machines. If the longer compute time stays with the machine, "
+            "it is hardware. If it moves with the rank, it is data or code."
         ),
         saves=lambda k, peak: _waiting(k),
         kind="hard",
@@ -71,9 +71,11 @@ RULES = (
         effort="refactor",
         suppresses=("wait-in-collective", "rank-compute-imbalance"),
         thresholds={
-            "slowest_share": ">= 0.6",
-            "slowest_compute_ratio": "> 1.05, or",
-            "slowest_own_ratio": "> 1.05",
+            "ranks": at_least(2),
+            "slowest_share": at_least(0.6),
+            "slowest_compute_ratio": above(1.05, words="{op} {value}, or"),
+            "slowest_own_ratio": above(1.05),
+            "waiting_ns": at_least(0.01, measure=_waiting, words="{op} {value:.0%} of the time"),
         },
         references=("Holistic Trace Analysis: stragglers enter the last collective late",),
         fires=(

@@ -11,31 +11,33 @@ RULES = (
         title="Much of the communication time is waiting for other ranks",
         scope="run",
         why=(
-            "A rank that enters a collective early stays in it until the last one has come. That "
-            "part is no transfer: a faster link or smaller messages do not shorten it."
+            "A rank that enters a collective early stays in it until the last rank arrives. That "
+            "time is not transfer: a faster link or smaller messages do not shorten it."
         ),
-        condition="ranks wait for 20 % of their communication time or more, no single one to blame",
+        condition=(
+            "{ranks:.0f} or more ranks wait for {waiting_share:.0%} of their communication time "
+            "or more, and no single rank causes it"
+        ),
         needs=("waiting_share", "waiting_ns", "ranks", "time_ns"),
         uses=("slowest_rank", "slowest_share", "matched_collectives"),
-        applies=lambda k: (k.ranks >= 2) & ~np.isnan(k.waiting_ns),
+        applies=lambda k: k.meets("ranks") & ~np.isnan(k.waiting_ns),
         when=lambda k: k.meets("waiting_share"),
         because=(
             "on average each of {ranks:.0f} ranks waits for {waiting_ns} inside collectives "
             "before the last one enters (the time saved is their sum), {waiting_share:.0%} of its "
-            "communication time[; rank {slowest_rank:.0f} "
-            "causes most of it ({slowest_share:.0%})]"
+            "communication time[; rank {slowest_rank:.0f} causes most of it ({slowest_share:.0%})]"
         ),
         fix=(
-            "Make the ranks arrive together: equal work, hosts that are not busy with other "
-            "things, no synchronisation of single ranks between collectives."
+            "Make the ranks arrive together: equal work, hosts without other load, no "
+            "synchronisation of single ranks between collectives."
         ),
-        refute="Put a barrier before the collectives in a test: the waiting must move there.",
+        refute="Put a barrier before the collectives in a test. The waiting must move there.",
         saves=lambda k, peak: k.waiting_ns * k.ranks / k.time_ns,
         kind="hard",
         grade="derived",
         layer="framework",
         effort="refactor",
-        thresholds={"waiting_share": at_least(0.2)},
+        thresholds={"waiting_share": at_least(0.2), "ranks": at_least(2)},
         references=("Holistic Trace Analysis: early ranks wait inside collectives",),
         fires=(
             {
