@@ -56,6 +56,7 @@ RULES = (
         saves=spare,
         kind="hard",
         role="class",
+        yields=True,
         grade="observed",
         layer="hardware",
         thresholds={

@@ -36,6 +36,7 @@ RULES = (
         saves=lambda k, peak: np.fmin(1 - k.issue_active, spare(k, peak)),
         kind="conditional",
         role="class",
+        yields=True,
         grade="observed",
         layer="hardware",
         thresholds={**HEADROOM, **MATRIX_WORK, "issue_active": below(0.6)},

@@ -28,7 +28,8 @@ def _applies(k: Facts) -> Mask:
 def _saves(k: Facts, peak: Attainable) -> Column:
     # Where loads and stores are themselves the busiest pipe, the fix shrinks them too.
     compute = np.where(k.top_pipe == "lsu", k.second_pipe_pct, k.compute_pct)
-    memory = np.fmax(k.dram_pct, k.l2_throughput_pct) / (100 * np.asanyarray(peak.memory))
+    # Better use of L1 also asks less of L2; only device memory keeps its bytes.
+    memory = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
     return np.asanyarray(1 - np.fmax(compute / (100 * np.asanyarray(peak.compute)), memory))
 
 
@@ -57,7 +58,7 @@ RULES = (
             "sm_clock_hz",
             "duration_ns",
             "l2_throughput_pct",
-            "dram_pct",
+            "kernel_dram_pct",
             "compute_pct",
             "top_pipe",
             "top_pipe_pct",
@@ -91,7 +92,7 @@ RULES = (
             "Nsight Compute documentation, hardware model: L1TEX data stage",
         ),
         fires=(
-            {"l1_pct": 80.0, "dram_pct": 20.0, "compute_pct": 50.0},
+            {"l1_pct": 80.0, "kernel_dram_pct": 20.0, "compute_pct": 50.0},
             {
                 "l1_pct": 91.0,
                 "primary_class": "compute-bound",
@@ -109,7 +110,7 @@ RULES = (
             },
         ),
         silent=(
-            {"l1_pct": 79.9, "dram_pct": 20.0, "compute_pct": 50.0},
+            {"l1_pct": 79.9, "kernel_dram_pct": 20.0, "compute_pct": 50.0},
             {
                 "l1_pct": 70.0,
                 "shared_wavefronts": 121_800_000.0,
@@ -117,7 +118,7 @@ RULES = (
                 "sm_clock_hz": 1.41e9,
                 "duration_ns": 1e6,
             },
-            {"l1_pct": 90.0, "dram_pct": 85.0, "primary_class": "dram-bound"},
+            {"l1_pct": 90.0, "kernel_dram_pct": 85.0, "primary_class": "dram-bound"},
             {
                 "l1_pct": 90.0,
                 "primary_class": "compute-bound",

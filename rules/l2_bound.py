@@ -22,9 +22,10 @@ def _on_l2(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    dram = k.dram_pct / (100 * np.asanyarray(peak.memory))
+    # Where nobody counted the bytes of device memory, nobody knows what is left.
+    dram = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
     compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
-    return np.asanyarray(1 - np.fmax(dram, compute))
+    return np.asanyarray(np.where(np.isnan(dram), np.nan, 1 - np.fmax(dram, compute)))
 
 
 RULES = (
@@ -46,6 +47,7 @@ RULES = (
         uses=(
             "primary_class",
             "dram_pct",
+            "kernel_dram_pct",
             "compute_pct",
             "memory_pct",
             "l1_throughput_pct",

@@ -49,6 +49,7 @@ RULES = (
         saves=spare,
         kind="conditional",
         role="class",
+        yields=True,
         grade="observed",
         layer="hardware",
         thresholds={"compute_pct": below(BUSY_PCT), "memory_pct": below(BUSY_PCT)},

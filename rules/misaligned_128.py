@@ -15,7 +15,10 @@ def _applies(k: Facts) -> Mask:
 
 
 def _straddles(k: Facts) -> Mask:
-    return k.meets("load_sectors_per_request") & k.meets("excess_least") & k.meets("excess_most")
+    # Where device memory moved no more than was asked for, a neighbour used the rest of each sector.
+    served = k.meets("absorbed")
+    full = k.meets("load_sectors_per_request") & k.meets("excess_least") & k.meets("excess_most")
+    return np.asanyarray(full & ~served)
 
 
 def _excess(k: Facts) -> Column:
@@ -41,10 +44,18 @@ RULES = (
         ),
         condition=(
             "{excess_least:.0%} to {excess_most:.0%} more loaded sectors than needed although "
-            "requests are full ({load_sectors_per_request:.0f} bytes or more per warp)"
+            "requests are full ({load_sectors_per_request:.0f} bytes or more per warp), unless "
+            "device memory read at most {absorbed} times what threads asked for"
         ),
         needs=("load_bytes_per_sector", "load_sectors_per_request"),
-        uses=("primary_class", "compute_pct", "l1_hit_pct", "dram_pct"),
+        uses=(
+            "primary_class",
+            "compute_pct",
+            "l1_hit_pct",
+            "dram_pct",
+            "dram_read_bytes",
+            "used_load_bytes",
+        ),
         applies=_applies,
         when=_straddles,
         because=(
@@ -79,6 +90,9 @@ RULES = (
             "excess_most": at_most(
                 0.25, column="load_bytes_per_sector", measure=_excess, words="{op} {value:.0%}"
             ),
+            "absorbed": at_most(
+                1.02, column="dram_read_bytes", of="used_load_bytes", words="not {op} {value} × used"
+            ),
             # 32 threads of 4 bytes; counters round, so a little less still counts as full.
             "load_sectors_per_request": at_least(
                 0.97 * 128,
@@ -95,6 +109,13 @@ RULES = (
         silent=(
             {"load_bytes_per_sector": 31.1, "load_sectors_per_request": 4.12},
             {"load_bytes_per_sector": 25.5, "load_sectors_per_request": 5.02},
+            # The extra sectors came from a cache.
+            {
+                "load_bytes_per_sector": 25.6,
+                "load_sectors_per_request": 5.0,
+                "dram_read_bytes": 1.342e8,
+                "used_load_bytes": 1.342e8,
+            },
             # Half of the threads load: an edge, not an address.
             {"load_bytes_per_sector": 30.0, "load_sectors_per_request": 2.1},
         ),

@@ -6,6 +6,9 @@ from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
+# The device table has GPUs of 16 to 304.
+_FEW_MULTIPROCESSORS, _MOST_MULTIPROCESSORS = 16, 304
+
 
 def _fires(k: Facts) -> Mask:
     # Persistent kernels leave a part of the multiprocessors to what runs beside them: 112 of 132
@@ -89,6 +92,57 @@ RULES = (
             {"waves": 112 / 132, "blocks": 112.0, "sm_count": 132.0},
             {"waves": 0.9, "compute_pct": 80.0, "memory_pct": 30.0},
             {"waves": 0.1, "primary_class": "launch-bound"},
+        ),
+    ),
+    Rule(
+        id="few-blocks",
+        topic="small-grid",
+        title="A handful of blocks cannot fill any GPU",
+        scope="kernel",
+        why=(
+            "Each block runs on one multiprocessor (compute unit), and GPUs have dozens of them, "
+            "each with room for several blocks. A handful of blocks leaves nearly all of it empty."
+        ),
+        condition=(
+            "fewer than {blocks} blocks in a kernel of {median_ns} or more, where the number of "
+            "multiprocessors is unknown"
+        ),
+        needs=("blocks", "median_ns"),
+        uses=("primary_class", "compute_pct", "memory_pct", "waves", "threads_per_block"),
+        # With the number of multiprocessors, the waves tell.
+        applies=lambda k: has_headroom(k) & np.isnan(k.waves),
+        when=lambda k: k.meets("blocks") & k.meets("median_ns"),
+        because="{blocks:.0f} blocks of {threads_per_block:.0f} threads run for {median_ns}",
+        fix=(
+            "Launch at least as many blocks as the GPU has multiprocessors, better four times as "
+            "many: a grid over all elements, nested loops collapsed into one, the reduction "
+            "dimension split over blocks."
+        ),
+        refute="Launch twice as many blocks for the same work. The time must fall by nearly half.",
+        saves=lambda k, peak: 1 - k.blocks / _MOST_MULTIPROCESSORS,
+        likely=lambda k, peak: 1 - k.blocks / _FEW_MULTIPROCESSORS,
+        kind="conditional",
+        grade="observed",
+        layer="operator",
+        effort="refactor",
+        suppresses=("occ-limited-*", "occ-achieved-gap", "issue-slots-idle", "stall-*"),
+        thresholds={
+            **HEADROOM,
+            "blocks": below(16),
+            "median_ns": at_least(20_000),
+        },
+        references=(
+            "device table: 16 to 304 multiprocessors (compute units)",
+            "NVIDIA CUDA C++ Best Practices Guide: thread and block heuristics",
+        ),
+        fires=(
+            {"blocks": 4.0, "median_ns": 7.5e8, "threads_per_block": 64.0},
+            {"blocks": 15.0, "median_ns": 20_000.0},
+        ),
+        silent=(
+            {"blocks": 16.0, "median_ns": 7.5e8},
+            {"blocks": 4.0, "median_ns": 19_000.0},
+            {"blocks": 4.0, "median_ns": 7.5e8, "waves": 0.02},
         ),
     ),
 )

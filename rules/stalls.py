@@ -15,6 +15,7 @@ from traceroof.core.facts import (
 from traceroof.core.tracing import each, one_of
 from traceroof.rule import Attainable, Rule
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
+from traceroof.rules._least import KEPT, beyond_kept
 
 _LONG = 0.3
 _ISSUING = 0.8
@@ -459,12 +460,20 @@ def _rule(one: _Stall) -> Rule:
         return np.asanyarray(has_headroom(k) & ~busy & ~(silent & (spoken | absent)))
 
     def when(k: Facts) -> Mask:
-        fires = (share(k) > _LONG) & (k.issue_active_ceiling < _ISSUING)
+        fires = (share(k) > _LONG) & ~(k.issue_active_ceiling >= _ISSUING)
+        fires &= ~(k.kernel_dram_pct >= 80)
         return np.asanyarray(fires & ~one.unless(k) if one.unless else fires)
 
     def saves(k: Facts, peak: Attainable) -> Column:
-        waiting = np.fmin(share(k), 1 - k.issue_active_ceiling)
-        return np.asanyarray(np.fmin(waiting, spare(k, peak)))
+        # A share of the warps' time bounds nothing once they do less: bytes and busy units do.
+        room = np.fmin(spare(k, peak), beyond_kept(k, peak))
+        return np.asanyarray(np.where(np.isnan(room), waiting(k), room))
+
+    def likely(k: Facts, peak: Attainable) -> Column:
+        return np.asanyarray(np.fmin(waiting(k), saves(k, peak)))
+
+    def waiting(k: Facts) -> Column:
+        return np.asanyarray(np.fmin(share(k), 1 - k.issue_active_ceiling))
 
     typical = {own: 0.5, "issue_active_ceiling": 0.4, "compute_pct": 40.0, "memory_pct": 40.0}
     return Rule(
@@ -475,10 +484,18 @@ def _rule(one: _Stall) -> Rule:
         why=one.why,
         condition=(
             "over 30 % of a warp's time between two instructions, while schedulers issue in under "
-            f"80 % of their cycles and nothing is at its wall{one.condition}"
+            "80 % of their cycles, where that was measured, and nothing is at its wall"
+            f"{one.condition}"
         ),
-        needs=(own, "issue_active_ceiling"),
-        uses=(*STATE, "stalls_from", "warp_cycles_per_issue", *one.uses),
+        needs=(own,),
+        uses=(
+            *STATE,
+            "issue_active_ceiling",
+            "stalls_from",
+            "warp_cycles_per_issue",
+            *KEPT,
+            *one.uses,
+        ),
         applies=applies,
         when=when,
         because=f"warps spend {{{own}:.0%}} of their cycles {one.waits}",
@@ -488,6 +505,7 @@ def _rule(one: _Stall) -> Rule:
             "falls when another reason grows."
         ),
         saves=None if one.info else saves,
+        likely=None if one.info else likely,
         # A reason without a gain of its own is a choice between warps and registers, if anything.
         kind="option" if one.info else "conditional",
         grade="observed",

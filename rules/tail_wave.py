@@ -3,8 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule, at_least, at_most
-from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
+from traceroof.rule import Attainable, Rule, at_least, at_most, below
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare, tunable
 
 
 def _tail(k: Facts) -> Mask:
@@ -15,7 +15,75 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(np.fmin(1 - k.waves / np.ceil(k.waves), spare(k, peak)))
 
 
+def _active_saves(k: Facts, peak: Attainable) -> Column:
+    return np.asanyarray(1 - k.sm_active_pct / 100)
+
+
+_IDLE = {"sm_active_pct": 72.0, "waves": 1.95, "median_ns": 1e5}
+
 RULES = (
+    Rule(
+        id="tail-by-active-cycles",
+        topic="tail-wave",
+        title="Multiprocessors are empty for a part of the kernel",
+        scope="kernel",
+        why=(
+            "A multiprocessor without a block does nothing. The count of blocks may hide it: where "
+            "some of them find no work (padding of a swizzled tile order, early exits), the waves "
+            "look full and are not. The cycles in which multiprocessors held a block tell."
+        ),
+        condition=(
+            "multiprocessors hold a block for less than {sm_active_pct} of the elapsed cycles, with "
+            "at least {waves} wave of blocks, in a kernel of {median_ns} or more"
+        ),
+        needs=("sm_active_pct", "waves"),
+        uses=("primary_class", "median_ns", "blocks", "sm_count", "tensor_pct"),
+        applies=tunable,
+        when=lambda k: k.meets("sm_active_pct") & k.meets("waves") & k.meets("median_ns"),
+        because=(
+            "multiprocessors hold a block for {sm_active_pct} of the time, although {waves} waves "
+            "of blocks were launched"
+        ),
+        fix=(
+            "Count the blocks that do work, and choose the tile so that they fill whole waves: "
+            "another tile shape or library algorithm, stream-K, or persistent blocks that share "
+            "what is left."
+        ),
+        refute=(
+            "Compare the active cycles of the multiprocessors: if all are short, the launch itself "
+            "takes the time; if some are, the tail does."
+        ),
+        saves=_active_saves,
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        suppresses=(
+            "tail-wave",
+            "imbalance-sm",
+            "imbalance-smsp",
+            "imbalance-l1",
+            "occ-achieved-gap",
+        ),
+        thresholds={
+            "sm_active_pct": below(85),
+            "waves": at_least(1),
+            "median_ns": at_least(10_000),
+        },
+        references=(
+            "Nsight Compute WorkloadDistribution section: active cycles of multiprocessors",
+            "NVIDIA CUTLASS documentation: threadblock swizzle and stream-K",
+        ),
+        fires=(
+            _IDLE,
+            {**_IDLE, "sm_active_pct": 84.9},
+            {**_IDLE, "waves": 1.0, "median_ns": 10_000.0},
+        ),
+        silent=(
+            {**_IDLE, "sm_active_pct": 85.0},
+            {**_IDLE, "waves": 0.9},
+            {**_IDLE, "median_ns": 9_900.0},
+        ),
+    ),
     Rule(
         id="tail-wave",
         topic="tail-wave",

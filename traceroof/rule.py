@@ -122,6 +122,8 @@ class Rule:
     trust: factor on the confidence from the quality of the inputs, 0-1.
     role: "class" says which wall a kernel hit, "cause" says why; people read the cause first.
     suppresses: rule ids (``stall-*`` patterns) that say nothing more on the same subject.
+    yields: it only describes a kernel: silenced by a cause on the same subject that likely saves half
+        as much or more.
     hides: another scope -> its subjects on which nothing is worth saying once this rule fired on
         half of the run's time or more.
     doubts: what it makes less sure, for rules on the measurement itself (hygiene).
@@ -158,6 +160,7 @@ class Rule:
     trust: Callable[[Facts], Column] | None = None
     role: Role = "cause"
     suppresses: tuple[str, ...] = ()
+    yields: bool = False
     hides: Mapping[Scope, Callable[[Facts], Mask]] | None = None
     doubts: tuple[Doubt, ...] = ()
     urgent: Callable[[Facts], Mask] | None = None

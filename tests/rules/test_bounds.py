@@ -23,7 +23,7 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
         0.20,
     ),
     # The next wall is compute, 0.4 and 0.4/0.8; DRAM 0.17 and 0.17/0.85.
-    ("l2-bound", {"l2_throughput_pct": 90.0, "dram_pct": 17.0, "compute_pct": 40.0}, 0.6, 0.5),
+    ("l2-bound", {"l2_throughput_pct": 90.0, "kernel_dram_pct": 17.0, "compute_pct": 40.0}, 0.6, 0.5),
     ("l2-bound", {"l2_throughput_pct": 90.0}, NONE, NONE),
     # Loads and stores fill the compute side: the second pipe counts instead, 0.24 and 0.24/0.8.
     (
@@ -47,7 +47,7 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
         0.45,
     ),
     ("compute-tensor-bound", {"tensor_pct": 88.0, "pipe_tensor_pct": 88.0}, NONE, NONE),
-    ("compute-fma-bound", {"pipe_fma_pct": 80.0}, 0.25, 0.25),  # 1 - 60/80
+    ("compute-fma-bound", {"pipe_fma_pct": 80.0}, NONE, NONE),
     ("compute-xu-bound", {"pipe_xu_pct": 80.0}, 0.25, 0.25),
     ("compute-xu-bound", {"pipe_xu_pct": 45.0, "stall_mio_throttle": 0.5}, NONE, NONE),
     # Memory is next: 0.51 and 0.51/0.85; the second pipe has 0.4 and 0.4/0.8.

@@ -148,6 +148,7 @@ def diagnose_rows(
         few_matter=recording.time_basis == "timeline",
         vendor=vendor,
         tool=tool_of(devices),
+        alone=recording.time_basis == "counter-tool",
     )
     grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
     found, hidden = find_all(grounds.rules, scopes, context)

@@ -13,6 +13,7 @@ from traceroof.core.kernel_table import Column, Source
 from traceroof.core.units import Sentence, quantity
 from traceroof.diagnosis import collect, sensitivity
 from traceroof.diagnosis.findings import (
+    HIDDEN_ALONE,
     Context,
     DoubtedBy,
     Evidence,
@@ -122,6 +123,8 @@ def fired(
     # What only informs matters by the time that it speaks of, saved or not.
     informs = np.isnan(bound) | (rule.severity == "info")
     small = np.where(informs, time, bound) < context.hidden_share * total
+    if context.alone and rule.scope == "kernel":
+        small &= ~(bound >= HIDDEN_ALONE * time)
     rows = np.flatnonzero(judgement.fired & ~small).tolist()
     urgent = rule.urgent(rule.sees(facts)) if rule.urgent else np.zeros(len(facts), dtype=bool)
     findings: list[Finding] = []
@@ -163,9 +166,16 @@ def fired(
                 ),
                 lowers=Lowered(0, 0.0, bool(urgent[row])) if rule.doubts else None,
                 suppressed_by=silencer or None,
+                bound_share=_share_of(bound[row], time[row], judgement.saved[row]),
             )
         )
     return findings, int((judgement.fired & small).sum())
+
+
+def _share_of(bound: float, time: float, alone: float) -> float | None:
+    """The bound as a part of the subject's time, by the rule alone where that time is unknown."""
+    share = bound / time if time > 0 else alone
+    return None if np.isnan(share) else round(float(share), 4)
 
 
 def _near(

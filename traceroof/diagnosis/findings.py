@@ -19,6 +19,8 @@ SEVERITY_STEPS: tuple[tuple[float, Severity], ...] = (
     (0.005, "low"),
 )
 HIDDEN_SHARE = 0.005
+#: Of a kernel's own time, where it was profiled for its own sake.
+HIDDEN_ALONE = 0.05
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class Finding:
     the confidence is the product of, each with its reason; factors of 1 are left out.
     near_threshold: what the finding hangs on, None where it stands if thresholds move by a tenth.
     doubted_by: rules on the measurement that lowered the confidence. lowers: of such a rule's own
-    finding, what it means for the others; None for all other findings.
+    finding, what it means for the others; None for all other findings. bound_share: the bound as a
+    part of the subject's own time, known even where that time is not.
     """
 
     rule: str
@@ -116,11 +119,19 @@ class Finding:
     near_threshold: NearThreshold | None = None
     doubted_by: tuple[DoubtedBy, ...] = ()
     lowers: Lowered | None = None
+    bound_share: float | None = None
 
     @property
     def weight(self) -> float:
-        """What findings are ranked by: the bound in ns, discounted by the confidence."""
-        return (self.time_saved_bound_ns or 0) * self.confidence
+        """What findings are ranked by, ns: the saving that is likely, else the bound, times the
+        confidence."""
+        saved = self.time_saved_likely_ns
+        return ((self.time_saved_bound_ns if saved is None else saved) or 0) * self.confidence
+
+    @property
+    def weight_alone(self) -> float:
+        """The same as a part of the subject's time, for subjects whose time is unknown."""
+        return (self.bound_share or 0) * self.confidence
 
 
 @dataclass(frozen=True)
@@ -132,7 +143,8 @@ class Context:
     they were measured on this device. few_matter: durations scatter, so few launches say little.
     vendor: whose GPU it is; other tools collect what is missing on AMD's, and other words say it.
     tool: which vendor's tool collects what is missing (``collect.tool_for``).
-    hidden_share: what saves a smaller part of total_ns, 0-1, is only counted.
+    hidden_share: what saves a smaller part of total_ns, 0-1, is only counted; where each kernel was
+    profiled for its own sake (alone), only if it is a small part of its own time as well.
     """
 
     total_ns: float
@@ -143,6 +155,7 @@ class Context:
     overall: Attainable | None = None
     hidden_share: float = HIDDEN_SHARE
     tool: str | None = None
+    alone: bool = False
 
     @property
     def words(self) -> str:
@@ -166,7 +179,8 @@ def ranked(findings: Sequence[Finding]) -> tuple[Finding, ...]:
         sorted(
             findings,
             key=lambda one: (
-                order[one.state], -one.weight, _RANK[one.severity], one.rule, one.subject
+                order[one.state], -one.weight, -one.weight_alone, _RANK[one.severity], one.rule,
+                one.subject,
             ),
         )
     )  # fmt: skip

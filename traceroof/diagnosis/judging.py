@@ -138,4 +138,33 @@ def _suppressions(
                 if quiet is not loud and fnmatchcase(quiet.rule.id, pattern):
                     both = heard & quiet.fired & (result[position] == NOBODY)
                     result[position][both] = loud.rule.id
+    _give_way(judged, result)
     return result
+
+
+# A description says nothing more than causes that explain this part of what it saves.
+_EXPLAINED = 0.5
+
+
+def _give_way(judged: Sequence[Judgement], result: Sequence[npt.NDArray[np.object_]]) -> None:
+    """Silence what only describes a subject where a cause explains it; changes ``result``."""
+    quiet = [place for place, one in enumerate(judged) if one.rule.yields]
+    if not quiet:
+        return
+    causes = [
+        (place, one)
+        for place, one in enumerate(judged)
+        if one.rule.role == "cause" and not one.rule.yields and one.rule.saves is not None
+    ]
+    with np.errstate(invalid="ignore"):
+        for silenced in quiet:
+            general = judged[silenced]
+            for place, cause in causes:
+                heard = cause.fired & general.fired & (result[place] == NOBODY)
+                explains = ~(_expected(cause) < _EXPLAINED * _expected(general))
+                heard &= explains & (result[silenced] == NOBODY)
+                result[silenced][heard] = cause.rule.id
+
+
+def _expected(judgement: Judgement) -> npt.NDArray[np.float64]:
+    return np.where(np.isnan(judgement.likely), judgement.saved, judgement.likely)

@@ -235,7 +235,16 @@ def fastest(compute_capability: str) -> tuple[float, float]:
     Holds for a GPU that nobody named, as a ceiling: no least time computed from it is too long.
     Unknown (NaN) where the table has no such device.
     """
-    rows = [row for row in all_devices() if row.compute_capability == compute_capability]
+    return _most([row for row in all_devices() if row.compute_capability == compute_capability])
+
+
+@cache
+def fastest_of(vendor: str) -> tuple[float, float]:
+    """``fastest`` of all devices of a vendor, for a GPU of which nothing else is known."""
+    return _most([row for row in all_devices() if row.vendor == vendor])
+
+
+def _most(rows: Sequence[Device]) -> tuple[float, float]:
     memory = [row.dram_bandwidth_bytes_per_s for row in rows if row.dram_bandwidth_bytes_per_s]
     fp32 = [row.flops_per_s["fp32"] for row in rows if "fp32" in row.flops_per_s]
     return max(memory, default=float("nan")), max(fp32, default=float("nan"))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceroof.hardware.devices import fastest
+from traceroof.hardware.devices import fastest, fastest_of
 from traceroof.kernels.derived import Derived, Reals, See, first_known
 
 _SECTOR_BYTES = 32
@@ -25,7 +25,9 @@ _WARP_SLOTS: Mapping[float, float] = {
 
 def _dram_peak_at_most(see: See) -> Reals:
     memory = [fastest(f"{one:.1f}")[0] for one in see("compute_capability")]
-    return first_known(see("dram_peak_bytes_per_s"), np.array(memory, dtype=np.float64))
+    # Of AMD's GPUs nothing short of the name tells them apart.
+    amd = np.where(see.vendors() == "amd", fastest_of("amd")[0], np.nan)
+    return first_known(see("dram_peak_bytes_per_s"), np.array(memory, dtype=np.float64), amd)
 
 
 def _warps_of_block(see: See) -> Reals:
@@ -87,7 +89,7 @@ def _accesses(what: str) -> tuple[str, ...]:
 TABLE: tuple[Derived, ...] = (
     Derived("dram_peak_at_most", ("dram_peak_bytes_per_s", "compute_capability"),
             _dram_peak_at_most,
-            "byte/s", "DRAM peak, else that of the fastest device of the compute capability",
+            "byte/s", "DRAM peak, else that of the fastest device of the compute capability, else of AMD",
             source="device"),
     Derived("kernel_dram_pct",
             ("dram_pct", "dram_bytes_per_s", "dram_read_bytes", "duration_ns", "dram_peak_at_most"),

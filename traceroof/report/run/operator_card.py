@@ -375,8 +375,6 @@ def saving(finding: Finding) -> str:
     """What a finding saves, or what silences it; empty where nothing can be said."""
     if finding.suppressed_by:
         return f"silenced by {finding.suppressed_by}"
-    if finding.time_saved_bound_ns is None:
-        return ""
     return summary.savings(finding)
 
 

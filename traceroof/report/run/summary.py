@@ -88,9 +88,12 @@ def saved_share(bound_ns: int, whole_ns: int) -> str:
 def savings(finding: Finding) -> str:
     """'saves at most 1.2 ms, likely 0.8 ms'; empty where there is nothing to say."""
     bound, likely = finding.time_saved_bound_ns, finding.time_saved_likely_ns
+    option = finding.kind == "option"
+    if bound is None and finding.bound_share:
+        share = percent(finding.bound_share)
+        return f"{'could save' if option else 'saves'} at most {share} of its time"
     if not bound:
         return ""
-    option = finding.kind == "option"
     text = f"{'could save' if option else 'saves'} at most {quantity(bound, 'ns')}"
     if likely is not None:
         text += f", likely {quantity(likely, 'ns')}"
@@ -100,7 +103,7 @@ def savings(finding: Finding) -> str:
 def gain(entry: Entry) -> str:
     """What an entry is expected to save, first the figure that entries are ordered by."""
     if entry.bound_ns is None:
-        return ""
+        return savings(entry.lead).capitalize() if entry.lead.bound_share else ""
     at_most = f"at most {quantity(entry.bound_ns, 'ns')}{_of(entry)}"
     if entry.once:
         return f"Passes once per process, {at_most}: no saving of the steady state"
