@@ -85,12 +85,10 @@ def spare(k: Facts, peak: Attainable) -> Column:
 
 
 #: Columns that ``counted`` reads.
-COUNTED = ("compute_basis", "dram_basis", "achieved_occupancy_pct")
+COUNTED = ("by_counters",)
 
 
 def counted(k: Facts) -> Mask:
-    """Groups of which a counter tool measured something: their times are of single launches with
-    cold caches, and what was measured is what their author asked for."""
-    by_counters = one_of(k.compute_basis, "elapsed", "pipe", "peak FLOP rate")
-    by_bytes = one_of(k.dram_basis, "elapsed", "nominal peak", "report peak")
-    return np.asanyarray(by_counters | by_bytes | ~np.isnan(k.achieved_occupancy_pct))
+    """Groups that a counter tool was pointed at: their times are of single launches with cold
+    caches, and what was measured is what their author asked for."""
+    return np.asanyarray(k.by_counters == 1)

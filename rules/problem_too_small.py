@@ -27,7 +27,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(1 - bytes_need - T_FLOOR_NS / k.median_ns)
 
 
-_SHORT = {"busiest_pct": 20.0, "compute_basis": "elapsed"}
+_SHORT = {"busiest_pct": 20.0, "by_counters": 1.0}
 
 RULES = (
     Rule(
@@ -87,6 +87,42 @@ RULES = (
             {**_SHORT, "median_ns": 9_000.0, "busiest_pct": 60.0},
             # A timeline: short kernels are its launch-bound.
             {"median_ns": 4_000.0},
+        ),
+    ),
+    Rule(
+        id="toy-kernel",
+        topic="toy-kernel-nothing-to-gain",
+        title="One block for a few microseconds: nothing to gain",
+        scope="kernel",
+        why=(
+            "A single block on one multiprocessor that ends within a few microseconds shows how a "
+            "feature works. Its time is the launch, and differences between such kernels are "
+            "noise."
+        ),
+        condition="counters of a launch of one block that takes less than 5 µs",
+        needs=("median_ns", "blocks"),
+        uses=COUNTED,
+        applies=counted,
+        when=lambda k: (k.blocks == 1) & (k.median_ns < 5_000),
+        because="one block takes {median_ns}, most of it start-up",
+        fix="Judge code like this on a problem that fills the GPU: a thousand blocks and more.",
+        refute="Repeat the launch a hundred times: if the time scatters by less, it is no noise.",
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        severity="info",
+        suppresses=("problem-too-small", "small-grid", "few-blocks", "latency-bound",
+                    "issue-slots-idle", "occ-*", "block-*", "stall-*", "tail-wave"),
+        thresholds={"median_ns": "< 5 µs", "blocks": "one"},
+        references=("RRZE-HPC/gpu-benches, gpu-small-kernels: 1.6 to 2.6 µs for an empty kernel",),
+        fires=(
+            {"by_counters": 1.0, "blocks": 1.0, "median_ns": 4_900.0},
+            {"by_counters": 1.0, "blocks": 1.0, "median_ns": 2_100.0},
+        ),
+        silent=(
+            {"by_counters": 1.0, "blocks": 1.0, "median_ns": 5_000.0},
+            {"by_counters": 1.0, "blocks": 2.0, "median_ns": 2_100.0},
+            {"by_counters": 0.0, "blocks": 1.0, "median_ns": 2_100.0},
         ),
     ),
 )  # fmt: skip

@@ -4,7 +4,7 @@ from traceroof.core.tracing import one_of
 from traceroof.rule import Rule
 from traceroof.rules._kernels import COUNTED, counted
 
-_DRAWS = {"category": "random", "compute_basis": "elapsed"}
+_DRAWS = {"category": "random", "by_counters": 1.0}
 
 RULES = (
     Rule(
@@ -35,7 +35,7 @@ RULES = (
         suppresses=("*",),
         thresholds={"category": "random"},
         references=("PyTorch source: ATen/native/cuda/DistributionTemplates.h",),
-        fires=(_DRAWS, {"category": "random", "achieved_occupancy_pct": 49.0}),
+        fires=(_DRAWS, {**_DRAWS, "by_counters": 1}),
         silent=({**_DRAWS, "category": "elementwise"}, {"category": "random"}),
     ),
 )

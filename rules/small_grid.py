@@ -7,6 +7,7 @@ from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 
 # The device table has GPUs of 16 to 304.
+_SCHEDULERS = 4
 _FEW_MULTIPROCESSORS, _MOST_MULTIPROCESSORS = 16, 304
 
 
@@ -18,6 +19,9 @@ def _fires(k: Facts) -> Mask:
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     empty = np.where(k.blocks < k.sm_count, 1 - k.blocks / k.sm_count, 1 - k.waves)
+    # A multiprocessor (compute unit) runs warps on four schedulers, and small blocks leave some idle.
+    idle = 1 - k.warps / (_SCHEDULERS * k.sm_count)
+    empty = np.where(k.blocks < k.sm_count, np.fmax(empty, idle), empty)
     return np.asanyarray(np.fmin(empty, spare(k, peak)))
 
 
@@ -38,7 +42,7 @@ RULES = (
             "for communication on purpose"
         ),
         needs=("waves",),
-        uses=(*STATE, "blocks", "sm_count", "threads_per_block", "waves_per_sm"),
+        uses=(*STATE, "blocks", "sm_count", "threads_per_block", "waves_per_sm", "warps"),
         applies=has_headroom,
         when=_fires,
         because=(

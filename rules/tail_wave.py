@@ -36,13 +36,13 @@ RULES = (
             "multiprocessors hold a block for less than {sm_active_pct} of the elapsed cycles, with "
             "at least {waves} wave of blocks, in a kernel of {median_ns} or more"
         ),
-        needs=("sm_active_pct", "waves"),
-        uses=("primary_class", "median_ns", "blocks", "sm_count", "tensor_pct"),
+        needs=("sm_active_pct", "median_ns"),
+        uses=("primary_class", "waves", "blocks", "sm_count", "tensor_pct"),
         applies=tunable,
         when=lambda k: k.meets("sm_active_pct") & k.meets("waves") & k.meets("median_ns"),
         because=(
-            "multiprocessors hold a block for {sm_active_pct} of the time, although {waves} waves "
-            "of blocks were launched"
+            "multiprocessors hold a block for {sm_active_pct} of the time[, although {waves} waves "
+            "of blocks were launched]"
         ),
         fix=(
             "Count the blocks that do work, and choose the tile so that they fill whole waves: "
@@ -66,7 +66,7 @@ RULES = (
         ),
         thresholds={
             "sm_active_pct": below(85),
-            "waves": at_least(1),
+            "waves": at_least(1, or_unknown=True),
             "median_ns": at_least(10_000),
         },
         references=(

@@ -9,16 +9,26 @@ from traceroof.diagnosis import collect
 from traceroof.kernels.groups import VOCABULARY
 
 
-def test_sections_and_kernels_are_listed_once() -> None:
+def test_metrics_and_kernels_are_listed_once() -> None:
     command = collect.command(
-        ["sm_throughput_pct", "dram_throughput_pct", "issue_active"],
+        ["sm_throughput_pct", "compute_pct", "issue_active", "registers_per_thread"],
         ["void a::f<int>(int)", "void a::f<float>(int)", "g"],
     )
     assert command is not None
     words = shlex.split(command.split(" YOUR_PROGRAM")[0])
-    assert words.count("SpeedOfLight") == 1
+    assert words[words.index("--metrics") + 1].split(",") == [
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "smsp__issue_active.avg.per_cycle_active",
+        "launch__registers_per_thread",
+    ]
     assert words[words.index("--kernel-name") + 1] == "regex:^(f|g)$"
-    assert "SchedulerStats" in words
+    assert "--section" not in words
+
+
+def test_what_no_metric_gives_is_a_section() -> None:
+    command = collect.command(["imbalance_sm_pct", "duration_ns"], ["k"])
+    assert command is not None
+    assert "--section WorkloadDistribution --metrics gpu__time_duration.sum" in command
 
 
 def test_names_with_special_letters_stay_one_pattern() -> None:
@@ -71,8 +81,11 @@ def test_of_many_kernels_the_first_are_listed() -> None:
 
 
 def test_many_sections_are_the_full_set() -> None:
-    columns = ["sm_throughput_pct", "stall_wait", "issue_active", "waves_per_sm", "l2_hit_pct",
-               "pipe_fma_pct", "imbalance_sm_pct"]  # fmt: skip
+    columns = ["sm_throughput_pct", "dram_pct", "l2_throughput_pct", "l1_pct", "stall_wait",
+               "issue_active", "warps_eligible", "waves_per_sm", "l2_hit_pct", "l1_hit_pct",
+               "pipe_fma_pct", "imbalance_sm_pct", "duration_ns", "memory_pct", "sm_active_pct",
+               "registers_per_thread", "instructions", "threads_per_instruction",
+               "branch_efficiency_pct", "theoretical_occupancy_pct"]  # fmt: skip
     command = collect.command(columns, ["k"])
     assert command is not None
     assert "--set full" in command

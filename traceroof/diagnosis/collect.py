@@ -20,7 +20,8 @@ _NAME_LENGTH = 60
 # ones for the expression, and both read letters alike.
 _IDENTIFIER = regex.compile(r"\w+")
 
-#: From so many sections on the full set is shorter to type, and hardly slower to collect.
+#: From so many metrics on sections are shorter to type, and from so many of those the full set.
+_MANY_METRICS = 16
 _MANY_SECTIONS = 6
 
 
@@ -87,8 +88,11 @@ _TOOLS = {"amd": "rocprof_compute", "hygon": "hipprof"}
 
 def _ncu(columns: Sequence[str], kernels: Sequence[str], launches: int) -> str | None:
     sources = _sources()["ncu"]
-    sections = _look_up(sources["sections"], columns)
     metrics = _look_up(sources["metrics"], columns)
+    others = [one for one in columns if not _look_up(sources["metrics"], [one])]
+    sections = _look_up(sources["sections"], others)
+    if len(metrics) > _MANY_METRICS:
+        sections, metrics = _look_up(sources["sections"], columns), []
     if not sections and not metrics:
         return None
     parts = ["ncu", "--csv", "--page", "raw"]

@@ -111,10 +111,14 @@ def diagnose_rows(
     ceiling = attainable or ceiling
     primary = bound_class.primary_class(grouped.facts, ceiling)
     near, by = sensitivity.near_classes(grouped.facts, ceiling)
+    alone = np.full(len(grouped), float(recording.time_basis == "counter-tool"))
     grouped = replace(
         grouped,
-        facts=_with(grouped.facts, primary_class=primary, class_near=near, class_near_by=by),
-    )
+        facts=_with(
+            grouped.facts, primary_class=primary, class_near=near, class_near_by=by,
+            by_counters=alone,
+        ),
+    )  # fmt: skip
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
     totals = _totals(kernels, lines)

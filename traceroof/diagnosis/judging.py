@@ -142,8 +142,9 @@ def _suppressions(
     return result
 
 
-# A description says nothing more than causes that explain this part of what it saves.
-_EXPLAINED = 0.5
+# A description says nothing more than a cause that explains half of what it saves, or a tenth of
+# the time.
+_EXPLAINED, _ENOUGH = 0.5, 0.1
 
 
 def _give_way(judged: Sequence[Judgement], result: Sequence[npt.NDArray[np.object_]]) -> None:
@@ -161,7 +162,8 @@ def _give_way(judged: Sequence[Judgement], result: Sequence[npt.NDArray[np.objec
             general = judged[silenced]
             for place, cause in causes:
                 heard = cause.fired & general.fired & (result[place] == NOBODY)
-                explains = ~(_expected(cause) < _EXPLAINED * _expected(general))
+                needed = np.fmin(_ENOUGH, _EXPLAINED * _expected(general))
+                explains = ~(_expected(cause) < needed)
                 heard &= explains & (result[silenced] == NOBODY)
                 result[silenced][heard] = cause.rule.id
 

@@ -37,6 +37,7 @@ _GIVEN: tuple[Column, ...] = tuple(
     for name, kind, unit, meaning, basis, source in (
         ("category", TEXT, "", "operator category", "", "name"),
         ("primary_class", TEXT, "", "the wall that the kernel hit", "", "derived"),
+        ("by_counters", REAL, "", "1 where a counter tool ran the kernel for its own sake", "", "launch"),
         ("launches", REAL, "launch", "launches of the group", "", "launch"),
         ("timed_launches", REAL, "launch", "launches of the group with a known duration", "", "launch"),
         ("time_ns", REAL, "ns", "GPU time of all launches with a known duration", "", "clock"),

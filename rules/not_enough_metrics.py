@@ -1,0 +1,69 @@
+"""What would decide was not collected."""
+
+import numpy as np
+
+from traceroof.core.facts import Facts, Mask
+from traceroof.rule import Rule
+from traceroof.rules._kernels import COUNTED, counted, of_class
+
+
+def _undecided(k: Facts) -> Mask:
+    return np.asanyarray(of_class(k, "not-evaluable", "copy") & np.isnan(k.busiest_pct))
+
+
+_BLIND = {"primary_class": "not-evaluable", "by_counters": 1.0}
+
+RULES = (
+    Rule(
+        id="not-enough-metrics",
+        topic="not-enough-metrics",
+        title="The metrics of this profile do not tell what limits the kernel",
+        scope="kernel",
+        why=(
+            "A verdict needs the kernel's time and how busy the compute units and the memory system "
+            "were. Single counters without them may be large or small and still not matter."
+        ),
+        condition=(
+            "a counter tool ran the kernel, and compute or memory use is neither in the file nor "
+            "follows from it"
+        ),
+        needs=("primary_class",),
+        uses=(*COUNTED, "busiest_pct", "compute_pct", "memory_pct", "duration_ns", "dram_bytes"),
+        applies=counted,
+        when=_undecided,
+        because=(
+            "[nvidia: compute and memory throughput are not both in the file][amd: the counters in "
+            "the file do not give the use of both compute units and memory]"
+            "[; the kernel takes {duration_ns}][; it moves {dram_bytes} of device memory]"
+        ),
+        fix=(
+            "[nvidia: Collect with ncu --metrics gpu__time_duration.sum,"
+            "sm__throughput.avg.pct_of_peak_sustained_elapsed,"
+            "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed,"
+            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,"
+            "sm__warps_active.avg.pct_of_peak_sustained_active]"
+            "[amd: Collect with rocprof-compute profile -b 2 11 16 17, or rocprofv3 --pmc "
+            "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE], and diagnose "
+            "both files together."
+        ),
+        refute=(
+            "Collect the metrics: with its time and the share of the peak that compute and memory reach, "
+            "the kernel must get a class."
+        ),
+        kind="hard",
+        role="class",
+        grade="observed",
+        layer="hardware",
+        severity="info",
+        yields=True,
+        suppresses=("single-kernel-dominates",),
+        thresholds={"primary_class": "not-evaluable"},
+        references=("Nsight Compute Profiling Guide: metrics of the SpeedOfLight section",),
+        fires=(_BLIND, {**_BLIND, "primary_class": "copy"}),
+        silent=(
+            {**_BLIND, "busiest_pct": 20.0},
+            {**_BLIND, "primary_class": "latency-bound"},
+            {"primary_class": "not-evaluable", "by_counters": 0.0},
+        ),
+    ),
+)
