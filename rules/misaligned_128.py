@@ -91,7 +91,10 @@ RULES = (
                 0.25, column="load_bytes_per_sector", measure=_excess, words="{op} {value:.0%}"
             ),
             "absorbed": at_most(
-                1.02, column="dram_read_bytes", of="used_load_bytes", words="not {op} {value} × used"
+                1.02,
+                column="dram_read_bytes",
+                of="used_load_bytes",
+                words="not {op} {value} × used",
             ),
             # 32 threads of 4 bytes; counters round, so a little less still counts as full.
             "load_sectors_per_request": at_least(
