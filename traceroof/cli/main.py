@@ -17,6 +17,7 @@ from traceroof.cli.ingest import export, ingest
 from traceroof.cli.lists import devices, formats, rules
 from traceroof.cli.report import report
 from traceroof.cli.runs import baseline_app, runs_app
+from traceroof.cli.scrub import scrub
 from traceroof.errors import COULD_NOT, DONE, TraceroofError
 
 app = typer.Typer(
@@ -27,7 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (ingest, diagnose, report, compare, export, calibrate, rules, devices, formats):
+for command in (
+    ingest, diagnose, report, compare, export, calibrate, scrub, rules, devices, formats,
+):  # fmt: skip
     app.command()(command)
 app.add_typer(runs_app, name="runs")
 app.add_typer(baseline_app, name="baseline")
