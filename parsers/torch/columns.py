@@ -47,6 +47,9 @@ TORCH_CATEGORIES: Final = frozenset(
     {*GPU_KINDS, *CALL_CATEGORIES, *OPERATOR_CATEGORIES, "user_annotation", "python_function"}
 )
 
+# A shorter frame of Python's stack explains no pause of the GPU.
+_LONG_FRAME_NS: Final = 1_000_000
+
 _NO_ARGS = Args()
 
 #: What tells launches apart, in this order: where an activity ran and how it was launched. A few
@@ -391,10 +394,15 @@ class Fold:
         self.ranges.add(len(events), **self._range_columns(events, start, duration))
 
     def _fold_python(self, category: Any, events: list[Any]) -> None:
-        # Only module calls are kept: they are one frame in ten to twenty.
+        # Only module calls are kept, one frame in ten to twenty, and what took long: a frame in
+        # which the program waited or worked, while no operator says so.
         modules = [event for event in events if str(event.name).startswith("nn.Module")]
         if modules:
             self._fold_ranges(category, modules)
+        duration = events_of.nanoseconds([event.dur for event in events])
+        long = np.flatnonzero(duration >= _LONG_FRAME_NS)
+        if len(long):
+            self._fold_other(category, [events[at] for at in long])
 
     def _fold_other(self, category: Any, events: list[Any]) -> None:
         events, start, duration = self._timed(events)

@@ -1,7 +1,7 @@
 """A folded and linked trace as a recording: the kernel table, host calls, spans, devices, notes."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.kernels import kernels_of, note_operators, note_times
 from traceroof.parsers.torch.launches import Launches
 from traceroof.parsers.torch.link import Host, Links, Ranges
+from traceroof.timeline.lost import THINNED, launched
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
 _RANKS_IN_NAMES: Final = (
@@ -73,15 +74,36 @@ def build(
     note(links.by_time, "GPU activities linked by time among calls of one correlation id", True)
     for text, count in fold.counts.items():
         note(count, text, severe="left out" in text)
-    host_calls = _host_calls(fold, host, base)
+    host_calls = _host_calls(fold, host, links, base)
     spans = _spans(fold, host, links, base)
     note_times(fold, host, links, launches, note)
     note_operators(fold, links, note)
     count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
     kernels = kernels_of(fold, host, links, launches, base, rank, devices)
+    for text, number, severe in lost_records(host_calls, kernels):
+        note(number, text, severe)
     if metadata.get("with_stack"):
         note(1, "recorded with Python stacks, which make the host slower than it is")
     return Built(kernels, count, host_calls, spans, devices, notes)
+
+
+_LOST: Final = "without a record on the GPU: the profiler lost their kernels"
+_LATE: Final = (
+    "last launch calls without a record on the GPU: their kernels had not run when the recording "
+    "stopped"
+)
+
+
+def lost_records(host_calls: pa.Table, kernels: pa.Table) -> Iterator[tuple[str, int, bool]]:
+    """Notes on launches whose work the profiler did not record: text, count, severe."""
+    found = launched(host_calls, kernels).values()
+    yield f"launch calls {_LOST}", sum(one.lost for one in found), True
+    yield f"graph launches {_LOST}", sum(one.lost_graphs for one in found), True
+    yield _LATE, sum(one.late for one in found), False
+    thin = [one.density for one in found if one.density is not None and one.density < THINNED]
+    if thin:
+        share = f"{min(thin):.1%} of the call ids (usual: over 5 %)"
+        yield f"the file holds only {share}: records are missing", 1, True
 
 
 def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
@@ -208,7 +230,7 @@ def _unknown(count: int) -> Whole:
     return np.full(count, UNKNOWN)
 
 
-def _host_calls(fold: Fold, host: Host, base: int) -> pa.Table:
+def _host_calls(fold: Fold, host: Host, links: Links, base: int) -> pa.Table:
     """Runtime and driver calls, outermost operators, synchronisation records and the profiler's
     own work, by start."""
     own = fold.event_categories["cpu_op"]
@@ -216,19 +238,25 @@ def _host_calls(fold: Fold, host: Host, base: int) -> pa.Table:
     operators = host.operators
     calls = _events(host, host.calls, host.call_category, host.call_correlation)
     outer = _events(host, operators, np.full(len(operators), own), _unknown(len(operators)))
-    return _table([calls, outer, _others(fold, host)], host.names, kinds, base, HOST_CALLS)
+    parts = [calls, outer, _others(fold, host, links)]
+    return _table(parts, host.names, kinds, base, HOST_CALLS)
 
 
-def _others(fold: Fold, host: Host) -> _Events:
-    """Synchronisation records, which are drawn on the row of a GPU, and profiler overhead, on the
-    row of process -1."""
+def _others(fold: Fold, host: Host, links: Links) -> _Events:
+    """Long frames of Python's stack on threads that launch; synchronisation records, which are
+    drawn on the row of a GPU; profiler overhead, on the row of process -1."""
     other = fold.other
     number = fold.event_categories
-    at = np.flatnonzero(other.peek("category") != number["gpu_user_annotation"])
-    category = other.peek("category")[at]
-    thread = host.threads[host.lane_of_thread[other.peek("thread")[at]]]
-    nowhere = (category != number["overhead"]) | (thread[:, 0] < 0)
-    thread[nowhere] = UNKNOWN
+    category = other.peek("category")
+    lane = host.lane_of_thread[other.peek("thread")]
+    launching = np.unique(host.calls.lane[links.call[links.call >= 0]])
+    is_frame = category == number["python_function"]
+    at = np.flatnonzero(
+        (category != number["gpu_user_annotation"]) & (~is_frame | np.isin(lane, launching))
+    )
+    category, thread = category[at], host.threads[lane[at]]
+    on_host = (category == number["overhead"]) | is_frame[at]
+    thread[~on_host | (thread[:, 0] < 0)] = UNKNOWN
     return _Events(
         thread[:, 0],
         thread[:, 1],

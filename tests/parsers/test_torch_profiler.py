@@ -1129,7 +1129,10 @@ def test_real_traces_are_complete(name: str, corpus: Path) -> None:
     )
     assert Counter(found) == Counter(expected)
     assert recording.sources[0].launches == sum(kind == "kernel" for kind, *_ in expected)
-    assert not [note for note in recording.notes if note.severe]
+    severe = [note.text for note in recording.notes if note.severe]
+    # Of these two only a sample of the records was kept, by those who published them.
+    thinned = path.name.startswith("hta_sampled")
+    assert [text.startswith("the file holds only 0.") for text in severe] == [True] * thinned
 
 
 # From the reference on these traces: activities, of them linked to a call; of those linked to an

@@ -182,55 +182,147 @@ def launched(at: int, duration: int, category: str = "gemm", **more: Any) -> dic
 BEFORE = run(0, GAP[0], host_launch_ns=-9 * US, host_launch_duration_ns=3 * US, correlation_id=1)
 SENT = {**BEFORE, "category": "communication"}
 LATE = launched(190, 5)
-CAUSED: dict[str, tuple[str, list[dict[str, Any]], list[tuple[str, int, int]]]] = {
-    "the host launched late": ("host", [BEFORE, LATE], []),
-    "a hanging launch call is a late host": ("host", [BEFORE, launched(90, 105)], []),
-    "the host waited until the GPU was done": (
-        "sync", [BEFORE, LATE], [("cudaStreamSynchronize", 20, 103)],
+# LATE is launched 90 us into the gap; its call and the start behind it take 10 us.
+CAUSED: dict[str, tuple[dict[str, int], list[dict[str, Any]], list[tuple[str, int, int]]]] = {
+    "the host launched late": ({"host": 90, "launch": 10}, [BEFORE, LATE], []),
+    "a hanging launch call is a late host": (
+        {"host": 95, "launch": 5}, [BEFORE, launched(90, 105)], [],
     ),
-    "a blocking copy waits, too": ("sync", [BEFORE, LATE], [("hipMemcpyWithStream", 20, 103)]),
+    "the host waited until the GPU was done": (
+        {"sync": 90, "launch": 10}, [BEFORE, LATE], [("cudaStreamSynchronize", 20, 103)],
+    ),
+    "a blocking copy waits, too": (
+        {"sync": 90, "launch": 10}, [BEFORE, LATE], [("hipMemcpyWithStream", 20, 103)],
+    ),
     "a wait that was over before is no cause": (
-        "host", [BEFORE, LATE], [("cudaStreamSynchronize", 20, 60)],
+        {"host": 90, "launch": 10}, [BEFORE, LATE], [("cudaStreamSynchronize", 20, 60)],
     ),
     "a wait that began when the GPU was idle is no cause": (
-        "host", [BEFORE, LATE], [("cudaStreamSynchronize", 120, 125)],
+        {"host": 90, "launch": 10}, [BEFORE, LATE], [("cudaStreamSynchronize", 120, 125)],
     ),
     "a wait on another thread that outlasts the launch is no cause": (
-        "host", [BEFORE, LATE], [("cudaStreamSynchronize", 20, 500)],
+        {"host": 90, "launch": 10}, [BEFORE, LATE], [("cudaStreamSynchronize", 20, 500)],
     ),
-    "polling is no wait": ("host", [BEFORE, LATE], [("cudaEventQuery", 20, 103)]),
-    "the loader, even after a wait": (
-        "data_loader", [BEFORE, LATE],
+    "polling is no wait": (
+        {"host": 90, "launch": 10}, [BEFORE, LATE], [("cudaEventQuery", 20, 103)],
+    ),
+    "the loader, and the rest of a wait": (
+        {"data_loader": 75, "sync": 15, "launch": 10}, [BEFORE, LATE],
         [("cudaStreamSynchronize", 20, 103),
          ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 110, 185)],
     ),
-    "a loader that takes less than half": (
-        "host", [BEFORE, LATE],
+    "a loader for a part of the wait": (
+        {"data_loader": 30, "host": 60, "launch": 10}, [BEFORE, LATE],
         [("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 110, 140)],
     ),
-    "memory": ("allocate", [BEFORE, LATE], [("cudaMalloc", 101, 180)]),
-    "code": ("load", [BEFORE, LATE], [("cuModuleLoadData", 101, 180)]),
-    "a barrier on the host": ("communication", [BEFORE, LATE], [("c10d::barrier", 101, 180)]),
-    "the profiler": ("profiler", [BEFORE, LATE], [("Activity Buffer Request", 101, 180)]),
-    "a launch under way": ("launch", [BEFORE, launched(90, 30)], []),
-    "queued long before": ("dependency", [BEFORE, launched(40, 5)], []),
-    "queued behind other ranks": (
-        "communication", [BEFORE, launched(40, 5, "communication")], [],
+    "memory": (
+        {"allocate": 79, "host": 11, "launch": 10}, [BEFORE, LATE], [("cudaMalloc", 101, 180)],
     ),
-    "queued after a collective": ("communication", [SENT, launched(40, 5)], []),
-    "a queued copy": ("copy", [BEFORE, launched(40, 5, "memcpy")], []),
-    "a copy being staged": ("copy", [BEFORE, launched(40, 400, "memcpy")], []),
-    "the next node of a graph": ("launch", [BEFORE, launched(-9, 3, correlation_id=1)], []),
-    "no launch recorded": ("unknown", [BEFORE, run(GAP[1], GAP[1] + 10)], []),
+    "code": (
+        {"load": 79, "host": 11, "launch": 10}, [BEFORE, LATE], [("cuModuleLoadData", 101, 180)],
+    ),
+    "two at once count once": (
+        {"load": 20, "allocate": 50, "host": 20, "launch": 10}, [BEFORE, LATE],
+        [("cudaMalloc", 110, 180), ("cuModuleLoadData", 110, 130)],
+    ),
+    "a barrier on the host": (
+        {"communication": 79, "host": 11, "launch": 10}, [BEFORE, LATE],
+        [("c10d::barrier", 101, 180)],
+    ),
+    "the profiler": (
+        {"profiler": 79, "host": 11, "launch": 10}, [BEFORE, LATE],
+        [("Activity Buffer Request", 101, 180)],
+    ),
+    "launched into the gap, then held": (
+        {"host": 20, "launch": 15, "dependency": 65}, [BEFORE, launched(120, 5)], [],
+    ),
+    "a launch under way, then held": (
+        {"launch": 30, "dependency": 70}, [BEFORE, launched(90, 30)], [],
+    ),
+    "queued long before": ({"dependency": 100}, [BEFORE, launched(40, 5)], []),
+    "queued behind other ranks": (
+        {"communication": 100}, [BEFORE, launched(40, 5, "communication")], [],
+    ),
+    "queued after a collective": ({"communication": 100}, [SENT, launched(40, 5)], []),
+    "a queued copy": ({"copy": 100}, [BEFORE, launched(40, 5, "memcpy")], []),
+    "a copy being staged": ({"copy": 100}, [BEFORE, launched(40, 400, "memcpy")], []),
+    "a node of a graph that waits for another branch": (
+        {"dependency": 100}, [BEFORE, launched(-9, 3, correlation_id=1)], [],
+    ),
+    "no launch recorded": ({"unknown": 100}, [BEFORE, run(GAP[1], GAP[1] + 10)], []),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CAUSED)
-def test_cause_of_a_gap(name: str) -> None:
-    cause, rows, calls = CAUSED[name]
+def test_parts_of_a_gap(name: str) -> None:
+    """The host part is charged to what the host did in it, the queued part to what held it."""
+    parts, rows, calls = CAUSED[name]
     found = only(rows, [(call, start * US, end * US) for call, start, end in calls])
-    assert found.idle_by_cause == {one: 100 * US if one == cause else 0 for one in CAUSES}
-    assert found.gaps[0].cause == cause
+    assert found.idle_by_cause == {one: parts.get(one, 0) * US for one in CAUSES}
+    assert found.gaps[0].parts == {one: parts[one] * US for one in CAUSES if one in parts}
+    assert parts[found.gaps[0].cause] == max(parts.values())
+
+
+def test_the_next_node_of_a_graph_is_a_launch() -> None:
+    """GIVEN 40 us between two nodes of one graph: what a node costs, up to 50 us."""
+    node = run(140 * US, 150 * US, correlation_id=1, host_launch_ns=-9 * US,
+               host_launch_duration_ns=3 * US)  # fmt: skip
+    assert only([BEFORE, node]).idle_by_cause["launch"] == 40 * US
+
+
+def slow(kernel: str, launch: int, took: int, start: int) -> dict[str, Any]:
+    """A kernel of 10 us whose launch call takes ``took`` us. Times in us."""
+    return run(start * US, (start + 10) * US, kernel_name=kernel, host_launch_ns=launch * US,
+               host_launch_duration_ns=took * US)  # fmt: skip
+
+
+def test_the_first_launch_of_a_kernel_is_a_cold_start() -> None:
+    """GIVEN kernels a and b, each first launched by a call of 2 ms or more, then by short ones."""
+    rows = [slow("a", -10, 5, 0), slow("b", 20, 3_000, 3_025), slow("b", 3_040, 5, 3_100),
+            slow("c", 3_120, 2_000, 5_125), slow("a", 5_140, 5, 5_200)]  # fmt: skip
+    found = only(rows)
+    assert found.idle_by_cause["cold"] == 5_000 * US
+    assert found.facts["cold_ns"] == 5_000 * US
+    assert found.gaps[0].cause == "cold"
+
+
+def test_a_launch_that_hangs_again_and_again_is_no_cold_start() -> None:
+    """GIVEN a kernel of which two launches hang, and one that hung when it was not the first."""
+    rows = [slow("a", 20, 3_000, 3_025), slow("a", 3_040, 3_000, 6_045),
+            slow("b", 6_060, 5, 6_100), slow("b", 6_120, 3_000, 9_125)]  # fmt: skip
+    found = only(rows)
+    assert found.idle_by_cause["cold"] == 0
+    assert found.idle_by_cause["host"] > 5_900 * US
+
+
+def test_memory_asked_for_at_the_start_is_cold_and_later_is_not() -> None:
+    """GIVEN cudaFree of 5 ms in front of many launches, and a cudaMalloc of 1 ms at their end."""
+    rows = [slow("a", -10, 5, 0), slow("a", 5_020, 5, 5_030)]
+    rows += [slow("a", 5_030 + at * 20, 5, 5_040 + at * 20) for at in range(1, 40)]
+    rows += [slow("a", 27_000, 5, 27_010)]
+    calls = [("cudaFree", 15 * US, 5_015 * US), ("cudaMalloc", 26_000 * US, 27_000 * US)]
+    found = only(rows, calls)
+    assert found.idle_by_cause["cold"] == 5_000 * US
+    assert found.idle_by_cause["allocate"] == 1_000 * US
+
+
+FRAMES = ["queue.py(171): get", "/usr/lib/python3.11/selectors.py(415): select"]
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+@pytest.mark.parametrize(
+    ("kind", "cause"),
+    [("Memcpy HtoD (Pageable -> Device)", "data_loader"), ("Memcpy DtoH", "host")],
+)
+def test_python_that_waits_before_a_copy_to_the_gpu_waits_for_data(
+    frame: str, kind: str, cause: str
+) -> None:
+    """GIVEN 2 ms idle, 1.9 of it in a frame of Python's stack that waits, then a copy."""
+    copy = run(2_100 * US, 2_110 * US, "memcpy", copy_kind=kind, host_launch_ns=2_090 * US,
+               host_launch_duration_ns=5 * US)  # fmt: skip
+    found = only([BEFORE, copy], [(frame, 150 * US, 2_050 * US)])
+    assert found.idle_by_cause[cause] == 1_990 * US
+    assert found.gaps[0].host == frame
 
 
 def test_a_queued_kernel_that_starts_within_ten_microseconds_is_being_launched() -> None:
@@ -247,7 +339,7 @@ def test_a_copy_that_returned_when_done_was_a_wait() -> None:
     """cudaMemcpyAsync to pageable memory: the call ends behind the copy, then the host goes on."""
     copy = run(90 * US, 100 * US, "memcpy", host_launch_ns=20 * US, host_launch_duration_ns=81 * US)
     found = only([copy, LATE])
-    assert found.idle_by_cause["sync"] == 100 * US
+    assert found.idle_by_cause["sync"] == 90 * US
 
 
 def test_less_than_two_microseconds_is_back_to_back() -> None:
@@ -274,7 +366,7 @@ def test_records_on_the_gpu_s_rows_are_not_the_host_s() -> None:
     """A step's shadow on the GPU, and a wait recorded there."""
     spans = [("gpu-annotation", "enumerate(DataLoader)#x", 0, 999 * US)]
     found = only([BEFORE, LATE], [], spans)
-    assert found.idle_by_cause["host"] == 100 * US
+    assert found.idle_by_cause["host"] == 90 * US
     assert found.gaps[0].host is None
 
 
@@ -288,7 +380,7 @@ def test_another_process_s_waits_are_not_ours() -> None:
         format="test", time_basis="timeline", kernels=ours.kernels, sources=ours.sources,
         host_calls=other,
     )  # fmt: skip
-    assert timelines(theirs, ["gemm"] * 2)[0].idle_by_cause["host"] == 100 * US
+    assert timelines(theirs, ["gemm"] * 2)[0].idle_by_cause["host"] == 90 * US
 
 
 def step_rows(*starts: int, length: int = 40) -> list[dict[str, Any]]:
@@ -489,7 +581,7 @@ def test_facts_are_the_columns_that_rules_read() -> None:
     assert set(found.facts) <= known
     facts = facts_of([found])
     assert facts.names() == tuple(entry.name for entry in TIMELINE_COLUMNS)
-    assert facts.idle_host_ns.tolist() == [100 * US]
+    assert facts.idle_host_ns.tolist() == [90 * US]
     assert facts.value("pageable_copies", 0) is None
 
 

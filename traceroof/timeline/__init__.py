@@ -6,7 +6,6 @@ and where other tools differ: ``docs/timeline.md``.
 """
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,20 +13,13 @@ import numpy as np
 
 from traceroof.core.dictionary import coded
 from traceroof.core.facts import Facts
-from traceroof.timeline import intervals
+from traceroof.timeline.columns import TIMELINE_COLUMNS
 from traceroof.timeline.communication import Exchange, exchanges
 from traceroof.timeline.host import Host
-from traceroof.timeline.idle import CAUSES, Gap, Idle
-from traceroof.timeline.lanes import Lane, Rows, known, lanes, unions_of
-from traceroof.timeline.metrics import (
-    TIMELINE_COLUMNS,
-    communication_facts,
-    copy_facts,
-    host_facts,
-    launch_facts,
-    shares,
-    step_facts,
-)
+from traceroof.timeline.idle import CAUSES, Gap
+from traceroof.timeline.lanes import Lane, Rows, lanes, unions_of
+from traceroof.timeline.lost import launched
+from traceroof.timeline.measured import Shared, measured, steady_facts
 from traceroof.timeline.steps import Step, step_spans, steps_of
 
 if TYPE_CHECKING:
@@ -51,7 +43,9 @@ class Timeline:
 
     sources: the run's files that it comes from. idle_by_cause: cause -> ns, adding up to idle_ns.
     gaps: the longest, longest first. exchanges: the communication by collective and process group,
-    most time first. facts: TIMELINE_COLUMNS -> value; what is unknown is absent.
+    most time first. facts: TIMELINE_COLUMNS -> value; what is unknown is absent. steady_facts: the
+    same of the part that is judged, where that is not all of it: the steps after warm-up, or what
+    follows a first collective that waited for most of the time.
     """
 
     rank: int | None
@@ -72,6 +66,7 @@ class Timeline:
     steps: tuple[Step, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     facts: Mapping[str, float] = field(default_factory=dict)
+    steady_facts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def overlapped_communication_ns(self) -> int:
@@ -101,87 +96,47 @@ def timelines(recording: "Recording", categories: Sequence[str]) -> list[Timelin
     if not coded(recording.kernels["kind"]).is_("kernel").any():
         return []
     rows = Rows(recording.kernels, categories)
-    host = Host(recording)
-    spans = step_spans(recording)
-    stacks = {index for index, one in enumerate(recording.sources) if one.stacks}
-    return [_timeline(lane, host, spans, stacks) for lane in lanes(rows)]
+    shared = Shared(
+        host=Host(recording),
+        spans=step_spans(recording),
+        stacks={index for index, one in enumerate(recording.sources) if one.stacks},
+        launched=launched(recording.host_calls, recording.kernels),
+    )
+    return [_timeline(lane, shared) for lane in lanes(rows)]
 
 
 def facts_of(found: Sequence[Timeline]) -> Facts:
     """What rules of scope ``timeline`` read: one subject a timeline, columns TIMELINE_COLUMNS."""
+    judged = [one.steady_facts or one.facts for one in found]
     columns = {
-        entry.name: np.array([one.facts.get(entry.name, np.nan) for one in found], dtype=np.float64)
+        entry.name: np.array([one.get(entry.name, np.nan) for one in judged], dtype=np.float64)
         for entry in TIMELINE_COLUMNS
     }
     return Facts(columns, len(found))
 
 
-def _timeline(
-    lane: Lane, host: Host, spans: Mapping[tuple[int, str], int], stacks: AbstractSet[int]
-) -> Timeline:
-    start, end = int(lane.start.min()), int(lane.end.max())
+def _timeline(lane: Lane, shared: Shared) -> Timeline:
     unions = unions_of(lane)
-    view = host.of(lane, int(min([start, *known(lane.launch)[:1]])), end)
-    idle = _idle(Idle(lane, unions, view, start, end))
-    found = steps_of(lane, unions, spans)
-    busy = intervals.length(unions.busy)
-    numbers = {
-        "span_ns": end - start,
-        "busy_ns": busy,
-        "idle_ns": end - start - busy,
-        "compute_ns": intervals.length(unions.compute),
-        "communication_ns": intervals.length(unions.communication),
-        "exposed_communication_ns": intervals.length(unions.exposed_communication),
-        "memcpy_ns": intervals.length(unions.memcpy),
-        "exposed_memcpy_ns": intervals.length(unions.exposed_memcpy),
-    }
-    facts: dict[str, float] = {
-        **numbers,
-        "overlapped_communication_ns": numbers["communication_ns"]
-        - numbers["exposed_communication_ns"],
-        **shares(numbers),
-        **idle.facts,
-        **launch_facts(lane),
-        **host_facts(lane, view, found, end),
-        **copy_facts(lane, unions),
-        **communication_facts(lane, unions),
-    }
-    facts |= step_facts(lane, found, facts)
-    if stacked := stacks & {*lane.sources}:
-        facts["stack_files"] = len(stacked)
+    steps = steps_of(lane, unions, shared.spans)
+    whole = measured(lane, unions, steps, shared)
+    judged = steady_facts(lane, whole, steps, shared)
     return Timeline(
         rank=lane.rank,
         process=lane.process,
         device=lane.device,
         sources=lane.sources,
-        start_ns=start,
-        idle_by_cause=idle.by_cause,
-        gaps=idle.longest,
-        steps=found,
+        start_ns=whole.start_ns,
+        idle_by_cause=whole.idle.by_cause(),
+        gaps=whole.idle.longest(),
+        steps=steps,
         exchanges=exchanges(lane, unions),
-        facts={name: float(value) for name, value in facts.items()},
-        **numbers,
+        facts={name: float(value) for name, value in whole.facts.items()},
+        steady_facts={name: float(value) for name, value in judged.items()},
+        **{name: whole.numbers[name] for name in _FIELDS},
     )
 
 
-@dataclass(frozen=True)
-class _Summary:
-    """What is kept of the idle time: its gaps are as many as the launches."""
-
-    by_cause: Mapping[str, int]
-    longest: tuple[Gap, ...]
-    facts: Mapping[str, float]
-
-
-def _idle(idle: Idle) -> _Summary:
-    causes, pauses = idle.by_cause(), idle.pauses()
-    facts = {
-        **{f"idle_{cause}_ns": value for cause, value in causes.items()},
-        "gaps": idle.count_apart,
-        "longest_gap_ns": idle.longest_ns,
-        "gaps_after_sync": idle.count("sync"),
-        "pauses": len(pauses),
-        "pause_time_ns": int(pauses.sum()),
-        "late_launch_ns": causes["host"] - int(pauses.sum()),
-    }
-    return _Summary(causes, idle.longest(), facts)
+_FIELDS = (
+    "span_ns", "busy_ns", "idle_ns", "compute_ns", "communication_ns", "exposed_communication_ns",
+    "memcpy_ns", "exposed_memcpy_ns",
+)  # fmt: skip

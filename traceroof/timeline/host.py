@@ -4,6 +4,7 @@ Launches are as many as kernels, and the timeline has them from the kernels' sid
 what has no kind, are only looked at where the host is asked about one stretch of time.
 """
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,16 @@ from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, whole
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from traceroof.core.recording import Recording
 
 # Records that a profiler keeps beside the host's calls but that lie on the GPU's rows.
 _NOT_ON_HOST = ("cuda_sync", "xpu_sync", "gpu-annotation", "Trace")
 
 _NUMBER = {kind: index for index, kind in enumerate(HOST_KINDS)}
+# A call takes so many times as long as the others of its name where it sets something up.
+ONCE = 10
 _COMMON = (_NUMBER["launch"], _NUMBER["other"])
 
 
@@ -137,6 +142,34 @@ class HostView:
         at = self.of_kind(*wanted)
         return intervals.union(self.start[at], self.end[at])
 
+    def slow_calls(self, least: int, named: re.Pattern[str]) -> "pd.DataFrame":
+        """The calls of ``least`` ns or more whose name matches, by start: start, end, kind, and
+        once (the first call of its name, ten times as long as the others)."""
+        import pandas as pd
+
+        rows, mine = self.host.tables[0], self._own[0]
+        duration, start = rows.duration[mine], rows.start[mine]
+        at = np.flatnonzero((duration >= least) & (start < self._end) & (start >= self._begin))
+        code = rows.name.codes[mine]
+        wanted = np.array([bool(named.fullmatch(str(text))) for text in rows.name.texts] + [False])
+        at = at[wanted[code[at]]]
+        once = np.zeros(len(at), dtype=bool)
+        for one in np.unique(code[at]):
+            same = np.flatnonzero((code == one) & (start != UNKNOWN) & (duration != UNKNOWN))
+            first = same[np.argmin(start[same])]
+            others = duration[same[same != first]]
+            if not len(others) or duration[first] >= ONCE * np.median(others):
+                once |= at == first
+        found = pd.DataFrame(
+            {
+                "start": start[at],
+                "end": start[at] + duration[at],
+                "kind": np.array(HOST_KINDS, dtype=object)[rows.kind[mine][at]],
+                "once": once,
+            }
+        )
+        return found.sort_values("start", kind="stable")
+
     def calls(self, *wanted: HostKind) -> npt.NDArray[np.int64]:
         """Positions of the calls of these kinds, ranges left out."""
         at = self.of_kind(*wanted)
@@ -153,11 +186,11 @@ class HostView:
         return total
 
     def during(self, start: int, end: int) -> str | None:
-        """The call or range that best names what the host did in [start, end): the innermost one
-        that fills half of it, else the one that fills most. A step says nothing."""
+        """What the host did in [start, end): the innermost call that fills half of it or more; else
+        the range around it, in which nothing was recorded that long; None where neither is known.
+        A step says nothing."""
         if end <= start:
             return None
-        best: tuple[bool, int, str | None] | None = None
         for rows, mine in zip(self.host.tables, self._own, strict=True):
             begins, lasts = rows.start[mine], rows.duration[mine]
             near = begins < end
@@ -167,19 +200,15 @@ class HostView:
             found = np.flatnonzero(near)
             at = found if isinstance(mine, slice) else mine[found]
             at = at[_within(rows, at, self._begin, self._end)]
-            if not len(at):
-                continue
             length = np.maximum(rows.duration[at], 0)
             stop = rows.start[at] + length
             inside = np.minimum(stop, end) - np.maximum(rows.start[at], start)
             filling = np.flatnonzero(2 * inside >= end - start)
-            fills = bool(len(filling))
-            chosen = filling[np.argmin(length[filling])] if fills else np.argmax(inside)
-            # The shortest of those that fill half of it, else the one that fills most.
-            weight = -int(length[chosen]) if fills else int(inside[chosen])
-            if best is None or (fills, weight) > best[:2]:
-                best = fills, weight, rows.name.at(at[[chosen]])[0]
-        return best[2] if best else None
+            if len(filling):
+                chosen = filling[np.argmin(length[filling])]
+                name = str(rows.name.at(at[[chosen]])[0]).strip()
+                return name if rows.is_call else f"nothing recorded within {name}"
+        return None
 
 
 def _within(rows: _Rows, at: npt.NDArray[np.int64], begin: int, end: int) -> Mask:

@@ -19,6 +19,7 @@ HostKind = Literal[
     "allocate",  # asks the driver for memory or gives it back (freeing waits for the GPU)
     "load",  # loads, compiles or tunes code
     "data-loader",  # waits for or prepares the next batch
+    "wait",  # Python waits for another thread, process or file
     "collective",  # waits for other ranks on the host
     "collect",  # collects Python garbage
     "profiler",  # the profiler's own work
@@ -27,8 +28,11 @@ HostKind = Literal[
 
 HOST_KINDS: tuple[HostKind, ...] = get_args(HostKind)
 
+# Functions of Python's library that wait for another thread or process, or for a file.
+_WAITING = r"_?(get|wait|wait_for_tstate_lock|acquire|join|select|poll|recv\w*|read\w*|result)"
+
 # Sources: CUDA Runtime and Driver API, HIP Runtime API (which calls block: "API synchronization
-# behavior"); annotation names as PyTorch writes them (torch/utils/data, c10d, inductor).
+# behavior"), Unified Runtime specification; annotation names as PyTorch writes them (torch/utils/data, c10d, inductor).
 _PATTERNS: tuple[tuple[HostKind, str], ...] = (
     ("sync", r"(cuda|hip)(Device|Stream|Event|Thread|Ctx)Synchronize\w*"),
     ("sync", r"cu(Ctx|Stream|Event)Synchronize\w*"),
@@ -36,6 +40,11 @@ _PATTERNS: tuple[tuple[HostKind, str], ...] = (
     ("launch", r"(cuda|hip|cu)GraphLaunch\w*"),
     ("launch", r"hip(Ext)?(Module|Extension)Launch\w*"),
     ("launch", r"(cuda|hip|cu)Mem(cpy|set)\w*Async\w*"),
+    # SYCL on Intel GPUs: Unified Runtime and Level Zero.
+    ("launch", r"urEnqueue\w+|zeCommandListAppend\w+|zeCommandQueueExecute\w*"),
+    ("sync", r"ur(QueueFinish|EventWait)\w*|ze(CommandQueue|CommandListHost|FenceHost|EventHost)Synchronize"),
+    ("allocate", r"urUSM(Device|Host|Shared)?(Alloc|Free|Pool)\w*|zeMem(Alloc|Free)\w*"),
+    ("load", r"ur(Program|Kernel)(Build|Compile|Link|Create)\w*|zeModule(Create|DynamicLink)\w*"),
     ("copy", r"(cuda|hip|cu)Memcpy\w*"),
     ("fill", r"(cuda|hip|cu)Memset\w*"),
     ("allocate", r"(cuda|hip)(Ext)?(Host)?(Malloc|Free|Alloc|Register|Unregister)\w*"),
@@ -45,8 +54,15 @@ _PATTERNS: tuple[tuple[HostKind, str], ...] = (
     ("load", r"cu(Module|Library|Link)\w*|(cuda|hip)(Library|Module)(Load|Unload)\w*"),
     ("load", r"nvrtc\w*|hiprtc\w*|Lazy Function Loading|dl(open|close)\(.*\)"),
     ("load", r"Runtime Triggered Module Loading|Driver (Compiler|JIT).*"),
+    ("load", r"(cuda|hip|cu)Graph(Instantiate|ExecUpdate|Upload)\w*"),
+    ("load", r"(cuda|hip|cu)Stream(BeginCapture|EndCapture)\w*"),
     ("load", r".*(compile_fx|_compile\.|fx_codegen_and_compile|async_compile|CompileFx).*"),
     ("load", r".*(autotune|benchmark_all_configs|entire_frame_compile|dynamo_compile).*"),
+    # Frames of Python's own stack, "file.py(line): function" (torch.profiler, with_stack=True).
+    ("data-loader", r".*torch/utils/data/(dataloader|_utils/\w+)\.py\(\d+\): \w+"),
+    ("wait", r"(.*/)?(queue|threading|selectors|subprocess|socket|ssl)\.py\(\d+\): " + _WAITING),
+    ("wait", r"(.*/)?(multiprocessing|concurrent/futures|asyncio)/\w+\.py\(\d+\): " + _WAITING),
+    ("wait", r"<built-in method (poll|select|acquire|recv|recv_into|read|sleep|get|epoll_wait) of .*>"),
     ("data-loader", r"enumerate\(DataLoader\).*|.*DataLoaderIter.*|.*\b[Dd]ata[-_ ]?[Ll]oad(er|ing)?\b.*"),
     ("data-loader", r".*\b(wait_for_batch|wait_for_training_batch|load_batch|next_batch|get_batch)\b.*"),
     ("collective", r"MPI_(?!I[a-z])(Barrier|Bcast|Reduce|All|Gather|Scatter|Scan|Exscan|Wait|Recv|Send|Ssend|Probe)\w*"),
@@ -71,15 +87,15 @@ def kind_of(name: str, category: str = "") -> HostKind:
     return "profiler" if category == "overhead" else "other"
 
 
-#: How a copy's direction and host memory stand in its name: Kineto (``HtoD (Pageable -> Device)``),
+#: How a copy's direction and host memory stand in its name: Kineto (on Intel GPUs ``M2D``) (``HtoD (Pageable -> Device)``),
 #: Nsight Systems (``[CUDA memcpy Host-to-Device]``), ROCm (``MEMORY_COPY_HOST_TO_DEVICE``,
 #: ``CopyHostToDevice``).
 _DIRECTIONS: Mapping[str, str] = {
-    "host-to-device": r"h(ost)?[ _-]?to[ _-]?d(ev(ice)?)?\b|host_?to_?device",
-    "device-to-host": r"d(ev(ice)?)?[ _-]?to[ _-]?h(ost)?\b|device_?to_?host",
+    "host-to-device": r"[hm]2d\b|h(ost)?[ _-]?to[ _-]?d(ev(ice)?)?\b|host_?to_?device",
+    "device-to-host": r"d2[hm]\b|d(ev(ice)?)?[ _-]?to[ _-]?h(ost)?\b|device_?to_?host",
     "peer-to-peer": r"p(eer)?[ _-]?to[ _-]?p(eer)?\b|peer_?to_?peer",
     "host-to-host": r"h(ost)?[ _-]?to[ _-]?h(ost)?\b|host_?to_?host",
-    "device-to-device": r"d(ev(ice)?)?[ _-]?to[ _-]?d(ev(ice)?)?\b|device_?to_?device",
+    "device-to-device": r"d2d\b|d(ev(ice)?)?[ _-]?to[ _-]?d(ev(ice)?)?\b|device_?to_?device",
 }
 
 

@@ -1,31 +1,37 @@
-"""Why a GPU was idle: every gap of a timeline with one cause (docs/timeline.md)."""
+"""Why a GPU was idle: every gap of a timeline, part by part (docs/timeline.md).
+
+A gap has a host part, until the call that launched the next work, and a queued part, from that call
+to the start. The host part is charged to what the host did in it, the queued part to what held the
+work back.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from traceroof.timeline import intervals
+from traceroof.timeline.cold import cold_start
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import HostKind
 from traceroof.timeline.intervals import Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions
 
-#: Why a GPU was idle, each gap for one reason, in the order in which reasons are tried.
+#: Why a GPU was idle. The host part of a gap is charged in the order from ``cold`` to ``host``.
 CAUSES: Mapping[str, str] = {
     "back_to_back": "shorter than 2 µs: what the hardware needs between two kernels",
-    "copy": "a copy was queued, or the host was still preparing it",
+    "cold": "the host did what it does once: loading code, first use, first memory",
     "data_loader": "the host waited for or prepared the next batch",
-    "load": "the host loaded, compiled or tuned code",
+    "load": "the host loaded, compiled or tuned code after the start",
     "collect": "the host collected garbage",
     "allocate": "the host asked for memory or gave it back",
-    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that",
-    "communication": "work was queued behind, or the host was in, a collective: other ranks",
     "profiler": "the profiler was at work on the host",
-    "host": "the host launched the next work late, none of the above",
+    "communication": "work was queued behind, or the host was in, a collective: other ranks",
+    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that",
+    "host": "the host had not launched the next work, none of the above",
+    "copy": "a copy was queued, or the host was still preparing it",
     "launch": "the launch was under way: what a launch or a graph node costs",
-    "dependency": "work was queued but waited for an event or another device",
+    "dependency": "work was queued but waited for an event, another stream or another device",
     "unknown": "the launch of the next work is not in the file",
 }
 
@@ -39,20 +45,31 @@ SLOW_LAUNCH_NS = 50_000
 # A late launch that leaves the GPU idle for longer is no matter of launching: an operator takes the
 # host 10-100 us, so ten of them and more went by without one.
 PAUSE_NS = 1_000_000
-# A host activity that fills half of the wait is its cause.
-_CAUSE_SHARE = 0.5
+# Python that waits for something before a copy to the GPU waits for its data.
+_WAIT_SHARE = 0.5
 # µs clocks and two time sources: the end of a wait and the end of the work may cross by this.
 _CLOCK_SLACK_NS = 2_000
 
 LONGEST_GAPS = 10
+
+#: What the host part is charged to before the rest, by what the host was doing.
+_BY_KIND: Mapping[str, HostKind] = {
+    "data_loader": "data-loader",
+    "load": "load",
+    "collect": "collect",
+    "allocate": "allocate",
+    "profiler": "profiler",
+    "communication": "collective",
+}
 
 
 @dataclass(frozen=True)
 class Gap:
     """One time that the GPU was idle.
 
-    after, before: the activity that ended it and the one that began then. host: the host call or
-    range that took most of the wait, None where nothing was recorded.
+    cause: of its longest part. parts: cause -> ns, adding up to the duration. after, before: the
+    activity that ended it and the one that began then. host: what filled the host part, None where
+    nothing was recorded that does. host_part_ns: the time until the host launched the next work.
     """
 
     start_ns: int
@@ -61,13 +78,15 @@ class Gap:
     after: str
     before: str
     host: str | None
+    host_part_ns: int = 0
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 class Idle:
-    """The gaps of a timeline, each with its cause (docs/timeline.md has the order and why).
+    """The gaps of a timeline, each divided among causes (docs/timeline.md has the order and why).
 
     Most gaps are back to back, as many as there are launches: these are only added up, unless
-    they are among the longest.
+    they are among the longest. ``parts``: cause -> ns of each gap, only causes that occur.
     """
 
     def __init__(self, lane: Lane, unions: Unions, view: HostView, start: int, end: int) -> None:
@@ -89,61 +108,98 @@ class Idle:
         self.launch = np.where(self.is_launch_known, launch, self.end)
         known_duration = np.where(launch_duration == UNKNOWN, 0, launch_duration)
         self.launched = self.launch + np.maximum(known_duration, 0)
-        # A launch call that began before the gap and hangs in it: the host is late all the same.
-        in_call = np.minimum(self.launched, self.end) - self.start
-        self.is_slow_launch = (self.launch < self.start) & (in_call > SLOW_LAUNCH_NS)
-        # The host made the GPU wait from the gap's start to here.
-        host_end = np.where(self.is_slow_launch, self.launched, self.launch)
-        self.host_end = np.minimum(host_end, self.end)
-        self.cause = self._causes()
+        self.cold = cold_start(lane, view)
+        # Until the launch call began, until it returned, until the work started.
+        called = np.clip(self.launch, self.start, self.end)
+        returned = np.clip(self.launched, self.start, self.end)
+        # A launch call that hangs in the gap: the host is late all the same.
+        hangs = (returned - called > SLOW_LAUNCH_NS) & ~lane.is_memcpy[self.next]
+        self.host_end = np.where(hangs, returned, called)
+        self.parts = self._parts()
 
-    def _causes(self) -> npt.NDArray[np.int64]:
-        number = {cause: index for index, cause in enumerate(CAUSES)}
-        late = self.is_launch_known & ((self.launch >= self.start) | self.is_slow_launch)
-        queued = self.is_launch_known & ~late
+    def _parts(self) -> dict[str, Times]:
+        parts: dict[str, Times] = {}
+
+        def charge(cause: str, amount: Times, where: Mask | None = None) -> None:
+            taken = amount if where is None else np.where(where, amount, 0)
+            if taken.any():
+                parts[cause] = parts.get(cause, 0) + taken
+
+        apart = self.duration >= BACK_TO_BACK_NS
+        known = apart & self.is_launch_known
+        charge("back_to_back", self.duration, ~apart)
+        charge("unknown", self.duration, apart & ~self.is_launch_known)
+        for cause, amount in self._host_parts(known).items():
+            charge(cause, amount)
+        for cause, amount, where in self._queued_parts():
+            charge(cause, amount, known & where)
+        return parts
+
+    def _host_parts(self, known: Mask) -> dict[str, Times]:
+        """The host part of each gap by what the host did in it."""
+        end = np.where(known, self.host_end, self.start)
+        left = end - self.start
+        found: dict[str, Times] = {}
+        taken = self.cold
+        found["cold"] = intervals.covered(taken, self.start, end)
+        for cause, kind in _BY_KIND.items():
+            mine = self._view.union(kind)
+            if len(mine):
+                own = intervals.subtraction(mine, taken)
+                found[cause] = intervals.covered(own, self.start, end)
+                taken = intervals.joined(taken, mine)
+        for amount in found.values():
+            left = left - amount
+        batch = self._waits_for_batch(end)
+        found["data_loader"] = found.get("data_loader", 0) + np.where(batch, left, 0)
+        left = np.where(batch, 0, left)
+        found["sync"] = np.where(self._after_wait(), left, 0)
+        found["host"] = left - found["sync"]
+        return found
+
+    def _waits_for_batch(self, end: Times) -> Mask:
+        """Whether Python waited (a queue, a pipe, a file) for most of a pause that a copy to the
+        GPU ended: the batch was not ready, whatever loads it."""
+        lane, waits = self._lane, self._view.union("wait")
+        found = np.zeros(len(self.start), dtype=bool)
+        if not len(waits):
+            return found
+        length = end - self.start
+        found = (length >= PAUSE_NS) & lane.is_memcpy[self.next]
+        found &= intervals.covered(waits, self.start, end) >= _WAIT_SHARE * length
+        at = np.flatnonzero(found)
+        found[at] = lane.is_to_device(self.next[at])
+        return np.asarray(found)
+
+    def _queued_parts(self) -> list[tuple[str, Times, Mask]]:
+        """What held the next work back once the host had launched it: (cause, ns, where)."""
         lane = self._lane
-        near_communication = lane.is_communication[self.next] | lane.is_communication[self.previous]
-        same_graph = self._same_graph()
-        launching = (
-            same_graph
-            | (self.launched >= self.start)
-            | (self.end - self.launched <= LAUNCH_LATENCY_NS)
-        )
-        next_is_copy = lane.is_memcpy[self.next]
-        staging = next_is_copy & (self.launch < self.start) & (self.launched >= self.start)
-        tests = [
-            ("back_to_back", self.duration < BACK_TO_BACK_NS),
-            ("unknown", ~self.is_launch_known),
-            ("copy", staging),
-            ("data_loader", late & self._fills("data-loader")),
-            ("load", late & self._fills("load")),
-            ("collect", late & self._fills("collect")),
-            ("allocate", late & self._fills("allocate")),
-            ("sync", late & self._after_wait()),
-            ("communication", late & self._fills("collective")),
-            ("profiler", late & self._fills("profiler")),
-            ("host", late),
-            ("launch", queued & launching),
-            ("communication", queued & near_communication),
-            ("copy", queued & next_is_copy),
+        queued = self.end - self.host_end
+        is_copy = lane.is_memcpy[self.next]
+        # A copy of pageable memory is prepared within its call.
+        staged = np.clip(self.launched, self.host_end, self.end) - self.host_end
+        staging = is_copy & (staged > SLOW_LAUNCH_NS)
+        ready = np.where(staging, self.host_end + staged, self.launched)
+        launching = np.clip(ready + LAUNCH_LATENCY_NS, self.host_end, self.end) - self.host_end
+        launching = np.where(staging, np.maximum(launching - staged, 0), launching)
+        same_graph = self._same_graph() & (queued <= SLOW_LAUNCH_NS)
+        launching = np.where(same_graph, queued, launching)
+        held = queued - launching - np.where(staging, staged, 0)
+        by_ranks = lane.is_communication[self.next] | lane.is_communication[self.previous]
+        everywhere = np.ones(len(queued), dtype=bool)
+        return [
+            ("copy", staged, staging),
+            ("launch", launching, everywhere),
+            ("communication", held, by_ranks),
+            ("copy", held, ~by_ranks & is_copy),
+            ("dependency", held, ~by_ranks & ~is_copy),
         ]
-        return np.select(
-            [test for _, test in tests],
-            [number[cause] for cause, _ in tests],
-            default=number["dependency"],
-        ).astype(np.int64)
 
     def _same_graph(self) -> Mask:
         """Whether the work on both sides of the gap was launched by one call (a graph)."""
         correlation = self._lane.correlation
         one, other = correlation[self.previous], correlation[self.next]
         return np.asarray((one == other) & (one != UNKNOWN) & (one != 0))
-
-    def _fills(self, kind: HostKind) -> Mask:
-        """Whether host activity of a kind takes half of the wait for the launch."""
-        busy = self._view.union(kind)
-        part = intervals.covered(busy, self.start, self.host_end)
-        return np.asarray((part > 0) & (part >= _CAUSE_SHARE * (self.host_end - self.start)))
 
     def _after_wait(self) -> Mask:
         """Whether the host was waiting for the GPU when it ran dry, and launched soon after that;
@@ -165,37 +221,46 @@ class Idle:
         soon = self.launch - np.maximum(ended, self.start) < PAUSE_NS
         return np.asarray((held >= 0) & (ended <= self.launch) & soon)
 
+    def of(self, cause: str) -> Times:
+        """ns of each gap that a cause takes."""
+        return self.parts.get(cause, np.zeros(len(self.start), dtype=np.int64))
+
     def by_cause(self) -> dict[str, int]:
         """Idle time of each cause, ns; they add up to all of it."""
-        totals = np.zeros(len(CAUSES), dtype=np.int64)
-        np.add.at(totals, self.cause, self.duration)
-        totals[list(CAUSES).index("back_to_back")] += self._back_to_back_ns
-        return {cause: int(total) for cause, total in zip(CAUSES, totals, strict=True)}
+        totals = {cause: int(self.of(cause).sum()) for cause in CAUSES}
+        totals["back_to_back"] += self._back_to_back_ns
+        return totals
 
     def count(self, cause: str) -> int:
-        """How many gaps have this cause."""
-        return int((self.cause == list(CAUSES).index(cause)).sum())
+        """How many gaps have a part of this cause."""
+        return int((self.of(cause) > 0).sum())
 
     def pauses(self) -> Times:
-        """The gaps of 1 ms or longer that a late launch ended. ns."""
-        late = self.cause == list(CAUSES).index("host")
-        found: Times = self.duration[late & (self.duration >= PAUSE_NS)]
+        """The waits of 1 ms or longer for the host to launch. ns."""
+        host = self.of("host")
+        found: Times = host[host >= PAUSE_NS]
         return found
 
     def longest(self) -> tuple[Gap, ...]:
         """The longest gaps, longest first."""
         order = np.argsort(-self.duration, kind="stable")[:LONGEST_GAPS]
-        causes, lane = list(CAUSES), self._lane
-        return tuple(
-            Gap(
-                start_ns=int(self.start[gap]),
-                duration_ns=int(self.duration[gap]),
-                cause=causes[self.cause[gap]],
-                after=str(lane.rows.names[lane.name[self.previous[gap]]]),
-                before=str(lane.rows.names[lane.name[self.next[gap]]]),
-                host=self._view.during(int(self.start[gap]), int(self.host_end[gap])),
-            )
-            for gap in order
+        return tuple(self._gap(int(gap)) for gap in order)
+
+    def _gap(self, gap: int) -> Gap:
+        lane = self._lane
+        parts = {cause: int(self.parts[cause][gap]) for cause in CAUSES if cause in self.parts}
+        parts = {cause: amount for cause, amount in parts.items() if amount}
+        start, host_end = int(self.start[gap]), int(self.host_end[gap])
+        has_host_part = bool(self.is_launch_known[gap]) and self.duration[gap] >= BACK_TO_BACK_NS
+        return Gap(
+            start_ns=start,
+            duration_ns=int(self.duration[gap]),
+            cause=max(parts, key=lambda cause: parts[cause]),
+            after=str(lane.rows.names[lane.name[self.previous[gap]]]),
+            before=str(lane.rows.names[lane.name[self.next[gap]]]),
+            host=self._view.during(start, host_end),
+            host_part_ns=host_end - start if has_host_part else 0,
+            parts=parts,
         )
 
 

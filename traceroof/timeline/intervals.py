@@ -54,6 +54,15 @@ def joined(*parts: Intervals) -> Intervals:
     )
 
 
+def intersection(one: Intervals, other: Intervals) -> Intervals:
+    """Where both unions are."""
+    if not len(one) or not len(other):
+        return NONE
+    bounds = np.sort(np.concatenate((one.starts, one.ends, other.starts, other.ends)))
+    inside = _contains(one, bounds[:-1]) & _contains(other, bounds[:-1])
+    return union(bounds[:-1][inside], bounds[1:][inside])
+
+
 def subtraction(one: Intervals, other: Intervals) -> Intervals:
     """Where the union ``one`` is and the union ``other`` is not."""
     if not len(one) or not len(other):

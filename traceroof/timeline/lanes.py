@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from traceroof.core.dictionary import coded, one_array, together
 from traceroof.core.kernel_table import as_reals
 from traceroof.timeline import intervals
+from traceroof.timeline.hostcalls import direction_of
 from traceroof.timeline.intervals import Intervals, Times
 
 if TYPE_CHECKING:
@@ -114,6 +115,14 @@ class Lane:
             found = found[self.at]
         self.__dict__[name] = found
         return found
+
+    def is_to_device(self, at: npt.NDArray[np.int64]) -> Mask:
+        """Which of the rows at these positions copy from the host to the GPU."""
+        number, kinds = self.rows.text("copy_kind", self.at[at])
+        # What says which way a copy went: its kind where recorded, else its name.
+        words = [*map(str, kinds), *map(str, self.rows.names)]
+        word = np.where(number >= 0, number, len(kinds) + self.name[at])
+        return np.array([direction_of(words[one]) == "host-to-device" for one in word], dtype=bool)
 
     def union(self, mask: Mask | None = None) -> Intervals:
         """Where any of the rows, or of some, is."""

@@ -1,21 +1,16 @@
-"""The figures of a timeline that rules read, by name: TIMELINE_COLUMNS and how each is computed."""
+"""Figures of a timeline: launches, the host, copies (names and units in ``columns``)."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.dictionary import together
-from traceroof.core.kernel_table import Column, sourced
 from traceroof.timeline import intervals
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import direction_of, is_pageable
-from traceroof.timeline.idle import CAUSES
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions, known
 from traceroof.timeline.steps import Step
@@ -25,153 +20,12 @@ SHORT_NS = 10_000
 TINY_NS = 5_000
 SMALL_COPY_BYTES = 64 << 10
 SCALAR_COPY_BYTES = 4 << 10
-SMALL_MESSAGE_BYTES = 1 << 20
-# From this size on a collective runs at the speed of its link, not at its latency.
-LARGE_MESSAGE_BYTES = 16 << 20
-
-
-def _columns() -> tuple[Column, ...]:
-    rows: list[Column] = []
-
-    def add(group: str, *entries: tuple[str, str, str]) -> None:
-        rows.extend(
-            Column(name, pa.float64(), unit, meaning, group, "span" if unit == "%" else "", "clock")
-            for name, unit, meaning in entries
-        )
-
-    add(
-        "time",
-        ("span_ns", "ns", "from the first start to the last end on this GPU"),
-        ("busy_ns", "ns", "at least one activity on any stream"),
-        ("idle_ns", "ns", "span without any activity"),
-        ("compute_ns", "ns", "at least one activity that is neither copy nor communication"),
-        ("communication_ns", "ns", "at least one communication kernel"),
-        ("exposed_communication_ns", "ns", "communication while nothing computes"),
-        ("overlapped_communication_ns", "ns", "communication while something computes"),
-        ("memcpy_ns", "ns", "at least one copy"),
-        ("exposed_memcpy_ns", "ns", "copy while nothing computes or communicates"),
-        ("idle_pct", "%", "part of the span without any activity"),
-        ("exposed_communication_pct", "%", "part of the span with communication alone"),
-        ("exposed_memcpy_pct", "%", "part of the span with copies alone"),
-    )
-    add("idle", *((f"idle_{cause}_ns", "ns", meaning) for cause, meaning in CAUSES.items()))
-    add(
-        "idle",
-        ("gaps", "gap", "times the GPU was idle for 2 µs or longer"),
-        ("longest_gap_ns", "ns", "longest time the GPU was idle"),
-        ("gaps_after_sync", "gap", "of these gaps, those that follow a wait for the GPU"),
-        ("pauses", "gap", "gaps of 1 ms or longer that a late launch ended"),
-        ("pause_time_ns", "ns", "sum of these gaps, part of idle_host_ns"),
-        ("late_launch_ns", "ns", "the rest of idle_host_ns: shorter waits for late launches"),
-    )
-    add(
-        "launches",
-        ("activities", "activity", "kernels, copies and fills"),
-        ("kernels", "launch", "kernels"),
-        ("kernel_time_ns", "ns", "sum of all kernel times, overlap counted twice"),
-        ("activity_time_ns", "ns", "sum of all times of kernels, copies and fills"),
-        ("stream_overlap_ns", "ns", "of this beside another activity of the same stream"),
-        ("median_kernel_ns", "ns", "median time of a kernel"),
-        ("short_kernels", "launch", "kernels shorter than 10 µs"),
-        ("short_kernel_time_ns", "ns", "sum of their times"),
-        ("tiny_kernels", "launch", "kernels shorter than 5 µs"),
-        ("streams", "stream", "streams with activity"),
-        ("linked_activities", "activity", "activities whose launch call is in the file"),
-        ("launch_calls", "call", "host calls that launched them"),
-        ("launch_time_ns", "ns", "sum of the times of those calls"),
-        ("median_launch_ns", "ns", "median time of a launch call"),
-        ("kernels_under_launch", "launch", "kernels shorter than the call that launched them"),
-        ("median_launch_delay_ns", "ns", "median time from end of the launch call to start"),
-        ("mean_launch_delay_ns", "ns", "mean time from end of the launch call to start"),
-        ("median_queue_depth", "activity", "launched and not started, median over launches"),
-        ("longest_queue", "activity", "launched and not started, at most"),
-        ("graph_kernels", "launch", "kernels launched by replaying a graph"),
-        ("repeat_launches", "launch", "length of the launch sequence that repeats best"),
-        ("repeats", "", "times that it fits into the timeline"),
-        ("repeat_match", "", "share of launches equal to the one a sequence before, 0-1"),
-    )
-    add(
-        "host",
-        ("sync_calls", "call", "waits for the GPU with work launched after them"),
-        ("sync_time_ns", "ns", "sum of their times"),
-        ("copy_calls", "call", "copy calls that return when the copy is done"),
-        ("copy_time_ns", "ns", "sum of their times"),
-        ("fill_calls", "call", "fill calls that may wait"),
-        ("fill_time_ns", "ns", "sum of their times"),
-        ("allocate_calls", "call", "driver calls for memory, giving back included"),
-        ("allocate_time_ns", "ns", "sum of their times"),
-        ("late_allocate_calls", "call", "of these after warm-up, or in the second half"),
-        ("late_allocate_time_ns", "ns", "sum of their times"),
-        ("load_time_ns", "ns", "host time loading, compiling or tuning code"),
-        ("late_load_time_ns", "ns", "of this after warm-up, or in the second half"),
-        ("warm_up_set_up_ns", "ns", "of this and of allocate_time_ns within warm-up steps"),
-        ("collect_time_ns", "ns", "host time collecting garbage"),
-        ("data_loader_time_ns", "ns", "host time waiting for or preparing batches"),
-        ("profiler_time_ns", "ns", "host time of the profiler itself"),
-        ("stack_files", "file", "files that recorded Python stacks; unknown where none did"),
-        ("host_collective_time_ns", "ns", "host time in barriers and host-side collectives"),
-        ("data_parallel_calls", "call", "forward passes of torch.nn.DataParallel"),
-    )
-    add(
-        "copies",
-        ("copies", "copy", "copies"),
-        ("copy_bytes", "byte", "payload of the copies that say so"),
-        ("small_copies", "copy", "copies under 64 KiB"),
-        ("small_copy_time_ns", "ns", "sum of their times"),
-        ("small_copy_exposed_ns", "ns", "their time while nothing computes or communicates"),
-        ("small_copy_gap_ns", "ns", "idle time directly before or after one of them"),
-        *(
-            entry
-            for short, words in (
-                ("h2d", "from host to device"),
-                ("d2h", "from device to host"),
-                ("d2d", "within the device"),
-            )
-            for entry in (
-                (f"{short}_copies", "copy", f"copies {words}"),
-                (f"{short}_bytes", "byte", f"payload {words}"),
-                (f"{short}_time_ns", "ns", f"sum of the times of copies {words}"),
-                (f"{short}_exposed_ns", "ns", f"copying {words} while nothing else runs"),
-            )
-        ),
-        ("scalar_copies", "copy", "copies from device to host of 4 KiB or less"),
-        ("pageable_copies", "copy", "copies with pageable host memory; unknown if not recorded"),
-        ("pageable_bytes", "byte", "their payload"),
-        ("pageable_time_ns", "ns", "sum of their times"),
-        ("pageable_exposed_ns", "ns", "their time while nothing else runs"),
-    )
-    add(
-        "communication",
-        ("collectives", "launch", "communication kernels"),
-        ("small_collectives", "launch", "communication kernels with a message under 1 MiB"),
-        ("message_bytes", "byte", "payload of the communication kernels that say so"),
-        ("large_collectives", "launch", "collectives with a known group and 16 MiB or more"),
-        ("large_collective_time_ns", "ns", "sum of their times"),
-        ("bus_bytes_per_s", "byte/s", "bus bandwidth of the fastest of them"),
-        (
-            "overlap_slowdown",
-            "",
-            "time of equal kernels under communication over their time alone, median by time",
-        ),
-    )
-    add(
-        "steps",
-        ("steps", "step", "steps after warm-up"),
-        ("warm_up_steps", "step", "steps set apart as warm-up"),
-        ("warm_up_ns", "ns", "time of these"),
-        ("median_step_ns", "ns", "median GPU time span of a step after warm-up"),
-        ("median_step_busy_ns", "ns", "median busy time of a step after warm-up"),
-        ("slowest_step", "", "longest step over the median one, warm-up left out"),
-        ("kernels_per_step", "launch", "median kernels of a step"),
-        ("syncs_per_step", "call", "waits for the GPU per step, mean"),
-        ("copies_per_step", "copy", "copies per step, mean"),
-        ("collectives_per_step", "launch", "communication kernels per step, mean"),
-    )
-    return sourced(rows, launch="copy_bytes message_bytes", derived="small_copy_gap_ns")
-
-
-#: Every fact of a timeline that a rule of scope ``timeline`` may read: unit and meaning.
-TIMELINE_COLUMNS: tuple[Column, ...] = _columns()
+# A queued empty kernel takes 1.6 to 2.6 us (RRZE gpu-small-kernels, L40, A100, H200): what is saved
+# at most where its work is done in another kernel.
+EMPTY_KERNEL_NS = 2_600
+# A kernel that only just ends before its launch call returns tells nothing.
+_TELLING_NS = 5_000
+_CLOCK_SLACK_NS = 2_000
 
 
 def shares(times: Mapping[str, int]) -> dict[str, float]:
@@ -193,6 +47,9 @@ def launch_facts(lane: Lane) -> dict[str, float]:
         "stream_overlap_ns": _within_streams(lane),
         "short_kernels": int((duration < SHORT_NS).sum()),
         "short_kernel_time_ns": int(duration[duration < SHORT_NS].sum()),
+        "short_kernel_floor_ns": int(
+            np.minimum(duration[duration < SHORT_NS], EMPTY_KERNEL_NS).sum()
+        ),
         "tiny_kernels": int((duration < TINY_NS).sum()),
         "streams": len(np.unique(lane.stream)),
     }
@@ -216,6 +73,7 @@ def _call_facts(lane: Lane, linked: Mask) -> dict[str, float]:
     graph = lane.rows.text("graph_id", lane.at)[0] >= 0
     graph[np.flatnonzero(linked)[shared]] = True
     facts["graph_kernels"] = int((graph & kernel).sum())
+    facts |= _blocking(lane, linked & ~graph & kernel)
     calls = own[first & timed]
     if len(calls):
         facts["launch_time_ns"] = int(calls.sum())
@@ -226,6 +84,19 @@ def _call_facts(lane: Lane, linked: Mask) -> dict[str, float]:
         short = (lane.end - lane.start)[linked] < own
         facts["kernels_under_launch"] = int((short & timed & kernel[linked]).sum())
     return facts
+
+
+def _blocking(lane: Lane, eager: Mask) -> dict[str, float]:
+    """How much of the kernel time ended before its launch call did: all of it where launches block
+    (CUDA_LAUNCH_BLOCKING, HIP_LAUNCH_BLOCKING, AMD_SERIALIZE_KERNEL)."""
+    duration = lane.end - lane.start
+    told = eager & (duration >= _TELLING_NS) & (lane.launch_duration != UNKNOWN)
+    time = int(duration[told].sum())
+    if not time:
+        return {}
+    returned = lane.launch[told] + lane.launch_duration[told]
+    blocked = returned + _CLOCK_SLACK_NS >= lane.end[told]
+    return {"blocking_pct": int(duration[told][blocked].sum()) / time * 100}
 
 
 def _queue_facts(lane: Lane, linked: Mask) -> dict[str, float]:
@@ -301,19 +172,13 @@ def _repetition(lane: Lane) -> dict[str, float]:
 
 def _launch_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """A number for each distinct name, grid and block among the rows at these positions."""
-    return together(_launch_columns(lane, at))[0]
+    return together(launch_columns(lane, at))[0]
 
 
-def _launch_columns(lane: Lane, at: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[Any]]:
+def launch_columns(lane: Lane, at: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[Any]]:
     yield lane.name[at]
     for name in _LAUNCH_SHAPE:
         yield lane.rows.wholes(name, lane.at[at])
-
-
-def _work_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The same, and the shapes of the operator: kernels that do the same work."""
-    shapes = (lane.rows.text("input_shapes", lane.at[at])[0],)
-    return together(chain(_launch_columns(lane, at), shapes))[0]
 
 
 def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> dict[str, float]:
@@ -322,7 +187,7 @@ def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> d
         return {}
     launches = known(lane.launch)
     last_launch = int(launches[-1]) if len(launches) else end
-    steady = _steady_from(lane, found, launches, end)
+    steady = steady_from(lane, found, end)
     facts: dict[str, float] = {}
 
     def total(at: npt.NDArray[np.int64]) -> int:
@@ -363,9 +228,10 @@ def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> d
 _DATA_PARALLEL = "DataParallel.forward"
 
 
-def _steady_from(lane: Lane, found: Sequence[Step], launches: Times, end: int) -> int:
+def steady_from(lane: Lane, found: Sequence[Step], end: int) -> int:
     """When warm-up is over on the host: the first launch of the first step after it; without
     steps, the middle of the launches."""
+    launches = known(lane.launch)
     steady = next((step for step in found if not step.warm_up), None)
     if steady is not None and len(found) > 1:
         inside = lane.launch[(lane.step >= 0) & (lane.start >= steady.start_ns)]
@@ -427,113 +293,3 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         facts["pageable_time_ns"] = int(duration[chosen].sum())
         facts["pageable_exposed_ns"] = exposed(chosen)
     return facts
-
-
-# What a ring sends over each link per byte of payload, for a group of n; other collectives send
-# each byte once (NCCL tests, doc/PERFORMANCE.md).
-_TWICE_BUT_OWN = regex.compile("all_?reduce", re.IGNORECASE)
-_ALL_BUT_OWN = regex.compile("all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
-
-
-def _bandwidth(
-    lane: Lane, at: npt.NDArray[np.int64], size: npt.NDArray[np.float64]
-) -> dict[str, float]:
-    """Bus bandwidth of the large collectives at the positions ``at``: of the fastest, which waited
-    least for other ranks."""
-    ranks = lane.rows.wholes("group_size", lane.at[at]).astype(np.float64)
-    large = (size >= LARGE_MESSAGE_BYTES) & (ranks >= 2)
-    time = (lane.end - lane.start)[at]
-    large &= time > 0
-    if not large.any():
-        return {}
-    number, names = lane.rows.text("collective", lane.at[at])
-    factors = [
-        2.0 if _TWICE_BUT_OWN.search(name) else 1.0 if _ALL_BUT_OWN.search(name) else np.nan
-        for name in (*map(str, names), "")
-    ]
-    factor = np.array(factors)[number]
-    others = (ranks - 1) / ranks
-    sent = np.where(np.isnan(factor), size, factor * others * size)
-    return {
-        "large_collectives": int(large.sum()),
-        "large_collective_time_ns": int(time[large].sum()),
-        "bus_bytes_per_s": float((sent[large] / time[large]).max()) * 1e9,
-    }
-
-
-_FEW = 3
-# A comparison of less of the time beside communication says nothing about the rest.
-_COVERED = 0.25
-
-
-def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
-    """Communication kernels, and how they slow down what runs beside them."""
-    import pandas as pd
-
-    at = lane.is_communication
-    size = lane.rows.reals("message_bytes", lane.at[at])
-    facts: dict[str, float] = {"collectives": int(at.sum())}
-    if not at.any():
-        return facts
-    if np.isfinite(size).any():
-        facts["message_bytes"] = float(np.nansum(size))
-        facts["small_collectives"] = int((size < SMALL_MESSAGE_BYTES).sum())
-    facts |= _bandwidth(lane, np.flatnonzero(at), size)
-    rest, part = _beside_communication(lane, unions)
-    frame = pd.DataFrame(
-        {
-            "kind": _work_codes(lane, rest),
-            "time": (lane.end - lane.start)[rest],
-            "part": part,
-        }
-    )
-    under = frame[frame["part"] >= 0.5].groupby("kind")["time"].agg(["median", "size", "sum"])
-    alone = frame[frame["part"] == 0].groupby("kind")["time"].agg(["median", "size"])
-    both = under.join(alone.add_suffix("_alone"), how="inner")
-    both = both[(both["size"] >= _FEW) & (both["size_alone"] >= _FEW) & (both["median_alone"] > 0)]
-    if both["sum"].sum() >= _COVERED * under["sum"].sum() > 0:
-        # The median of the ratios, by time: one kernel that hides two problem sizes (a persistent
-        # grid) moves it less than a mean.
-        ratios = (both["median"] / both["median_alone"]).sort_values()
-        reached = both["sum"].loc[ratios.index].cumsum()
-        facts["overlap_slowdown"] = float(ratios[reached >= reached.iloc[-1] / 2].iloc[0])
-    return facts
-
-
-def _beside_communication(
-    lane: Lane, unions: Unions
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The kernels that ran wholly without communication or mostly under it, and how much of each
-    did, 0-1."""
-    rest = np.flatnonzero(lane.is_kernel & ~lane.is_communication & (lane.end > lane.start))
-    start, end = lane.start[rest], lane.end[rest]
-    under = intervals.covered(unions.communication, start, end)
-    part = (under / (end - start)).astype(np.float32)
-    clear = (under == 0) | (part >= 0.5)
-    return rest[clear], part[clear]
-
-
-def step_facts(lane: Lane, found: Sequence[Step], facts: Mapping[str, float]) -> dict[str, float]:
-    """What a step takes, after warm-up."""
-    steady = [step for step in found if not step.warm_up]
-    result: dict[str, float] = {
-        "steps": len(steady),
-        "warm_up_steps": len(found) - len(steady),
-        "warm_up_ns": sum(step.span_ns for step in found if step.warm_up),
-    }
-    if not steady:
-        return result
-    spans = np.array([step.span_ns for step in steady])
-    result["median_step_ns"] = float(np.median(spans))
-    result["median_step_busy_ns"] = float(np.median([step.busy_ns for step in steady]))
-    result["kernels_per_step"] = float(np.median([step.kernels for step in steady]))
-    if result["median_step_ns"] > 0:
-        result["slowest_step"] = float(spans.max()) / result["median_step_ns"]
-    for name, count in (
-        ("syncs_per_step", "sync_calls"),
-        ("copies_per_step", "copies"),
-        ("collectives_per_step", "collectives"),
-    ):
-        if count in facts:
-            result[name] = facts[count] / len(found)
-    return result

@@ -1,6 +1,6 @@
 """The steps of a timeline: GPU time from one step's first activity to the next step's."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -114,3 +114,62 @@ def _warm_up(durations: Times) -> int:
             break
         count += 1
     return count
+
+
+# Fewer steps show no trend.
+_TREND_STEPS = 6
+#: A step that takes so many times the median is uneven (nsys-ai).
+UNEVEN = 1.5
+
+
+def step_facts(found: Sequence[Step], facts: Mapping[str, float]) -> dict[str, float]:
+    """What a step takes, after warm-up."""
+    steady = [step for step in found if not step.warm_up]
+    result: dict[str, float] = {
+        "steps": len(steady),
+        "warm_up_steps": len(found) - len(steady),
+        "warm_up_ns": sum(step.span_ns for step in found if step.warm_up),
+    }
+    if not steady:
+        return result
+    spans = np.array([step.span_ns for step in steady], dtype=np.int64)
+    result["median_step_ns"] = float(np.median(spans))
+    result["median_step_busy_ns"] = float(np.median([step.busy_ns for step in steady]))
+    result["kernels_per_step"] = float(np.median([step.kernels for step in steady]))
+    result |= _unevenness(spans)
+    for name, count in (
+        ("syncs_per_step", "sync_calls"),
+        ("copies_per_step", "copies"),
+        ("collectives_per_step", "collectives"),
+    ):
+        if count in facts:
+            result[name] = facts[count] / len(steady)
+    return result
+
+
+def _unevenness(spans: Times) -> dict[str, float]:
+    """How steps differ. The last one is left out: nothing was queued behind it, so it holds the
+    drain of the queue, or lacks the end of its work."""
+    if len(spans) < 3:
+        return {}
+    spans = spans[:-1]
+    usual = float(np.sort(spans)[(len(spans) - 1) // 2])
+    if usual <= 0:
+        return {}
+    long = spans > UNEVEN * usual
+    result = {
+        "slowest_step": float(spans.max()) / usual,
+        "uneven_ns": float((spans[long] - usual).sum()),
+    }
+    if len(spans) < _TREND_STEPS:
+        return result
+    quarter = max(len(spans) // 4, 2)
+    first, last = (float(np.median(part)) for part in (spans[:quarter], spans[-quarter:]))
+    place = np.argsort(np.argsort(spans, kind="stable"), kind="stable")
+    trend = np.corrcoef(place, np.arange(len(spans)))[0, 1]
+    return {
+        **result,
+        "step_trend": float(trend),
+        "step_growth_pct": (last / first - 1) * 100,
+        "step_growth_ns": float(np.maximum(spans - first, 0).sum()),
+    }

@@ -12,6 +12,7 @@ from traceroof.timeline.ranks import RESIDUAL_LIMIT_NS, Ranks
 # Causes of idle time in a reader's words; those of ``timeline.CAUSES``.
 _CAUSES: Mapping[str, str] = {
     "back_to_back": "between kernels",
+    "cold": "cold start",
     "copy": "waiting for a copy",
     "data_loader": "waiting for data",
     "load": "loading or compiling code",
@@ -20,9 +21,9 @@ _CAUSES: Mapping[str, str] = {
     "sync": "after a wait for the GPU",
     "communication": "behind a collective",
     "profiler": "the profiler",
-    "host": "the host launched late",
-    "launch": "launches under way",
-    "dependency": "waiting for other work",
+    "host": "host-bound",
+    "launch": "launch overhead",
+    "dependency": "queued behind an event",
     "unknown": "launch not recorded",
 }
 

@@ -1,0 +1,80 @@
+"""Cold start: what a process does once, before its work is steady.
+
+The first launch of a kernel loads its code, the first use of a library creates its handles and
+streams, the first steps fill the memory cache. A profiler names no such thing; it shows as a runtime
+call that is slow once: the first of its kernel, or of its name at the very start.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traceroof.timeline import intervals
+from traceroof.timeline.intervals import Intervals, Times
+from traceroof.timeline.lanes import UNKNOWN, Lane, known
+
+if TYPE_CHECKING:
+    from traceroof.timeline.host import HostView
+
+# No runtime call takes this long that neither waits nor sets something up.
+SLOW_NS = 1_000_000
+# The very start: before this share of the launches.
+_EARLY = 0.1
+# The start lasts while slow first calls take this share of it.
+_DENSE = 0.25
+
+#: Calls of the runtime or driver of any vendor, unlike operators and ranges.
+_RUNTIME = re.compile(
+    r"\s*(cuda|cu|hip|hsa_?|hsaKmt|ur|ze|nvrtc|hiprtc|cublas|cudnn|nccl)[A-Z_]\w*\s*"
+)
+
+
+def cold_start(lane: Lane, view: "HostView") -> Intervals:
+    """Where the host of a timeline did what it does once: host times, a union."""
+    first = _slow_first_launches(lane)
+    slow = view.slow_calls(SLOW_NS, _RUNTIME)
+    kinds = slow["kind"].to_numpy(dtype=object)
+    start, end = (slow[name].to_numpy(dtype=np.int64) for name in ("start", "end"))
+    launches = known(lane.launch)
+    early = launches[int(_EARLY * len(launches))] if len(launches) else np.int64(0)
+    is_sync = kinds == "sync"
+    once = slow["once"].to_numpy(dtype=bool) & (start <= early) & ~is_sync
+    evidence = once | (kinds == "load")
+    sure = intervals.joined(first, intervals.union(start[evidence], end[evidence]))
+    if not len(sure):
+        return sure
+    begin = min(int(sure.starts[0]), int(launches[0]) if len(launches) else int(sure.starts[0]))
+    until = _lasts(sure, begin)
+    inside = (start < until) & ~is_sync
+    set_up = view.union("allocate", "load")
+    phase = Intervals(np.array([begin], dtype=np.int64), np.array([until], dtype=np.int64))
+    return intervals.joined(
+        sure,
+        intervals.union(start[inside], end[inside]),
+        intervals.intersection(set_up, phase),
+    )
+
+
+def _lasts(sure: Intervals, begin: int) -> int:
+    """Until when set-up makes up a quarter of the time since ``begin``."""
+    covered = np.cumsum(sure.ends - sure.starts)
+    dense = np.flatnonzero(covered >= _DENSE * (sure.ends - begin))
+    return int(sure.ends[dense[-1]]) if len(dense) else begin
+
+
+def _slow_first_launches(lane: Lane) -> Intervals:
+    """Launch calls over 1 ms that are the first of their kernel, where no other one of it is."""
+    at = np.flatnonzero((lane.launch != UNKNOWN) & (lane.launch_duration != UNKNOWN))
+    if not len(at):
+        return intervals.NONE
+    at = at[np.argsort(lane.launch[at], kind="stable")]
+    name, duration = lane.name[at], lane.launch_duration[at]
+    _, first, of_name = np.unique(name, return_index=True, return_inverse=True)
+    slow = duration >= SLOW_NS
+    number = np.bincount(of_name, weights=slow)
+    # Kernels of one graph share its call; a copy that waits is no first use of anything.
+    chosen = first[slow[first] & (number == 1)]
+    chosen = chosen[lane.is_kernel[at[chosen]]]
+    start: Times = lane.launch[at[chosen]]
+    return intervals.union(start, start + duration[chosen])
