@@ -7,7 +7,10 @@ from traceroof.core.facts import Column, Facts, Mask
 #: Columns that ``trust`` reads.
 QUALITY = ("linked_activities", "activities", "span_ns")
 
-#: Columns that ``launch_bound`` and ``graph_saving`` read beside those of ``late_host``.
+#: Columns that ``waited`` and ``spread`` read beside exposed_communication_ns.
+WAITS = ("waiting_ns", "collective_excess_ns", "start_skew_ns")
+
+#: Columns that ``short_launches`` and ``graph_saving`` read beside those of ``late_host``.
 LAUNCHES = (
     "idle_launch_ns",
     "idle_back_to_back_ns",
@@ -23,8 +26,6 @@ LAUNCHES = (
 
 # Idle time below this share of the span is not worth a finding on its causes (TensorBoard plug-in).
 MATTERS = 0.05
-# What remains between two kernels of one graph: 1-2 us on A100 and H200.
-GRAPH_GAP_NS = 1_500
 # A kernel shorter than this is dominated by launching it (nsys-ai, perfxpert: 10 us).
 _SHORT_NS = 10_000
 # A kernel that only launching it decides (HTA: shorter than its launch call; 2-5 us).
@@ -57,12 +58,39 @@ def late_host(k: Facts) -> Mask:
     return np.asanyarray(idle & (k.idle_host_ns >= 0.5 * k.idle_ns))
 
 
+def launching(k: Facts) -> Column:
+    """Time in which nothing ran because the host launches one by one: waits under 1 ms and the
+    launches themselves; where these are most of what the host takes, its longer waits too. ns."""
+    pauses = np.where(k.pause_time_ns <= k.late_launch_ns, k.pause_time_ns, 0.0)
+    return np.asanyarray(k.late_launch_ns + k.idle_launch_ns + np.nan_to_num(pauses))
+
+
+def pausing(k: Facts) -> Column:
+    """Time in which nothing ran because the host did something else for 1 ms or longer, where that
+    is most of what it takes. ns."""
+    return np.asanyarray(np.where(k.pause_time_ns > k.late_launch_ns, k.pause_time_ns, 0.0))
+
+
+def waited(k: Facts) -> Column:
+    """Exposed communication that is waiting for other ranks, as far as it shows: known from their
+    recordings, or from equal collectives that take different times; and the first one of all. ns."""
+    known = np.fmax(np.nan_to_num(k.waiting_ns), np.nan_to_num(spread(k)))
+    return np.asanyarray(
+        np.minimum(known + np.nan_to_num(k.start_skew_ns), k.exposed_communication_ns)
+    )
+
+
+def spread(k: Facts) -> Column:
+    """What equal collectives take beyond the fastest of them, where that is half of all exposed
+    communication: then they wait. ns."""
+    half = k.collective_excess_ns >= 0.5 * k.exposed_communication_ns
+    return np.asanyarray(np.where(half, k.collective_excess_ns, 0.0))
+
+
 def _gaps(k: Facts) -> Column:
     """Time in which nothing ran because launches come one by one; a pause of the host is no
     launch. ns."""
-    return np.asanyarray(
-        k.late_launch_ns + k.idle_launch_ns + np.nan_to_num(k.idle_back_to_back_ns)
-    )
+    return np.asanyarray(k.late_launch_ns + k.idle_launch_ns)
 
 
 def _swarm(k: Facts) -> Mask:
@@ -73,7 +101,7 @@ def _swarm(k: Facts) -> Mask:
     return np.asanyarray((k.median_kernel_ns < _SHORT_NS) & (eager >= _MANY))
 
 
-def launch_bound(k: Facts) -> Mask:
+def short_launches(k: Facts) -> Mask:
     """Short kernels that the host cannot launch as fast as they run: gaps of a fifth of the span,
     or launch calls (the median, so that one that hung does not count) longer than the kernels."""
     gaps = _gaps(k)
@@ -83,5 +111,5 @@ def launch_bound(k: Facts) -> Mask:
 
 
 def graph_saving(k: Facts) -> Column:
-    """What a graph of all launches saves at most: the gaps, less what stays between its nodes."""
-    return part(np.maximum(_gaps(k) - k.kernels * GRAPH_GAP_NS, 0), k)
+    """What a graph of all launches saves at most: the waits for launches, and their overhead."""
+    return part(_gaps(k), k)

@@ -2,15 +2,19 @@
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule, above
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.rule import Rule, above, at_least
 from traceroof.rules._timelines import QUALITY, part, trust
 
 
 def _saves(k: Facts) -> Column:
-    # Without steps the second half only shows that it goes on; then all of it counts.
-    late = np.where(k.steps > 0, k.late_allocate_time_ns / k.allocate_time_ns, 1.0)
-    return part(k.idle_allocate_ns * np.clip(late, 0, 1), k)
+    # Without steps the second half shows whether it goes on; then all of it counts.
+    goes_on = (np.nan_to_num(k.steps) == 0) & (k.late_idle_allocate_ns >= 0.2 * k.idle_allocate_ns)
+    return part(np.where(goes_on, k.idle_allocate_ns, k.late_idle_allocate_ns), k)
+
+
+def _fires(k: Facts) -> Mask:
+    return np.asanyarray(k.meets("late_allocate_calls") & k.meets("idle_for_memory"))
 
 
 RULES = (
@@ -26,20 +30,26 @@ RULES = (
         ),
         condition=(
             "calls for memory after warm-up (in the second half where the trace has no steps), "
-            "and the GPU idle for them for 0.5 % of the span or more"
+            "and the GPU idle over such calls for {idle_for_memory:.1%} of the span or more"
         ),
-        needs=("late_allocate_calls", "late_allocate_time_ns", "idle_allocate_ns", "span_ns"),
+        needs=(
+            "late_allocate_calls",
+            "late_allocate_time_ns",
+            "idle_allocate_ns",
+            "late_idle_allocate_ns",
+            "span_ns",
+        ),
         uses=(
             "allocate_calls",
             "allocate_time_ns",
             "steps",
             *(name for name in QUALITY if name != "span_ns"),
         ),
-        when=lambda k: (k.meets("late_allocate_calls")) & (k.idle_allocate_ns >= 0.005 * k.span_ns),
+        when=_fires,
         because=(
             "{late_allocate_calls:,.0f} calls that ask the driver for memory or give it back take "
-            "{late_allocate_time_ns} after warm-up, and the GPU is idle for {idle_allocate_ns} "
-            "over such calls"
+            "{late_allocate_time_ns} after warm-up, and the GPU is idle for "
+            "{late_idle_allocate_ns} over such calls"
         ),
         fix=(
             "Find what asks: varying shapes, a memory cache at its limit, "
@@ -59,7 +69,15 @@ RULES = (
         risk="memory",
         trust=trust,
         suppresses=("gpu-idle-share",),
-        thresholds={"idle_allocate_ns": ">= 0.5 % of the span", "late_allocate_calls": above(0)},
+        thresholds={
+            "late_allocate_calls": above(0),
+            "idle_for_memory": at_least(
+                0.005,
+                measure=_saves,
+                column="idle_allocate_ns",
+                words="{op} {value:.1%} of the span",
+            ),
+        },
         references=(
             "CUDA Runtime API: cudaMalloc and cudaFree may synchronise",
             "PyTorch documentation, CUDA semantics: memory management, expandable segments",
@@ -71,6 +89,7 @@ RULES = (
                 "late_allocate_time_ns": 274e6,
                 "allocate_time_ns": 274e6,
                 "idle_allocate_ns": 193e6,
+                "late_idle_allocate_ns": 193e6,
                 "steps": 3.0,
             },
             {
@@ -78,6 +97,7 @@ RULES = (
                 "late_allocate_calls": 1.0,
                 "late_allocate_time_ns": 0.5e6,
                 "idle_allocate_ns": 0.5e6,
+                "late_idle_allocate_ns": 0.1e6,
             },
         ),
         silent=(
@@ -86,12 +106,14 @@ RULES = (
                 "late_allocate_calls": 0.0,
                 "late_allocate_time_ns": 0.0,
                 "idle_allocate_ns": 50e6,
+                "late_idle_allocate_ns": 0.0,
             },
             {
                 "span_ns": 100e6,
                 "late_allocate_calls": 90.0,
                 "late_allocate_time_ns": 9e6,
                 "idle_allocate_ns": 0.49e6,
+                "late_idle_allocate_ns": 0.49e6,
             },
         ),
     ),

@@ -13,7 +13,8 @@ _REACHED = 0.8
 
 def _saves(k: Facts) -> Column:
     share = 1 - k.bus_bytes_per_s / (_REACHED * _LINK_BYTES_PER_S)
-    return part(k.large_collective_time_ns * share, k)
+    # What remains of the time is waiting for other ranks.
+    return part(k.large_collective_floor_ns * share, k)
 
 
 RULES = (
@@ -32,7 +33,7 @@ RULES = (
             "25 GB/s)"
         ),
         needs=("bus_bytes_per_s", "large_collective_time_ns", "span_ns"),
-        uses=("large_collectives", "communication_ns"),
+        uses=("large_collectives", "large_collective_floor_ns", "communication_ns"),
         # Unknown where no message is that large, or the file says no sizes.
         applies=lambda k: k.large_collectives > 0,
         when=lambda k: k.bus_bytes_per_s < _LOW * _LINK_BYTES_PER_S,
@@ -65,6 +66,7 @@ RULES = (
                 "large_collectives": 9.0,
                 "bus_bytes_per_s": 12.9e9,
                 "large_collective_time_ns": 29e6,
+                "large_collective_floor_ns": 25e6,
                 "span_ns": 660e6,
             },
             {

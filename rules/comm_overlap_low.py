@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Rule
-from traceroof.rules._timelines import part, per_step
+from traceroof.rules._timelines import WAITS, part, per_step, waited
 
 _WORTH_NS = 100_000
 _CONTENTION = 1.15
@@ -16,12 +16,13 @@ def _low(k: Facts) -> Mask:
 
 
 def _transfer(k: Facts) -> Column:
-    own = k.exposed_communication_ns - np.nan_to_num(k.waiting_ns)
-    return part(np.maximum(own, 0), k)
+    return part(np.maximum(k.exposed_communication_ns - waited(k), 0), k)
 
 
 def _slowed(k: Facts) -> Column:
-    return part(k.overlapped_communication_ns * (1 - 1 / k.overlap_slowdown), k)
+    """Equal kernels only where shapes say so: a persistent kernel has one grid for every size."""
+    slowed = k.overlapped_communication_ns * (1 - 1 / k.overlap_slowdown)
+    return part(np.where(k.overlap_by_shapes > 0, slowed, 0.0), k)
 
 
 RULES = (
@@ -33,7 +34,7 @@ RULES = (
         why="Time in which both run costs nothing extra; here most communication runs alone.",
         condition="communication of 100 µs per step or more, under 70 % of it beside computation",
         needs=("communication_ns", "overlapped_communication_ns", "exposed_communication_ns"),
-        uses=("span_ns", "steps", "warm_up_steps", "waiting_ns", "collectives"),
+        uses=("span_ns", "steps", "warm_up_steps", "collectives", *WAITS),
         applies=lambda k: k.communication_ns > 0,
         when=_low,
         because=(
@@ -87,7 +88,7 @@ RULES = (
     ),
     Rule(
         id="overlap-contention",
-        topic="exposed-communication",
+        topic="kernel-efficiency",
         title="Computation is slower beside communication",
         scope="timeline",
         why=(
@@ -98,7 +99,7 @@ RULES = (
             "the same kernels take over 1.15 times their usual time while communication runs"
         ),
         needs=("overlap_slowdown", "overlapped_communication_ns", "span_ns"),
-        uses=("communication_ns",),
+        uses=("communication_ns", "overlap_by_shapes"),
         # Unknown where too few kernels ran often enough both alone and beside communication.
         applies=lambda k: ~np.isnan(k.overlap_slowdown),
         when=lambda k: k.overlap_slowdown > _CONTENTION,
@@ -129,7 +130,12 @@ RULES = (
         ),
         fires=(
             {"overlap_slowdown": 1.16, "overlapped_communication_ns": 20e6, "span_ns": 100e6},
-            {"overlap_slowdown": 2.17, "overlapped_communication_ns": 109e6, "span_ns": 129e6},
+            {
+                "overlap_slowdown": 2.17,
+                "overlap_by_shapes": 1.0,
+                "overlapped_communication_ns": 109e6,
+                "span_ns": 129e6,
+            },
         ),
         silent=(
             {"overlap_slowdown": 1.15, "overlapped_communication_ns": 20e6, "span_ns": 100e6},

@@ -9,7 +9,7 @@ from traceroof.rules._timelines import (
     QUALITY,
     graph_saving,
     late_host,
-    launch_bound,
+    short_launches,
     trust,
 )
 
@@ -27,7 +27,7 @@ def _unblocked(k: Facts) -> Mask:
 def _fires(k: Facts) -> Mask:
     eager = ~(k.graph_kernels >= 0.5 * k.kernels)
     repeats = (k.repeats >= _REPEATS) & (k.repeat_match >= _MATCH)
-    return np.asanyarray((late_host(k) | launch_bound(k)) & repeats & eager & _unblocked(k))
+    return np.asanyarray((late_host(k) | short_launches(k)) & repeats & eager & _unblocked(k))
 
 
 RULES = (

@@ -1,34 +1,84 @@
 """The GPU waits for the next batch."""
 
-from traceroof.rule import Rule
+from dataclasses import dataclass
+
+from traceroof.rule import Rule, Threshold, above, at_least, at_most
 from traceroof.rules._timelines import QUALITY, part, trust
 
-RULES = (
-    Rule(
-        id="dataloader-bound",
-        topic="dataloader",
-        title="The GPU waits for data",
-        scope="timeline",
+
+@dataclass(frozen=True)
+class _Loader:
+    """A way to load data. in_main: how many batches the training process loads itself."""
+
+    id: str
+    title: str
+    why: str
+    how: str
+    fix: str
+    in_main: Threshold
+    example: float
+
+
+_KINDS = (
+    _Loader(
+        id="dataloader-in-main-process",
+        title="The training process loads the data itself",
         why=(
-            "The training loop asked the loader for a batch that was not ready, so the host "
-            "launched nothing and the GPU ran dry."
+            "The loader has no worker processes: each batch is read, decoded and put together on "
+            "the thread that launches kernels, while the GPU has nothing to do."
         ),
-        condition=(
-            "idle for 5 % of the span or more while the host waited for the loader or prepared "
-            "the batch"
-        ),
-        needs=("idle_data_loader_ns", "data_loader_time_ns"),
-        uses=("idle_ns", *QUALITY),
-        when=lambda k: k.idle_data_loader_ns >= 0.05 * k.span_ns,
-        because=(
-            "the loader takes {data_loader_time_ns} of the loop's time, and for "
-            "{idle_data_loader_ns} of {span_ns} the GPU has nothing to do meanwhile"
-        ),
+        how="a loader without worker processes (_SingleProcessDataLoaderIter) prepared it",
         fix=(
-            "Prepare batches ahead: num_workers above 0 (start with 4 a GPU), prefetch_factor, "
-            "persistent_workers, pin_memory. Then make a batch cheaper: decode and resize on the "
-            "GPU, cached or pre-processed data, a faster disk."
+            "Set num_workers above 0 (start with 4 per GPU), with prefetch_factor, "
+            "persistent_workers=True and pin_memory=True. Then make a batch cheaper: decode and "
+            "resize on the GPU, cached or pre-processed data, a faster disk."
         ),
+        in_main=above(0),
+        example=6.0,
+    ),
+    _Loader(
+        id="dataloader-bound",
+        title="The GPU waits for data",
+        why=(
+            "The training loop asked for a batch that was not ready, so the host launched nothing "
+            "and the GPU ran dry. Workers prepare batches too slowly for the GPU."
+        ),
+        how="the host waited for the loader, a queue or a pipe",
+        fix=(
+            "The workers are too slow or too few: raise num_workers up to the cores at hand, "
+            "and prefetch_factor; see whether workers wait for the disk or the CPU. Make a batch "
+            "cheaper: decode and resize on the GPU, cached or pre-processed data, a faster disk. "
+            "Keep large objects out of the queue (shared memory, pinned buffers)."
+        ),
+        in_main=at_most(0, or_unknown=True),
+        example=0.0,
+    ),
+)
+
+
+def _rule(one: _Loader) -> Rule:
+    example = {"loader_in_main": one.example}
+    return Rule(
+        id=one.id,
+        topic="dataloader",
+        title=one.title,
+        scope="timeline",
+        why=one.why,
+        condition=f"idle for {{idle:.0%}} of the span or more while {one.how}",
+        needs=("idle_data_loader_ns", "span_ns"),
+        uses=(
+            "data_loader_time_ns",
+            "loader_in_main",
+            "idle_ns",
+            *(name for name in QUALITY if name != "span_ns"),
+        ),
+        applies=lambda k: k.meets("loader_in_main"),
+        when=lambda k: k.meets("idle"),
+        because=(
+            "for {idle_data_loader_ns} of {span_ns} the GPU has nothing to do while the host waits "
+            "for the next batch[; the loader takes {data_loader_time_ns} of the loop's time]"
+        ),
+        fix=one.fix,
         refute=(
             "Feed one batch again and again: if the step does not get shorter, the loader was not "
             "the limit."
@@ -40,14 +90,23 @@ RULES = (
         effort="config",
         trust=trust,
         suppresses=("gpu-idle-share",),
-        thresholds={"idle_data_loader_ns": ">= 5 % of the span"},
+        thresholds={
+            "loader_in_main": one.in_main,
+            "idle": at_least(0.05, column="idle_data_loader_ns", of="span_ns"),
+        },
         references=(
             "PyTorch TensorBoard plug-in: data loading above 5 % of a step",
             "PyTorch documentation, torch.utils.data: workers, prefetching, memory pinning",
         ),
         fires=(
-            {"span_ns": 1e9, "idle_data_loader_ns": 50e6, "data_loader_time_ns": 60e6},
             {
+                **example,
+                "span_ns": 1e9,
+                "idle_data_loader_ns": 50e6,
+                "data_loader_time_ns": 60e6,
+            },
+            {
+                **example,
                 "span_ns": 996e6,
                 "idle_ns": 393e6,
                 "idle_data_loader_ns": 285e6,
@@ -55,8 +114,16 @@ RULES = (
             },
         ),
         silent=(
-            {"span_ns": 1e9, "idle_data_loader_ns": 49e6, "data_loader_time_ns": 300e6},
-            {"span_ns": 1e9, "idle_data_loader_ns": 0.0, "data_loader_time_ns": 0.0},
+            {"loader_in_main": 6.0 - one.example, "span_ns": 1e9, "idle_data_loader_ns": 50e6},
+            {
+                **example,
+                "span_ns": 1e9,
+                "idle_data_loader_ns": 49e6,
+                "data_loader_time_ns": 300e6,
+            },
+            {**example, "span_ns": 1e9, "idle_data_loader_ns": 0.0, "data_loader_time_ns": 0.0},
         ),
-    ),
-)
+    )
+
+
+RULES = tuple(_rule(one) for one in _KINDS)

@@ -4,13 +4,12 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule
-from traceroof.rules._timelines import part
+from traceroof.rules._timelines import part, waited
 
 
 def _transfer(k: Facts) -> Column:
-    """Exposed communication less the waiting for other ranks, which is their time (straggler)."""
-    own = k.exposed_communication_ns - np.nan_to_num(k.waiting_ns)
-    return part(np.maximum(own, 0), k)
+    """Exposed communication less the waiting for other ranks, which is their time (late-rank)."""
+    return part(np.maximum(k.exposed_communication_ns - waited(k), 0), k)
 
 
 RULES = (
@@ -28,7 +27,15 @@ RULES = (
             "ranks left out where it is known"
         ),
         needs=("exposed_communication_ns", "exposed_communication_pct", "communication_ns"),
-        uses=("span_ns", "waiting_ns", "collectives", "collectives_per_step", "message_bytes"),
+        uses=(
+            "span_ns",
+            "waiting_ns",
+            "collective_excess_ns",
+            "start_skew_ns",
+            "collectives",
+            "collectives_per_step",
+            "message_bytes",
+        ),
         applies=lambda k: k.communication_ns > 0,
         when=lambda k: _transfer(k) >= 0.05,
         because=(

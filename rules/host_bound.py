@@ -1,17 +1,7 @@
-"""The host launches too late."""
+"""The host does something else."""
 
-import numpy as np
-
-from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
-from traceroof.rules._timelines import LAUNCHES, QUALITY, late_host, launch_bound, part, trust
-
-
-def _fires(k: Facts) -> Mask:
-    # Launches that cannot keep up are launch-bound's; pauses of the host are this rule's.
-    told = launch_bound(k) & (k.late_launch_ns > 0.5 * k.idle_host_ns)
-    return np.asanyarray(late_host(k) & ~told)
-
+from traceroof.rule import Rule, at_least
+from traceroof.rules._timelines import QUALITY, part, pausing, trust
 
 RULES = (
     Rule(
@@ -20,92 +10,85 @@ RULES = (
         title="The GPU waits for the host",
         scope="timeline",
         why=(
-            "The queue of the GPU was empty and the host had not launched the next work yet: it "
-            "was busy with Python, the framework, or something else. The GPU can only be as fast "
-            "as the host feeds it."
+            "The queue of the GPU was empty, and for a millisecond or longer the host launched "
+            "nothing: it was busy with Python, post-processing or logging, or its thread did not "
+            "run. An operator takes the host 10 to 100 µs, so this is no matter of launching."
         ),
         condition=(
-            "idle for at least 5 % of the span, at least half of it because the next work was "
-            "launched late for no cause that another rule names; not where launch-bound fires, "
-            "unless pauses of 1 ms or longer make up half of that"
+            "idle for {paused:.0%} of the span or more in waits of a millisecond or longer for the "
+            "next launch, for no cause that another rule names, and these are most of what the host "
+            "takes"
         ),
-        needs=("idle_ns", "idle_host_ns", "launch_calls"),
+        needs=("idle_ns", "idle_host_ns", "pause_time_ns", "late_launch_ns", "span_ns"),
         uses=(
             "idle_pct",
             "pauses",
-            "pause_time_ns",
             "late_gap_ns",
             "late_gap_host",
-            "median_launch_delay_ns",
-            "median_queue_depth",
-            *QUALITY,
-            *(name for name in LAUNCHES if name != "launch_calls"),
+            *(name for name in QUALITY if name != "span_ns"),
         ),
-        when=_fires,
+        when=lambda k: k.meets("paused"),
         because=(
-            "the GPU is idle for {idle_ns}[ ({idle_pct})], {idle_host_ns} of it because the host "
-            "had not launched the next work[, {pause_time_ns} in pauses of 1 ms or longer][; the "
-            "longest such wait is {late_gap_ns} (host: {late_gap_host})]"
+            "the GPU is idle for {pause_time_ns} of {span_ns} in[ {pauses:,.0f}] waits of "
+            "1 ms or longer for the host to launch[; the longest is {late_gap_ns} (host: "
+            "{late_gap_host})]"
         ),
         fix=(
-            "See what the host does in the longest gaps: if it launches, torch.compile, graphs, "
-            "fewer operators or a larger batch help; if not, move that work out of the loop. Data "
-            "preparation, post-processing, logging and garbage collection can go to another "
-            "thread or process. If the profiler recorded Python stacks, record once without: they "
-            "slow the host down."
+            "See what the host does in the longest gaps. Move data preparation, post-processing, "
+            "logging and checkpoints to another thread or process. Where nothing was recorded, "
+            "record Python stacks once (with_stack=True); stalls at random calls mean a thread that "
+            "does not run: pin it to cores, and look for other processes, locks and garbage "
+            "collection."
         ),
-        refute=(
-            "Run on a faster core, or record without stacks and shapes: if the idle time does not "
-            "fall, the host was not the reason."
-        ),
-        saves=lambda k, peak: part(k.idle_host_ns, k),
+        refute="Pin the process to idle cores and record again: if the gaps stay, they are its own work.",
+        saves=lambda k, peak: part(pausing(k), k),
         kind="hard",
         grade="observed",
         layer="framework",
         effort="refactor",
         trust=trust,
         suppresses=("gpu-idle-share",),
-        thresholds={"idle_ns": ">= 5 % of the span", "idle_host_ns": ">= half of the idle time"},
+        thresholds={
+            "paused": at_least(0.05, measure=pausing, of="span_ns", column="pause_time_ns")
+        },
         references=(
             "Holistic Trace Analysis, idle time breakdown: host wait",
             "PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
         ),
         fires=(
             {
-                "span_ns": 10e6,
-                "idle_ns": 5e6,
-                "idle_host_ns": 5e6,
-                "idle_launch_ns": 0.0,
-                "pauses": 1.0,
-                "pause_time_ns": 2.5e6,
-                "late_launch_ns": 2.5e6,
-                "launch_calls": 300.0,
-                "kernels": 300.0,
-                "median_kernel_ns": 5_000.0,
-            },
-            {"span_ns": 100e6, "idle_ns": 5e6, "idle_host_ns": 2.5e6, "launch_calls": 200.0},
-            {
                 "span_ns": 595e6,
                 "idle_ns": 222e6,
-                "idle_host_ns": 221e6,
-                "launch_calls": 777.0,
+                "idle_host_ns": 220e6,
+                "pause_time_ns": 214e6,
+                "pauses": 34.0,
+                "late_launch_ns": 6e6,
                 "activities": 777.0,
                 "linked_activities": 777.0,
+            },
+            {
+                "span_ns": 100e6,
+                "idle_ns": 5e6,
+                "idle_host_ns": 5e6,
+                "pause_time_ns": 5e6,
+                "late_launch_ns": 0.0,
             },
         ),
         silent=(
             {
-                "span_ns": 10e6,
-                "idle_ns": 5e6,
-                "idle_host_ns": 5e6,
-                "idle_launch_ns": 0.0,
-                "late_launch_ns": 2.6e6,
-                "launch_calls": 300.0,
-                "kernels": 300.0,
-                "median_kernel_ns": 5_000.0,
+                "span_ns": 100e6,
+                "idle_ns": 50e6,
+                "idle_host_ns": 50e6,
+                "pause_time_ns": 25e6,
+                "late_launch_ns": 25e6,
             },
-            {"span_ns": 100e6, "idle_ns": 4.9e6, "idle_host_ns": 4.9e6, "launch_calls": 200.0},
-            {"span_ns": 100e6, "idle_ns": 40e6, "idle_host_ns": 19.9e6, "launch_calls": 200.0},
+            {
+                "span_ns": 100e6,
+                "idle_ns": 40e6,
+                "idle_host_ns": 4.9e6,
+                "pause_time_ns": 4.9e6,
+                "late_launch_ns": 0.0,
+            },
         ),
     ),
 )

@@ -1,52 +1,53 @@
-"""Kernels run faster than the host launches them."""
+"""The host launches more slowly than the GPU runs."""
 
-from traceroof.rule import Rule
-from traceroof.rules._timelines import QUALITY, TINY_NS, graph_saving, launch_bound, trust
+from traceroof.rule import Rule, at_least
+from traceroof.rules._timelines import LAUNCHES, QUALITY, TINY_NS, launching, part, trust
 
 RULES = (
     Rule(
         id="launch-bound",
         topic="host-bound-launch",
-        title="Short kernels, launched one by one",
+        title="The GPU waits for launches",
         scope="timeline",
         why=(
             "A launch costs the host a few microseconds in the driver and more in the framework "
-            "above it. When the kernel is done sooner than that, the GPU waits for the next one, "
-            "and the number of launches decides the time, not the work in them."
+            "above it. When a kernel is done sooner than that, the GPU waits for the next one, and "
+            "the number of launches decides the time, not the work in them."
         ),
         condition=(
-            "median kernel under 10 µs and at least 100 kernels per step that are not in a graph, and "
-            "waits for launches, each under 1 ms, of 20 % of the span or more (5 % where the launch "
-            "calls take longer than the kernels); kernels with a median under 5 µs are then not "
-            "worth a finding of their own"
+            "idle for {waits:.0%} of the span or more until the host launched the next work and "
+            "the launch took effect, less than a millisecond each time (longer waits count where "
+            "these are most of what the host takes); kernels that only launching decides are then "
+            "not worth a finding of their own"
         ),
-        needs=("kernels", "median_kernel_ns", "launch_calls", "late_launch_ns", "idle_launch_ns"),
+        needs=("late_launch_ns", "idle_launch_ns", "pause_time_ns", "launch_calls", "span_ns"),
         uses=(
             "idle_ns",
-            "kernels_under_launch",
-            "idle_back_to_back_ns",
-            "graph_kernels",
-            "kernel_time_ns",
-            "kernels_per_step",
-            "median_launch_ns",
-            *QUALITY,
+            "idle_host_ns",
+            *(
+                name
+                for name in LAUNCHES
+                if name not in ("late_launch_ns", "idle_launch_ns", "launch_calls")
+            ),
+            *(name for name in QUALITY if name != "span_ns"),
         ),
-        when=launch_bound,
+        when=lambda k: k.meets("waits"),
         because=(
-            "{kernels:,.0f} kernels of {median_kernel_ns} (median) take {kernel_time_ns}[ of "
-            "{span_ns}], and for {late_launch_ns} the GPU waits for the host to launch the next "
-            "one, for less than 1 ms each time"
+            "the GPU waits {late_launch_ns} for the host to launch the next kernel, less than 1 ms "
+            "each time, and {idle_launch_ns} for launches under way, of {span_ns}[; "
+            "{kernels:,.0f} kernels of {median_kernel_ns} (median)][, {graph_kernels:,.0f} of them "
+            "in graphs]"
         ),
         fix=(
-            "Launch less often: fuse chains of small operators (torch.compile), replay the step "
-            "as a graph, use foreach or fused optimizers, batch small tensors. A larger batch "
+            "Launch less often: replay the step as a graph, fuse chains of small operators "
+            "(torch.compile), use foreach or fused optimizers, batch small tensors. A larger batch "
             "gives each launch more work."
         ),
         refute=(
-            "Double the batch: if the time per step grows in proportion, the kernels were not "
-            "short enough for launches to matter."
+            "Double the batch: if the time per step grows in proportion, launches were not the "
+            "limit. Record without Python stacks, which slow every launch."
         ),
-        saves=lambda k, peak: graph_saving(k),
+        saves=lambda k, peak: part(launching(k), k),
         kind="hard",
         grade="observed",
         layer="framework",
@@ -56,119 +57,45 @@ RULES = (
         # Making a kernel faster that is over before the next one is launched gains nothing.
         hides={"kernel": lambda k: k.median_ns < TINY_NS},
         thresholds={
-            "median_kernel_ns": "< 10 µs",
-            "kernels_per_step": ">= 100",
-            "late_launch_ns": "with other launch gaps >= 20 % of the span",
+            "waits": at_least(0.05, measure=launching, of="span_ns", column="late_launch_ns")
         },
         references=(
             "perfxpert and nsys-ai: kernels under 10 µs are launch overhead",
-            "Holistic Trace Analysis: kernels shorter than their launch call",
+            "Holistic Trace Analysis, idle time breakdown: host wait",
             "NVIDIA blog, Getting Started with CUDA Graphs: launch overhead of short kernels",
         ),
         fires=(
             {
-                "span_ns": 10e6,
-                "late_launch_ns": 2e6,
-                "idle_launch_ns": 0.0,
-                "idle_back_to_back_ns": 0.0,
-                "kernels": 1000.0,
-                "kernels_per_step": 100.0,
-                "median_kernel_ns": 5_000.0,
-                "launch_calls": 1000.0,
-            },
-            {
                 "span_ns": 84e6,
                 "idle_ns": 73e6,
-                "late_launch_ns": 72e6,
-                "idle_launch_ns": 0.0,
-                "idle_back_to_back_ns": 0.0,
+                "late_launch_ns": 54e6,
+                "pause_time_ns": 9e6,
+                "idle_launch_ns": 8.9e6,
                 "kernels": 768.0,
                 "median_kernel_ns": 6_300.0,
                 "launch_calls": 929.0,
             },
             {
                 "span_ns": 10e6,
-                "late_launch_ns": 2e6,
-                "idle_launch_ns": 0.0,
-                "idle_back_to_back_ns": 0.0,
-                "kernels": 100.0,
-                "median_kernel_ns": 9_900.0,
+                "late_launch_ns": 0.4e6,
+                "pause_time_ns": 0.0,
+                "idle_launch_ns": 0.1e6,
                 "launch_calls": 100.0,
-            },
-            {
-                "span_ns": 10e6,
-                "idle_ns": 2.1e6,
-                "late_launch_ns": 1e6,
-                "idle_launch_ns": 0.0,
-                "idle_back_to_back_ns": 0.0,
-                "kernels": 500.0,
-                "kernel_time_ns": 2.4e6,
-                "median_kernel_ns": 4_800.0,
-                "launch_calls": 500.0,
-                "median_launch_ns": 5_000.0,
             },
         ),
         silent=(
             {
                 "span_ns": 10e6,
-                "late_launch_ns": 2e6,
-                "idle_launch_ns": 0.0,
-                "idle_back_to_back_ns": 0.0,
-                "kernels": 1000.0,
-                "kernels_per_step": 99.0,
-                "median_kernel_ns": 5_000.0,
-                "launch_calls": 1000.0,
-            },
-            {
-                "span_ns": 10e6,
-                "idle_ns": 1.99e6,
-                "late_launch_ns": 1.99e6,
-                "idle_launch_ns": 0.0,
-                "idle_back_to_back_ns": 0.0,
-                "kernels": 100.0,
-                "median_kernel_ns": 9_900.0,
+                "late_launch_ns": 0.4e6,
+                "pause_time_ns": 5e6,
+                "idle_launch_ns": 0.09e6,
                 "launch_calls": 100.0,
             },
             {
                 "span_ns": 10e6,
-                "late_launch_ns": 5e6,
-                "idle_launch_ns": 0.0,
-                "kernels": 99.0,
-                "median_kernel_ns": 5_000.0,
-                "launch_calls": 99.0,
-            },
-            {
-                "span_ns": 10e6,
-                "late_launch_ns": 5e6,
-                "idle_launch_ns": 0.0,
-                "kernels": 200.0,
-                "median_kernel_ns": 10_000.0,
-                "launch_calls": 200.0,
-            },
-            {
-                "span_ns": 10e6,
-                "late_launch_ns": 5e6,
-                "idle_launch_ns": 0.0,
-                "kernels": 393.0,
-                "graph_kernels": 356.0,
-                "median_kernel_ns": 4_000.0,
-                "launch_calls": 42.0,
-            },
-            {
-                "span_ns": 1e9,
-                "late_launch_ns": 9e6,
-                "idle_launch_ns": 0.0,
-                "kernels": 168.0,
-                "median_kernel_ns": 4_300.0,
-                "launch_calls": 173.0,
-            },
-            {
-                "span_ns": 10e6,
-                "late_launch_ns": 5e6,
-                "idle_launch_ns": 0.0,
-                "kernels": 1_000.0,
-                "kernels_per_step": 50.0,
-                "median_kernel_ns": 4_000.0,
+                "late_launch_ns": 0.0,
+                "pause_time_ns": 0.0,
+                "idle_launch_ns": 0.49e6,
                 "launch_calls": 1_000.0,
             },
         ),

@@ -19,16 +19,6 @@ def _of_kernel(k: Facts, run: Facts) -> Column:
     return np.asanyarray(1 - part)
 
 
-def _of_timeline(k: Facts, run: Facts) -> Column:
-    load = k.load_time_ns - 2 * k.late_load_time_ns
-    allocate = k.allocate_time_ns - 2 * k.late_allocate_time_ns
-    early = np.maximum(np.nan_to_num(load), 0) + np.maximum(np.nan_to_num(allocate), 0)
-    warm_up = np.nan_to_num(k.warm_up_ns)
-    # What lies within the warm-up steps is part of their time; all that may, where nobody knows.
-    within = np.fmin(k.warm_up_set_up_ns, np.minimum(early, warm_up))
-    return np.asanyarray(1 - (warm_up + early - within) / k.span_ns)
-
-
 RULES = (
     Rule(
         id="run-warmup",
@@ -77,15 +67,6 @@ RULES = (
                 what="first launches are part of the time",
                 reads=("first_ratio", "first_excess_ns", "time_ns"),
                 factor=_of_kernel,
-            ),
-            Doubt(
-                scope="timeline",
-                what="warm-up is part of the span",
-                reads=(
-                    "warm_up_ns", "warm_up_set_up_ns", "load_time_ns", "late_load_time_ns",
-                    "allocate_time_ns", "late_allocate_time_ns", "span_ns",
-                ),
-                factor=_of_timeline,
             ),
         ),
         thresholds={"first_excess_pct": at_least(0.5), "warm_up_pct": above(0), "set_up_pct": above(5)},

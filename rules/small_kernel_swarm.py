@@ -14,7 +14,7 @@ def _fires(k: Facts) -> Mask:
 
 
 def _saves(k: Facts) -> Column:
-    return part(k.short_kernel_time_ns + np.nan_to_num(k.idle_back_to_back_ns), k)
+    return part(k.short_kernel_floor_ns + np.nan_to_num(k.idle_back_to_back_ns), k)
 
 
 RULES = (
@@ -32,11 +32,17 @@ RULES = (
             "all launches"
         ),
         needs=("kernels", "short_kernels", "short_kernel_time_ns", "busy_ns", "span_ns"),
-        uses=("idle_back_to_back_ns", "tiny_kernels", "median_kernel_ns", "graph_kernels"),
+        uses=(
+            "short_kernel_floor_ns",
+            "idle_back_to_back_ns",
+            "tiny_kernels",
+            "median_kernel_ns",
+            "graph_kernels",
+        ),
         when=_fires,
         because=(
             "{short_kernels:,.0f} of {kernels:,.0f} kernels are shorter than 10 µs; together they "
-            "take {short_kernel_time_ns}"
+            "take {short_kernel_time_ns}[, of which starting them takes {short_kernel_floor_ns} at most]"
         ),
         fix=(
             "Fuse neighbours: torch.compile for elementwise chains and norms, fused or foreach "
@@ -67,6 +73,7 @@ RULES = (
                 "kernels": 434.0,
                 "short_kernels": 100.0,
                 "short_kernel_time_ns": 1e6,
+                "short_kernel_floor_ns": 0.26e6,
                 "idle_back_to_back_ns": 0.1e6,
             },
             {

@@ -55,6 +55,11 @@ def _columns() -> tuple[Column, ...]:
         ("pause_time_ns", "ns", "sum of these gaps, part of idle_host_ns"),
         ("late_launch_ns", "ns", "the rest of idle_host_ns: shorter waits for late launches"),
         ("late_idle_allocate_ns", "ns", "of idle_allocate_ns after warm-up, or in the second half"),
+        (
+            "start_wait_ns",
+            "ns",
+            "idle_dependency_ns of the longest gap, where little ran before it",
+        ),
         ("cold_ns", "ns", "idle_cold_ns of the whole recording, warm-up steps included"),
         ("whole_span_ns", "ns", "span of the whole recording, warm-up steps included"),
     )
@@ -108,6 +113,7 @@ def _columns() -> tuple[Column, ...]:
         ("warm_up_set_up_ns", "ns", "of this and of allocate_time_ns within warm-up steps"),
         ("collect_time_ns", "ns", "host time collecting garbage"),
         ("data_loader_time_ns", "ns", "host time waiting for or preparing batches"),
+        ("loader_in_main", "call", "batches that the training process loads; 0 where workers do"),
         ("profiler_time_ns", "ns", "host time of the profiler itself"),
         ("stack_files", "file", "files that recorded Python stacks; unknown where none did"),
         ("host_collective_time_ns", "ns", "host time in barriers and host-side collectives"),
@@ -164,6 +170,7 @@ def _columns() -> tuple[Column, ...]:
         ("large_collectives", "launch", "collectives with a known group and 16 MiB or more"),
         ("large_collective_time_ns", "ns", "sum of their times"),
         ("bus_bytes_per_s", "byte/s", "bus bandwidth of the fastest of them"),
+        ("overlap_by_shapes", "", "1 where shapes tell which kernels are equal, else 0"),
         (
             "overlap_slowdown",
             "",
@@ -183,6 +190,11 @@ def _columns() -> tuple[Column, ...]:
             "longest step over the median one, warm-up and the last step left out",
         ),
         ("uneven_ns", "ns", "what steps that take over 1.5 times the median take beyond it"),
+        (
+            "uneven_busy_ns",
+            "ns",
+            "of this the GPU's own work: what they are busy beyond the median",
+        ),
         ("step_trend", "", "rank correlation of a step's time with its place in the run, -1 to 1"),
         ("step_growth_pct", "%", "last steps against first ones, quarter by quarter, medians"),
         ("step_growth_ns", "ns", "what steps take beyond the median of the first quarter"),

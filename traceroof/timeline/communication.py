@@ -125,19 +125,21 @@ _SKEWED, _SKEW_NS = 10, 1_000_000
 
 
 def _waits(lane: Lane, unions: Unions) -> dict[str, float]:
-    """How much of the exposed communication is waiting, by equal collectives (operation, payload,
-    group) that take different times, and by the first of all."""
-    frame = of_lane(lane)
+    """How much of the exposed communication is waiting, by equal collectives (operation, payload or
+    shapes, group) that take different times, and by the first of all."""
+    shapes, _ = lane.rows.text("input_shapes", lane.at[lane.is_communication])
+    frame = of_lane(lane).assign(shapes=shapes)
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
     time = end - start
     exposed = time - intervals.covered(unions.compute, start, end)
     skew = _skew(frame.assign(time=time))
     facts: dict[str, float] = {"start_skew_ns": int(min(skew, exposed[0]))}
     known = frame.assign(time=time, exposed=exposed).iloc[1 if skew else 0 :]
-    known = known[known["size"] >= 0]
+    # Without a payload the operator's shapes tell which are equal.
+    known = known[(known["size"] >= 0) | (known["shapes"] >= 0)]
     if known.empty:
         return facts
-    times = known.groupby(["operation", "size", "group_name", "group_ranks"])["time"]
+    times = known.groupby(["operation", "size", "shapes", "group_name", "group_ranks"])["time"]
     beyond = np.minimum(known["time"] - times.transform("min"), known["exposed"])
     beyond = beyond[times.transform("size") >= _ENOUGH]
     if len(beyond):
@@ -151,7 +153,8 @@ def _skew(frame: "pd.DataFrame") -> int:
     if len(frame) < 2:
         return 0
     first, rest = frame.iloc[0], frame.iloc[1:]
-    like = rest[(rest["operation"] == first["operation"]) & (rest["size"] == first["size"])]
+    alike = (rest[name] == first[name] for name in ("operation", "size", "shapes"))
+    like = rest[np.logical_and.reduce([*alike])]
     usual = float((like if len(like) else rest)["time"].median())
     beyond = int(first["time"] - usual)
     return beyond if first["time"] >= _SKEWED * usual and beyond >= _SKEW_NS else 0
@@ -192,6 +195,9 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         # grid) moves it less than a mean.
         ratios = (both["median"] / both["median_alone"]).sort_values()
         reached = both["sum"].loc[ratios.index].cumsum()
+        facts["overlap_by_shapes"] = float(
+            (lane.rows.text("input_shapes", lane.at[rest])[0] >= 0).any()
+        )
         facts["overlap_slowdown"] = float(ratios[reached >= reached.iloc[-1] / 2].iloc[0])
     return facts
 

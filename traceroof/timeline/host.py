@@ -176,12 +176,15 @@ class HostView:
         found: npt.NDArray[np.int64] = at[self.is_call[at]]
         return found
 
-    def count(self, name: str) -> int:
-        """How many calls and ranges have this name."""
+    def count(self, named: re.Pattern[str]) -> int:
+        """How many calls and ranges have a name that matches."""
         total = 0
         for rows in self.host.tables:
-            if name in rows.name.texts:
-                at = rows.of(self._lane, np.flatnonzero(rows.name.is_(name)))
+            meant = np.array(
+                [bool(named.fullmatch(str(text))) for text in rows.name.texts] + [False]
+            )
+            if meant.any():
+                at = rows.of(self._lane, np.flatnonzero(rows.name.spread(meant)))
                 total += len(at[_within(rows, at, self._begin, self._end)])
         return total
 

@@ -50,6 +50,9 @@ _WAIT_SHARE = 0.5
 # µs clocks and two time sources: the end of a wait and the end of the work may cross by this.
 _CLOCK_SLACK_NS = 2_000
 
+# The very first part of the activities of a recording.
+_FIRST = 0.05
+
 LONGEST_GAPS = 10
 
 #: What the host part is charged to before the rest, by what the host was doing.
@@ -80,6 +83,11 @@ class Gap:
     host: str | None
     host_part_ns: int = 0
     parts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def end_ns(self) -> int:
+        """When the next work started."""
+        return self.start_ns + self.duration_ns
 
 
 class Idle:
@@ -240,6 +248,16 @@ class Idle:
         host = self.of("host")
         found: Times = host[host >= PAUSE_NS]
         return found
+
+    def start_wait(self) -> int:
+        """How long the longest gap was held by an event, where it lies before nearly all of the
+        work: what it waited for was launched before the recording began. ns."""
+        held = self.of("dependency")
+        if not len(held):
+            return 0
+        longest = int(np.argmax(held))
+        before = int(self.next[longest])
+        return int(held[longest]) if before <= _FIRST * len(self._lane.at) else 0
 
     def longest(self) -> tuple[Gap, ...]:
         """The longest gaps, longest first."""

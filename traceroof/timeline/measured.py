@@ -55,12 +55,13 @@ def measured(lane: Lane, unions: Unions, steps: Sequence[Step], shared: Shared) 
     view = shared.host.of(lane, int(min([start, *known(lane.launch)[:1]])), end)
     idle = Idle(lane, unions, view, start, end)
     numbers = _numbers(unions, start, end)
+    steady = steady_from(lane, steps, idle.cold, end)
     facts: dict[str, float] = {
         **numbers,
         **shares(numbers),
-        **_idle_facts(idle, steady_from(lane, steps, end)),
+        **_idle_facts(idle, steady),
         **launch_facts(lane),
-        **host_facts(lane, view, steps, end),
+        **host_facts(lane, view, steps, steady, end),
         **copy_facts(lane, unions),
         **communication_facts(lane, unions),
         **_launched_facts(lane, shared.launched),
@@ -75,6 +76,7 @@ def measured(lane: Lane, unions: Unions, steps: Sequence[Step], shared: Shared) 
 #: Figures that are those of the whole recording, whatever part of it is judged.
 _OF_ALL = (
     "cold_ns", "whole_span_ns", "warm_up_steps", "warm_up_ns", "warm_up_set_up_ns", "start_skew_ns",
+    "start_wait_ns",
 )  # fmt: skip
 
 
@@ -87,6 +89,9 @@ def steady_facts(
     begins = [step.start_ns for step in steps if not step.warm_up][:1]
     if not any(step.warm_up for step in steps):
         begins = []
+    # Nor is a wait for work from before the recording.
+    if facts["start_wait_ns"] > _MOST * facts["span_ns"]:
+        begins.append(whole.idle.longest()[0].end_ns)
     if facts.get("start_skew_ns", 0.0) > _MOST * facts["span_ns"]:
         begins.append(int(lane.end[np.flatnonzero(lane.is_communication)[0]]))
     if not begins:
@@ -123,6 +128,7 @@ def _idle_facts(idle: Idle, steady: int) -> dict[str, float]:
     late: Times = idle.of("allocate")[idle.start >= steady]
     return {
         **{f"idle_{cause}_ns": value for cause, value in causes.items()},
+        "start_wait_ns": idle.start_wait(),
         "gaps": idle.count_apart,
         "longest_gap_ns": idle.longest_ns,
         "gaps_after_sync": idle.count("sync"),

@@ -1,5 +1,6 @@
 """Figures of a timeline: launches, the host, copies (names and units in ``columns``)."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -181,13 +182,14 @@ def launch_columns(lane: Lane, at: npt.NDArray[np.int64]) -> Iterator[npt.NDArra
         yield lane.rows.wholes(name, lane.at[at])
 
 
-def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> dict[str, float]:
+def host_facts(
+    lane: Lane, view: HostView, found: Sequence[Step], steady: int, end: int
+) -> dict[str, float]:
     """What the host spent its time on, as far as it was recorded."""
     if not len(view.host):
         return {}
     launches = known(lane.launch)
     last_launch = int(launches[-1]) if len(launches) else end
-    steady = steady_from(lane, found, end)
     facts: dict[str, float] = {}
 
     def total(at: npt.NDArray[np.int64]) -> int:
@@ -220,17 +222,23 @@ def host_facts(lane: Lane, view: HostView, found: Sequence[Step], end: int) -> d
     ):
         facts[f"{name}_time_ns"] = intervals.length(view.union(kind))  # type: ignore[arg-type]
     facts["data_parallel_calls"] = view.count(_DATA_PARALLEL)
+    facts["loader_in_main"] = 0 if view.count(_WITH_WORKERS) else view.count(_IN_MAIN)
     return facts
 
 
 # The range that torch.nn.DataParallel opens around its forward pass (torch/nn/parallel); the
 # distributed one is called DistributedDataParallel.forward.
-_DATA_PARALLEL = "DataParallel.forward"
+_DATA_PARALLEL = re.compile(r"DataParallel\.forward")
+# The iterators of torch.utils.data: as torch annotates them, and as frames of the stack.
+_IN_MAIN = re.compile(r".*_SingleProcessDataLoaderIter.*|.*/_utils/fetch\.py.*: fetch")
+_WITH_WORKERS = re.compile(
+    r".*_MultiProcessingDataLoaderIter.*|.*dataloader\.py.*: _(try_)?get_data"
+)
 
 
-def steady_from(lane: Lane, found: Sequence[Step], end: int) -> int:
+def steady_from(lane: Lane, found: Sequence[Step], cold: Intervals, end: int) -> int:
     """When warm-up is over on the host: the first launch of the first step after it; without
-    steps, the middle of the launches."""
+    steps, the middle of what follows the cold start."""
     launches = known(lane.launch)
     steady = next((step for step in found if not step.warm_up), None)
     if steady is not None and len(found) > 1:
@@ -239,6 +247,8 @@ def steady_from(lane: Lane, found: Sequence[Step], end: int) -> int:
         if len(first):
             return int(first[0])
     begin = int(launches[0]) if len(launches) else int(lane.start[0])
+    if len(cold):
+        begin = max(begin, int(cold.ends[-1]))
     return begin + (end - begin) // 2
 
 

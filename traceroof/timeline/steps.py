@@ -136,7 +136,8 @@ def step_facts(found: Sequence[Step], facts: Mapping[str, float]) -> dict[str, f
     result["median_step_ns"] = float(np.median(spans))
     result["median_step_busy_ns"] = float(np.median([step.busy_ns for step in steady]))
     result["kernels_per_step"] = float(np.median([step.kernels for step in steady]))
-    result |= _unevenness(spans)
+    busy = np.array([step.busy_ns for step in steady], dtype=np.int64)
+    result |= _unevenness(spans, busy)
     for name, count in (
         ("syncs_per_step", "sync_calls"),
         ("copies_per_step", "copies"),
@@ -147,19 +148,20 @@ def step_facts(found: Sequence[Step], facts: Mapping[str, float]) -> dict[str, f
     return result
 
 
-def _unevenness(spans: Times) -> dict[str, float]:
+def _unevenness(spans: Times, busy: Times) -> dict[str, float]:
     """How steps differ. The last one is left out: nothing was queued behind it, so it holds the
     drain of the queue, or lacks the end of its work."""
     if len(spans) < 3:
         return {}
-    spans = spans[:-1]
-    usual = float(np.sort(spans)[(len(spans) - 1) // 2])
+    spans, busy = spans[:-1], busy[:-1]
+    usual, usually_busy = (float(np.sort(one)[(len(one) - 1) // 2]) for one in (spans, busy))
     if usual <= 0:
         return {}
     long = spans > UNEVEN * usual
     result = {
         "slowest_step": float(spans.max()) / usual,
         "uneven_ns": float((spans[long] - usual).sum()),
+        "uneven_busy_ns": float(np.maximum(busy[long] - usually_busy, 0).sum()),
     }
     if len(spans) < _TREND_STEPS:
         return result

@@ -1,0 +1,59 @@
+"""The recording holds the start of the process."""
+
+from traceroof.rule import Rule, at_least
+from traceroof.rules._timelines import part
+
+RULES = (
+    Rule(
+        id="cold-start",
+        topic="cold-start",
+        title="Cold start: set-up that happens once per process",
+        scope="timeline",
+        why=(
+            "The first launch of a kernel loads its code, the first use of a library creates "
+            "handles and streams, first steps compile, search for the fastest algorithm and fill "
+            "the memory cache. None of it comes again in the same process, so it says nothing "
+            "about steady work."
+        ),
+        condition=(
+            "the GPU idle for {cold:.0%} of the recording or more while the host made runtime calls "
+            "over a millisecond that are the first of their kernel or of their name, or loaded code and "
+            "asked for memory among them"
+        ),
+        needs=("cold_ns", "whole_span_ns", "span_ns"),
+        uses=("warm_up_ns", "warm_up_steps", "kernels"),
+        when=lambda k: k.meets("cold"),
+        because=(
+            "for {cold_ns} of the recording's {whole_span_ns} the GPU waits for set-up that "
+            "happens once per process[; {warm_up_steps:,.0f} warm-up steps take {warm_up_ns}]"
+        ),
+        fix=(
+            "Record again after warm-up: run 10 to 20 iterations with every shape first, or give "
+            "torch.profiler a schedule with wait and warm-up steps. To shorten the start itself, keep "
+            "compiled code between runs (TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR, "
+            "CUDA_CACHE_PATH, MIOPEN_USER_DB_PATH) and load modules before the first request "
+            "(CUDA_MODULE_LOADING=EAGER)."
+        ),
+        refute="Record the same steps later in the process: if these calls are as slow, they are no start.",
+        saves=lambda k, peak: part(k.cold_ns, k),
+        kind="hard",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        suppresses=("gpu-idle-share",),
+        thresholds={"cold": at_least(0.05, column="cold_ns", of="whole_span_ns")},
+        references=(
+            "CUDA Programming Guide, lazy loading: kernels load at their first launch",
+            "HIP documentation, hipModuleLoad: code objects load at first use",
+            "PyTorch documentation, torch.profiler.schedule: wait and warm-up",
+        ),
+        fires=(
+            {"cold_ns": 3_423e6, "whole_span_ns": 5_244e6, "span_ns": 5_244e6},
+            {"cold_ns": 5e6, "whole_span_ns": 100e6, "span_ns": 100e6},
+        ),
+        silent=(
+            {"cold_ns": 4.9e6, "whole_span_ns": 100e6, "span_ns": 100e6},
+            {"cold_ns": 0.0, "whole_span_ns": 100e6, "span_ns": 100e6},
+        ),
+    ),
+)

@@ -1,0 +1,50 @@
+"""Ranks that begin to record at different times."""
+
+from traceroof.rule import Rule, at_least
+
+RULES = (
+    Rule(
+        id="recording-skew",
+        topic="recording-skew",
+        title="The first collective waits for a rank that does not record yet",
+        scope="timeline",
+        why=(
+            "Profilers do not start on all ranks at once. The rank that starts first enters its "
+            "first collective and waits there until the last one has started. That time is part of "
+            "the recording, not of the program."
+        ),
+        condition=(
+            "the first collective of a recording takes ten times as long as its like and a "
+            "millisecond or more, and what it takes beyond that is {skew:.0%} of the recording or more; it is "
+            "left out of exposed communication, and where it is most of the recording, what follows "
+            "is judged alone"
+        ),
+        needs=("start_skew_ns", "whole_span_ns"),
+        uses=("collectives", "communication_ns"),
+        when=lambda k: k.meets("skew"),
+        because=(
+            "the first of {collectives:,.0f} collectives waits {start_skew_ns} of the recording's "
+            "{whole_span_ns} beyond what its like take"
+        ),
+        fix=(
+            "Put a barrier in front of the profiler's start, or let it skip a step "
+            "(torch.profiler.schedule with wait and warm-up). There is nothing to gain in the program."
+        ),
+        refute="Record later steps on all ranks: if the first collective is as long, a rank is late.",
+        kind="hard",
+        grade="derived",
+        layer="framework",
+        effort="config",
+        severity="info",
+        thresholds={"skew": at_least(0.05, column="start_skew_ns", of="whole_span_ns")},
+        references=("Holistic Trace Analysis: early ranks wait inside collectives",),
+        fires=(
+            {"start_skew_ns": 17e9, "whole_span_ns": 18e9, "collectives": 601.0},
+            {"start_skew_ns": 5e6, "whole_span_ns": 100e6, "collectives": 9.0},
+        ),
+        silent=(
+            {"start_skew_ns": 4.9e6, "whole_span_ns": 100e6, "collectives": 9.0},
+            {"start_skew_ns": 0.0, "whole_span_ns": 100e6, "collectives": 9.0},
+        ),
+    ),
+)
