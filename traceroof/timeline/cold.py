@@ -5,11 +5,11 @@ streams, the first steps fill the memory cache. A profiler names no such thing; 
 call that is slow once: the first of its kernel, or of its name at the very start.
 """
 
-import re
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceroof.core import regex
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, known
@@ -25,7 +25,7 @@ _EARLY = 0.1
 _DENSE = 0.25
 
 #: Calls of the runtime or driver of any vendor, unlike operators and ranges.
-_RUNTIME = re.compile(
+_RUNTIME = regex.compile(
     r"\s*(cuda|cu|hip|hsa_?|hsaKmt|ur|ze|nvrtc|hiprtc|cublas|cudnn|nccl)[A-Z_]\w*\s*"
 )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core import regex
 from traceroof.core.dictionary import together
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Times
@@ -76,8 +77,8 @@ def exchanges(lane: Lane, unions: Unions) -> tuple[Exchange, ...]:
 
 # What a ring sends over each link per byte of payload, for a group of n; other collectives send
 # each byte once (NCCL tests, doc/PERFORMANCE.md).
-_TWICE_BUT_OWN = re.compile("all_?reduce", re.IGNORECASE)
-_ALL_BUT_OWN = re.compile("all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
+_TWICE_BUT_OWN = regex.compile("all_?reduce", re.IGNORECASE)
+_ALL_BUT_OWN = regex.compile("all_?gather|reduce_?scatter|all_?to_?all", re.IGNORECASE)
 
 
 def _bandwidth(

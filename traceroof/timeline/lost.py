@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.dictionary import coded
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Times
@@ -23,13 +24,13 @@ if TYPE_CHECKING:
 
 # Calls that launch kernels: CUDA runtime and driver, HIP, SYCL (Unified Runtime, Level Zero).
 # Empty copies and fills leave no record, so these do not count.
-_KERNEL = re.compile(
+_KERNEL = regex.compile(
     r"\s*((cuda|hip|hipExt|cu)(Module|ExtModule)?Launch(Cooperative)?(Kernel|Grid|MultiDevice)?\w*"
     r"|cuLaunch\w*|urEnqueue(Cooperative)?KernelLaunch\w*|zeCommandListAppendLaunch\w*)\s*"
 )
-_NO_KERNEL = re.compile(r".*(HostFunc|Bounds).*")
-_GRAPH = re.compile(r"\s*(cuda|hip|cu)GraphLaunch\w*\s*")
-_CAPTURE = re.compile(r"\s*(cuda|hip|cu)Stream(BeginCapture|EndCapture)\w*\s*")
+_NO_KERNEL = regex.compile(r".*(HostFunc|Bounds).*")
+_GRAPH = regex.compile(r"\s*(cuda|hip|cu)GraphLaunch\w*\s*")
+_CAPTURE = regex.compile(r"\s*(cuda|hip|cu)Stream(BeginCapture|EndCapture)\w*\s*")
 
 # Of the ids that CUDA and HIP number calls with, traces keep 5 % and more (45 traces); a file with
 # under 2 % of a long range was thinned out.

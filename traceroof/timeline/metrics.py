@@ -1,6 +1,5 @@
 """Figures of a timeline: launches, the host, copies (names and units in ``columns``)."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -228,10 +227,10 @@ def host_facts(
 
 # The range that torch.nn.DataParallel opens around its forward pass (torch/nn/parallel); the
 # distributed one is called DistributedDataParallel.forward.
-_DATA_PARALLEL = re.compile(r"DataParallel\.forward")
+_DATA_PARALLEL = regex.compile(r"DataParallel\.forward")
 # The iterators of torch.utils.data: as torch annotates them, and as frames of the stack.
-_IN_MAIN = re.compile(r".*_SingleProcessDataLoaderIter.*|.*/_utils/fetch\.py.*: fetch")
-_WITH_WORKERS = re.compile(
+_IN_MAIN = regex.compile(r".*_SingleProcessDataLoaderIter.*|.*/_utils/fetch\.py.*: fetch")
+_WITH_WORKERS = regex.compile(
     r".*_MultiProcessingDataLoaderIter.*|.*dataloader\.py.*: _(try_)?get_data"
 )
 
