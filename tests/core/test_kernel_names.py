@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof.core.kernel_names import function, key, short_names
+from traceroof.core.kernel_names import demangled, function, key, short_names
 
 
 @pytest.mark.parametrize(
@@ -77,3 +77,35 @@ def test_short_names_are_short_and_distinct(names: list[str], width: int) -> Non
     assert len(set(short.values())) == len(names)
     assert all(len(text) <= max(width, 12) for text in short.values())
     assert all(text.isprintable() for text in short.values())
+
+
+# --- mangled names --------------------------------------------------------------------------------
+
+FMHA = "_ZN7ck_tile6kentryILi2ENS_17FmhaFwdKernelImplIDF16bEEJEEEvv"
+
+
+@pytest.mark.parametrize(
+    ("name", "readable"),
+    [
+        # Itanium C++ ABI, 5.1.5.2: DF16b is std::bfloat16_t
+        (FMHA, "void ck_tile::kentry<2, ck_tile::FmhaFwdKernelImpl<std::bfloat16_t>, >()"),
+        ("_Z6reducePfi.kd", "reduce(float*, int)"),
+        ("_Z6reducePfi [clone .kd]", "reduce(float*, int)"),
+        # cut, damaged, too long, or no symbol at all: as they are
+        ("_ZN7ck_tile6kentryILi1", "_ZN7ck_tile6kentryILi1"),
+        ("_Z" + "P" * 20_000, "_Z" + "P" * 20_000),
+        ("Cijk_Alik_Bljk_HB_MT128x128", "Cijk_Alik_Bljk_HB_MT128x128"),
+        ("void reduce<float>(float *)", "void reduce<float>(float *)"),
+    ],
+)
+def test_a_mangled_name_is_demangled_for_people(name: str, readable: str) -> None:
+    assert demangled(name) == readable
+
+
+def test_short_names_are_readable() -> None:
+    # GIVEN a mangled symbol and its neighbour with the same function
+    half = FMHA.replace("DF16b", "DF16_")
+    # WHEN both are shortened THEN people see functions, told apart by the element type
+    short = short_names([FMHA, half], 60)
+    assert short[FMHA] == "kentry<2,ck_tile::FmhaFwdKernelImpl<std::bfloat16_t>,>"
+    assert short[half] == "kentry<2,ck_tile::FmhaFwdKernelImpl<_Float16>,>"

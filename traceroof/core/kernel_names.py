@@ -18,6 +18,9 @@ _SPELLINGS = (
     (regex.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),
 )
 _LAUNCH = regex.compile(r" \[[^\[\]]*\]$")
+_CLONE = regex.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
+# Longer ones are no names that a compiler made; demangling them could take long.
+_LONGEST_SYMBOL = 16_384
 _ELLIPSIS = "…"
 
 
@@ -28,6 +31,23 @@ def key(name: str) -> str:
     for pattern, replacement in _SPELLINGS:
         name = pattern.sub(replacement, name)
     return name.strip()
+
+
+@lru_cache(maxsize=65536)
+def demangled(name: str) -> str:
+    """A name as people read it: an Itanium-mangled symbol (``_ZN2at…``) is demangled.
+
+    Any other name, and a symbol that is cut or damaged, stays as it is.
+    """
+    symbol = _CLONE.sub("", name.strip())
+    if not symbol.startswith("_Z") or len(symbol) > _LONGEST_SYMBOL:
+        return name
+    try:
+        from cpp_demangle import demangle
+
+        return str(demangle(symbol))
+    except (ImportError, ValueError):
+        return name
 
 
 @lru_cache(maxsize=65536)
@@ -54,12 +74,12 @@ def function(name: str) -> str:
 def short_names(names: Iterable[str], width: int) -> Mapping[str, str]:
     """Names of at most ``width`` characters (at least 12), every two of them different.
 
-    The function name stays readable; what gives way is the middle of the template arguments.
+    Mangled names are demangled. The function name stays readable; what gives way is the middle of the template arguments.
     Names that would become the same are told apart by the place where they differ.
     """
     distinct = list(dict.fromkeys(names))
     width = max(width, 12)
-    short = {name: _elide(function(name), width) for name in distinct}
+    short = {name: _elide(function(demangled(name)), width) for name in distinct}
     for clashing in _clashes(short):
         short.update(_apart(clashing, width, taken=set(short.values())))
     return short
@@ -74,18 +94,18 @@ def _clashes(short: Mapping[str, str]) -> list[list[str]]:
 
 def _apart(names: list[str], width: int, taken: set[str]) -> dict[str, str]:
     """Short forms around the first difference; numbered where even that is not enough."""
-    full = [key(name) for name in names]
+    full = [key(demangled(name)) for name in names]
     start = _common_prefix(full)
     result: dict[str, str] = {}
     for number, (name, text) in enumerate(zip(names, full, strict=True), start=1):
-        head = function(name)[: width // 3]
+        head = function(demangled(name))[: width // 3]
         room = width - len(head) - 2
         candidate = f"{head}{_ELLIPSIS}{text[max(start - 4, 0) :][:room]}"
         candidate = candidate if len(candidate) <= width else candidate[:width]
         if candidate in taken:
             mark = f"#{number}"
             while candidate in taken:
-                candidate = _elide(function(name), width - len(mark)) + mark
+                candidate = _elide(function(demangled(name)), width - len(mark)) + mark
                 number += len(names)
                 mark = f"#{number}"
         taken.add(candidate)

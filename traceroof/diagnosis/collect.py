@@ -135,7 +135,9 @@ def _functions(kernels: Sequence[str]) -> list[str]:
     """Function names without template arguments, the first MOST_KERNELS."""
     # A name in parentheses stands for none ("(name not in the file)").
     named = (name for name in kernels if not name.startswith("("))
-    found = dict.fromkeys(kernel_names.function(name).split("<")[0] for name in named)
+    found = dict.fromkeys(
+        kernel_names.function(kernel_names.demangled(name)).split("<")[0] for name in named
+    )
     found.pop("", None)
     return list(found)[:MOST_KERNELS]
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.compare.verdicts import Word
-from traceroof.core.kernel_names import short_names
+from traceroof.core.kernel_names import demangled, short_names
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
@@ -726,7 +726,7 @@ def _card_lines(changes: Changes, index: int) -> list[tuple[str, str]]:
         (f"launches {changes.unit}", " → ".join(_count(one) for one in launches),
          launches[0] != launches[1]),
         ("paired by", change.pair.by, not change.pair.same_name),
-        ("in the base", base.kernel[: page.NAMED] if base else "",
+        ("in the base", demangled(base.kernel)[: page.NAMED] if base else "",
          base is not None and not change.pair.same_name),
         ("compared together", f"{several[0]} of the base, {several[1]} now", max(several) > 1),
     ):  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from traceroof.core.kernel_names import short_names
+from traceroof.core.kernel_names import demangled, short_names
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -220,7 +220,7 @@ def rows(
     for index, one in enumerate(kernels):
         # In a cell a bracket takes four bytes; a name that several rows share is held once.
         room -= 270 + each + len(escape(names[one.kernel]).encode())
-        room -= 0 if one.kernel in seen else len(one.kernel[:NAMED].encode())
+        room -= 0 if one.kernel in seen else len(demangled(one.kernel)[:NAMED].encode())
         seen.add(one.kernel)
         if room < 0:
             break
@@ -264,7 +264,7 @@ def name_pool(diagnosis: Diagnosis, rows: Sequence[Row]) -> tuple[list[str], lis
     """The names of the rows' kernels, each once, and which of them each row has."""
     places: dict[str, int] = {}
     of_row = [places.setdefault(one.kernel, len(places)) for one in diagnosis.kernels[: len(rows)]]
-    return [name[:NAMED] for name in places], of_row
+    return [demangled(name)[:NAMED] for name in places], of_row
 
 
 def _repeated(names: Iterable[str]) -> set[str]:

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from traceroof.core.kernel_names import demangled
 from traceroof.core.units import count, one_line
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.report.common import markdown
@@ -56,7 +57,7 @@ def _cards(diagnosis: Diagnosis) -> Iterable[tuple[KernelGroup, list[Section]]]:
 
 
 def _title(kernel: KernelGroup) -> str:
-    name = one_line(kernel.kernel)
+    name = one_line(demangled(kernel.kernel))
     name = name if len(name) <= _NAME_LENGTH else f"{name[:_NAME_LENGTH]}…"
     return f"#{kernel.number} {name}"
 

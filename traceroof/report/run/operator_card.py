@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from traceroof.core.kernel_names import demangled
 from traceroof.core.units import (
     count,
     digits,
@@ -463,8 +464,9 @@ def card(
     there is nothing to say in are absent.
     """
     kernel = diagnosis.kernels[index]
+    name = demangled(kernel.kernel)
     made = {
-        "name": kernel.kernel[:_NAME_LENGTH] if len(kernel.kernel) > named else "",
+        "name": name[:_NAME_LENGTH] if len(name) > named else "",
         "why": reason(kernel),
         "spread": spread(kernel),
         "facts": _pairs(facts(kernel)),
