@@ -63,7 +63,7 @@ def function(name: str) -> str:
     launch = _LAUNCH.search(name)
     if launch is not None and launch.start():
         return function(name[: launch.start()]) + name[launch.start() :]
-    head, arguments = _split_template(_without_parameters(name))
+    head, arguments = _split_template(without_parameters(name))
     # A return type ends at the last blank outside brackets, a namespace at the last "::".
     head = head.rstrip()
     head = head.rsplit(" ", 1)[-1] if " " in head else head
@@ -133,7 +133,7 @@ def _elide(text: str, width: int) -> str:
     return text[:front] + _ELLIPSIS + (text[-back:] if back else "")
 
 
-def _without_parameters(name: str) -> str:
+def without_parameters(name: str) -> str:
     """Cut the parameter list: from the first parenthesis that lies in no template arguments."""
     depth, position = 0, 0
     while position < len(name):

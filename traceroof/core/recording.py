@@ -159,6 +159,13 @@ class Recording:
     verdicts: pa.Table = field(default_factory=lambda: empty(VERDICTS))
     host_calls: pa.Table = field(default_factory=lambda: empty(HOST_CALLS))
     spans: pa.Table = field(default_factory=lambda: empty(SPANS))
+    #: What a counter tool measured of the same program, beside this timeline.
+    counters: "Recording | None" = None
+
+    @property
+    def all_sources(self) -> tuple[Source, ...]:
+        """Every file, those of the counters last."""
+        return (*self.sources, *(self.counters.sources if self.counters else ()))
 
     @property
     def notes(self) -> tuple[Note, ...]:

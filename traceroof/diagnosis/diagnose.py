@@ -38,7 +38,7 @@ from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
-from traceroof.kernels import bound_class, groups
+from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import categories_of
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
@@ -92,6 +92,8 @@ def diagnose_rows(
     kernels = recording.kernels
     categories = row_categories(kernels)
     devices = devices_of(recording, device)
+    if recording.counters is not None and not any(one.known for one in devices):
+        devices = devices_of(recording.counters, device)
     vendor = vendor_of(devices)
 
     role = roles.roles_of(kernels, categories)
@@ -102,6 +104,15 @@ def diagnose_rows(
         {**model_columns(kernels, categories), "role": role},
         vendor,
     )
+    joined = None
+    verdict_rows, verdict_table = grouped.of_row.tolist(), recording.verdicts
+    if recording.counters is not None:
+        counted, most = _counted(recording.counters, device, devices)
+        joined = counter_join.join(grouped, counted, most=most)
+        grouped = counter_join.with_counters(grouped, counted, joined)
+        partner = {match.counted: at for at, match in enumerate(joined.matches) if match}
+        verdict_rows = [partner.get(one, -1) for one in counted.of_row.tolist()]
+        verdict_table = recording.counters.verdicts
     ordinal = grouped.facts.only(("device",)).device
     of_group = groups.device_of_group(ordinal, by_ordinal(devices))
     named = [one.name if one else None for one in of_group]
@@ -157,7 +168,7 @@ def diagnose_rows(
     grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
     found, hidden = find_all(grounds.rules, scopes, context)
     verdicts = capped(
-        verdicts_of_groups(recording.verdicts, grouped.of_row.tolist(), len(grouped)),
+        verdicts_of_groups(verdict_table, verdict_rows, len(grouped)),
         bounds_pct(grouped.facts, found).tolist(),
     )
     groups_made = kernel_groups(grouped, verdicts)
@@ -169,7 +180,8 @@ def diagnose_rows(
         run_name=run.name,
         format=recording.format,
         time_basis=recording.time_basis,
-        sources=recording.sources,
+        sources=recording.all_sources,
+        join=joined,
         devices=devices,
         totals=_with_savings(totals, advice),
         categories=category_times,
@@ -186,6 +198,21 @@ def diagnose_rows(
         grounds=grounds,
     )
     return made, Rows(categories, grouped.of_row)
+
+
+def _counted(
+    counters: Recording, device: str | None, timed_on: Sequence[RunDevice]
+) -> tuple[groups.Groups, float]:
+    """The kernel groups of a counter tool, and the most that a join with them is worth: less where
+    they were measured on another GPU model."""
+    kernels = counters.judged().kernels
+    devices = devices_of(counters, device)
+    made = groups.group(
+        kernels, row_categories(kernels), by_ordinal(devices), {}, vendor_of(devices)
+    )
+    models = [{one.known.name for one in side if one.known} for side in (timed_on, devices)]
+    same = not all(models) or bool(models[0] & models[1])
+    return made, 1.0 if same else counter_join.FORCED
 
 
 def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:

@@ -16,6 +16,7 @@ from traceroof.diagnosis.findings import Context, Finding
 from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
+from traceroof.kernels.counter_join import Join
 from traceroof.rule import Rule, Scope
 from traceroof.scopes.subjects import Subjects
 from traceroof.timeline import Timeline
@@ -134,6 +135,7 @@ class Diagnosis:
     timelines: tuple[Timeline, ...] = ()
     ranks: Ranks | None = None
     hidden_findings: int = 0
+    join: Join | None = None
     notes: tuple[str, ...] = field(default=())
     grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
@@ -177,6 +179,7 @@ class Diagnosis:
                     {"path": source.path, "format": source.format, "role": source.role}
                     for source in self.sources
                 ],
+                "join": self.join.to_dict() if self.join else None,
                 "devices": [_device_dict(device) for device in self.devices],
             },
             "totals": asdict(self.totals),

@@ -229,6 +229,11 @@ def _factors(
         factors.append(
             (f"fewer than {_FEW_LAUNCHES} launches", np.where(few, _FEW_LAUNCHES_TRUST, 1.0))
         )
+    if "join_confidence" in facts and rule.scope == "kernel":
+        # What the timeline itself says needs no partner.
+        sure = np.nan_to_num(facts.join_confidence, nan=1.0)
+        reads = any(vocabulary("kernel")[name].source == "counter" for name in rule.needs)
+        factors.append(("counters joined by name", sure if reads else np.ones(length)))
     factors += [(f"{one.rule}: {one.what}", one.factor) for one in judgement.doubts]
     remains = np.prod([one.factor for one in judgement.doubts], axis=0)
     if np.any(remains < LEAST_REMAINS):

@@ -35,6 +35,7 @@ def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
     mode: what the files are, where the user knows better than ``auto``. Raises TraceroofError
     where they are no recordings of one program.
     """
+    recordings = [part for one in recordings for part in _apart(one)]
     if len(recordings) < 2:
         return merge(recordings)
     if mode == "separate":
@@ -47,9 +48,15 @@ def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
     counted = [one for one in recordings if one.time_basis == "counter-tool"]
     timed = [one for one in recordings if one.time_basis != "counter-tool"]
     if counted and timed:
-        # Times of both kinds do not add up; merge says so.
-        return merge(recordings)
+        return _joined(timed, counted, mode)
     return _counters(counted, mode) if counted else _timelines(timed, mode)
+
+
+def _apart(recording: Recording) -> tuple[Recording, ...]:
+    """A timeline and the counters that it was joined with before, each on its own."""
+    if recording.counters is None:
+        return (recording,)
+    return (replace(recording, counters=None), recording.counters)
 
 
 def _with_role(recording: Recording, role: Role) -> Recording:
@@ -79,6 +86,46 @@ def _same_gpu(recordings: Sequence[Recording]) -> None:
         f"{' and '.join(sorted(others))}: they are no recordings of one run",
         _SEPARATE,
     )
+
+
+# Counters beside a timeline
+
+
+def _joined(timed: Sequence[Recording], counted: Sequence[Recording], mode: Mode) -> Recording:
+    """The timeline with the counters beside it; which kernel is which is told at the diagnosis."""
+    if mode not in ("auto", "join"):
+        raise TraceroofError(
+            f"--combine {mode}: {_path(timed[0])} is a timeline and {_path(counted[0])} holds "
+            "counters, which are joined",
+            "leave --combine out, or give files of one kind",
+        )
+    timeline = merge(timed) if len(timed) == 1 else _timelines(timed, "auto")
+    counters = merge(counted) if len(counted) == 1 else _counters(counted, "auto")
+    if mode == "auto":
+        _same_names(timeline, counters)
+    if len(timed) == 1:
+        timeline = _with_role(timeline, "timeline")
+    return replace(timeline, counters=_with_role(counters, "counters"))
+
+
+def _same_names(timeline: Recording, counters: Recording) -> None:
+    """Refuse counters of which most kernels are not in the timeline, whatever the spelling."""
+    from traceroof.core.canonical_names import base, canonical
+
+    there = {form(name) for name in _names(timeline) for form in (canonical, base)}
+    wanted = _names(counters)
+    known = sum(canonical(name) in there or base(name) in there for name in wanted)
+    if known < SHARED * len(wanted):
+        raise TraceroofError(
+            f"{_path(counters)} shares {known} of {len(wanted)} kernels with the timeline "
+            f"{_path(timeline)}: it is another program or another build",
+            f"{_SEPARATE}; `--combine join` joins them all the same",
+        )
+
+
+def _names(recording: Recording) -> list[str]:
+    kernels = recording.kernels.filter(pc.equal(recording.kernels["kind"].cast("string"), "kernel"))
+    return list(dict.fromkeys(kernels["kernel_name"].cast("string").drop_null().to_pylist()))
 
 
 # Counters
@@ -271,6 +318,8 @@ _SAID: Mapping[Role, Callable[[int], str]] = {
 
 def said(roles: Sequence[Role]) -> str:
     """What was decided, in one line; empty for a single file."""
+    if "timeline" in roles and "counters" in roles:
+        return "counters of the same program are joined to the timeline"
     for role in ("repeat", "pass", "part", "rank"):
         count = sum(one == role for one in roles)
         if count and len(roles) > 1:

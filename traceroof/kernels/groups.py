@@ -36,6 +36,8 @@ _GIVEN: tuple[Column, ...] = tuple(
     Column(name, kind, unit, meaning, "group", basis, cast(Source, source))
     for name, kind, unit, meaning, basis, source in (
         ("category", TEXT, "", "operator category", "", "name"),
+        ("join_confidence", REAL, "", "how sure the counters joined to a timeline are this kernel's, 0-1", "", "name"),
+        ("join_level", TEXT, "", "how they were recognised", "", "name"),
         ("primary_class", TEXT, "", "the wall that the kernel hit", "", "derived"),
         ("by_counters", REAL, "", "1 where a counter tool ran the kernel for its own sake", "", "launch"),
         ("launches", REAL, "launch", "launches of the group", "", "launch"),

@@ -70,12 +70,22 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
+class _Beside:
+    """The counters beside a timeline: what of them is no table."""
+
+    format: str
+    sources: tuple[Source, ...]
+    devices: tuple[DeviceInfo, ...]
+
+
+@dataclass(frozen=True)
 class _Contents:
     """What the column ``contents`` holds as JSON."""
 
     sources: tuple[Source, ...]
     devices: tuple[DeviceInfo, ...]
     files: dict[str, parquet.File]
+    counters: _Beside | None = None
 
 
 @dataclass(frozen=True)
@@ -353,7 +363,8 @@ class Store:
 
     def _info(self, row: _Row) -> RunInfo:
         contents = self._contents(row)
-        return replace(_bare_info(row), sources=contents.sources, devices=contents.devices)
+        listed = (*contents.sources, *(contents.counters.sources if contents.counters else ()))
+        return replace(_bare_info(row), sources=listed, devices=contents.devices)
 
     def _damaged(self, row: _Row, text: str) -> TraceroofError:
         return TraceroofError(
@@ -421,7 +432,7 @@ class Store:
             claim.note([folder, *replaced], self._catalogue.label)
             os.rename(claim.folder / "run", runs / folder)
             staging.sync(runs)
-            contents = _Contents(recording.sources, recording.devices, files)
+            contents = _Contents(recording.sources, recording.devices, files, _beside(recording))
             times = recording.kernels.select(["kind", "launch_count", "duration_ns"])
             row = _Row(
                 store=self._identity,
@@ -465,12 +476,24 @@ class Store:
 
     def _load(self, row: _Row) -> Recording:
         contents = self._contents(row)
+        folder = self.folder / "runs" / row.folder
+        beside = contents.counters
+        counters = None
+        if beside is not None:
+            counters = Recording(
+                format=beside.format,
+                time_basis="counter-tool",
+                sources=beside.sources,
+                devices=beside.devices,
+                **parquet.read(folder, contents.files, parquet.COUNTERS),
+            )
         return Recording(
             format=row.format,
             time_basis=row.time_basis,
             sources=contents.sources,
             devices=contents.devices,
-            **parquet.read(self.folder / "runs" / row.folder, contents.files),
+            counters=counters,
+            **parquet.read(folder, contents.files),
         )
 
     # What was being written
@@ -616,6 +639,13 @@ def _checked_name(name: str) -> str:
             f"use 1 to {NAME_LENGTH} printable characters",
         )
     return name
+
+
+def _beside(recording: Recording) -> _Beside | None:
+    counters = recording.counters
+    if counters is None:
+        return None
+    return _Beside(counters.format, counters.sources, counters.devices)
 
 
 def _default_name(sources: Sequence[Source]) -> str:

@@ -29,6 +29,10 @@ TABLES: Mapping[str, pa.Schema] = {
 }
 
 
+#: What the files of the counters beside a timeline begin with.
+COUNTERS = "counters_"
+
+
 @dataclass(frozen=True)
 class File:
     """What a file is known by: it is read only if it is still the one that was written."""
@@ -61,7 +65,8 @@ def normal(recording: Recording) -> Recording:
                 f"the reader of {recording.format} gave a {name} table of another shape: {error}",
                 "report this to whoever wrote the reader",
             ) from None
-    return replace(recording, **parts)
+    counters = recording.counters
+    return replace(recording, **parts, counters=None if counters is None else normal(counters))
 
 
 def encode(recording: Recording) -> dict[str, tuple[File, pa.Buffer]]:
@@ -69,9 +74,13 @@ def encode(recording: Recording) -> dict[str, tuple[File, pa.Buffer]]:
     kernel table. In memory, a few percent of the profiler's file, so that their size is known
     before anything is written."""
     parts = {name: getattr(recording, name) for name in TABLES}
-    return {
+    found = {
         name: _encode(part) for name, part in parts.items() if part.num_rows or name == "kernels"
     }
+    if recording.counters is not None:
+        beside = encode(recording.counters)
+        found |= {f"{COUNTERS}{name}": entry for name, entry in beside.items()}
+    return found
 
 
 def _encode(part: pa.Table) -> tuple[File, pa.Buffer]:
@@ -84,15 +93,17 @@ def _encode(part: pa.Table) -> tuple[File, pa.Buffer]:
     return File(part.num_rows, data.size, zlib.crc32(data)), data
 
 
-def read(folder: Path, files: Mapping[str, File]) -> dict[str, pa.Table]:
+def read(folder: Path, files: Mapping[str, File], prefix: str = "") -> dict[str, pa.Table]:
     """All tables of a recording in today's schemas, empty where there is no file.
+
+    prefix: COUNTERS for those of the counters beside a timeline.
 
     A column that a file lacks is null; one that today's schema lacks stays in the file. Raises
     Unreadable when a file is missing or is not the one that was written.
     """
     return {
-        name: _read(folder / file_name(name), files[name], schema)
-        if name in files
+        name: _read(folder / file_name(prefix + name), files[prefix + name], schema)
+        if prefix + name in files
         else schema.empty_table()
         for name, schema in TABLES.items()
     }

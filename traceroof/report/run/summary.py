@@ -36,6 +36,24 @@ def about(diagnosis: Diagnosis) -> str:
     return one_line(" · ".join(parts))
 
 
+def coverage(diagnosis: Diagnosis) -> str:
+    """How much of the kernel time the joined counters speak of; empty without a join."""
+    join = diagnosis.join
+    if join is None:
+        return ""
+    share = "no known part" if join.coverage_time_pct is None else f"{join.coverage_time_pct:.1f} %"
+    return (
+        f"Counters cover {share} of kernel time ({join.covered:,} of "
+        f"{count(len(diagnosis.kernels), 'kernel')}); "
+        f"{quantity(join.ambiguous_time_ns, 'ns')} ambiguous."
+    )
+
+
+def covers_little(diagnosis: Diagnosis) -> bool:
+    """Whether the joined counters speak of under half of the kernel time."""
+    return diagnosis.join is not None and (diagnosis.join.coverage_time_pct or 0.0) < 50
+
+
 def _devices(diagnosis: Diagnosis) -> Iterable[str]:
     for device in diagnosis.devices:
         capability = device.info.compute_capability or device.info.gfx_target

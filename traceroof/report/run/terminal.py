@@ -38,8 +38,14 @@ def render(
     names = summary.labels(diagnosis, range(len(shown)), room)
 
     def draw(console: Console) -> None:
+        covered = summary.coverage(diagnosis)
+        if covered and summary.covers_little(diagnosis):
+            console.print(covered)
+            covered = ""
         console.print(Text(summary.about(diagnosis), style="bold"))
         console.print(summary.total(diagnosis))
+        if covered:
+            console.print(covered)
         _care(console, diagnosis)
         _timelines(console, diagnosis)
         _categories(console, diagnosis)
