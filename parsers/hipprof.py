@@ -18,7 +18,7 @@ from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.folders import readable
-from traceroof.ingest.sqlite import Database, open_database, texts, wholes
+from traceroof.ingest.sqlite import Database, open_database, row_count, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers.amd.folder import Family, survey
@@ -162,7 +162,7 @@ def _of_database(database: Database) -> list[pa.Table]:
 def _activity(
     rows: dict[str, list[Any]], kind: str, names: Mapping[Any, Any]
 ) -> tuple[pa.Table, list[Note]]:
-    size = len(rows.get("BeginNs", []))
+    size = row_count(rows)
     return activity_table(
         kind=kind,
         names=texts([names.get(one, one) for one in rows.get("Name", [None] * size)], size),

@@ -21,6 +21,7 @@ from traceroof.parsers.amd import kinds as amd_kinds
 from traceroof.parsers.amd.counters import Pass
 from traceroof.parsers.amd.dispatches import (
     Dispatches,
+    fitting_rows,
     of_wide,
     row_numbers,
     times_of,
@@ -285,7 +286,12 @@ def _named(one: Pass, level: str | None) -> Pass:
 
 def _of_long(source: TextTable) -> Dispatches:
     """The dispatches of a table with one row a counter; every pass has its own duration."""
-    dispatch = row_numbers(source, "dispatchid", "kernelname", "gridsize", "gpuid")
+    identity = ("dispatchid", "kernelname", "gridsize", "gpuid")
+    fits, strays = fitting_rows(source, row_numbers(source, *identity))
+    if strays:
+        source = source.take(fits)
+        source.notes += strays
+    dispatch = row_numbers(source, *identity)
     start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
     names, values = source.text("countername"), source.reals("countervalue")
     if names is None or values is None:

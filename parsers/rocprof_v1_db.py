@@ -14,7 +14,7 @@ import pyarrow as pa
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.ingest.sqlite import Database, open_database, texts, wholes
+from traceroof.ingest.sqlite import Database, open_database, row_count, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -112,7 +112,7 @@ def _activity(
     database: Database, name: str, kind: str, host: Host | None
 ) -> tuple[pa.Table, list[Note]]:
     rows = database.read(name, _OPS)
-    size = len(rows.get("BeginNs", rows.get("Name", [])))
+    size = row_count(rows)
     return activity_table(
         kind=kind,
         names=texts(rows.get("Name"), size),
@@ -189,7 +189,7 @@ def kind_columns(kind: str, names: pa.Array, size: int) -> dict[str, Any]:
 
 def _calls(database: Database, name: str) -> Host:
     rows = database.read(name, _CALLS)
-    size = len(rows.get("BeginNs", []))
+    size = row_count(rows)
     start, end = wholes(rows.get("BeginNs"), size), wholes(rows.get("EndNs"), size)
     calls = Calls(
         process_id=wholes(rows.get("pid"), size),

@@ -35,6 +35,7 @@ from traceroof.parsers.amd.dispatches import (
     Dispatches,
     by_launch,
     cleaned_names,
+    fitting_rows,
     of_wide,
     row_numbers,
     shape_columns,
@@ -325,6 +326,10 @@ def _put_gpus(found: Dispatches, machine: str) -> None:
     found.columns["gpu"] = pa.array(list(numbers.values()), pa.int64()).take(place)
 
 
+# More than this share is no damage: the files are of different runs.
+_FEW_STRAYS = 0.1
+
+
 def _joined(base: Dispatches, counted: Dispatches) -> Dispatches:
     """Add counters to the dispatches of the same process; its own clock, its own numbers."""
     if not len(counted):
@@ -341,6 +346,11 @@ def _joined(base: Dispatches, counted: Dispatches) -> Dispatches:
     # Counting serialises the dispatches: such times are none of a timeline.
     base.timeline = False
     alone = np.setdiff1d(np.arange(len(counted)), rows)
+    # One that fits nothing, where the trace lacks as many, has a damaged number or name.
+    if 0 < len(alone) <= min(int((~hit).sum()), _FEW_STRAYS * len(counted)):
+        text = "dispatches with counters that fit none of the trace were left out"
+        base.notes = [*base.notes, Note(text, len(alone))]
+        return base
     if len(alone):
         rest = counted.take(alone.astype(np.int64))
         rest.notes = [
@@ -426,13 +436,21 @@ def _of_counters(source: TextTable, agents: _Agents) -> Dispatches:
     names, values = source.text("countername"), source.reals("countervalue")
     if names is None or values is None:
         raise TraceroofError(f"{source.path} has no counter names or values")
+    identity = ("dispatchid", "processid", "guid", "kernelname", "agentid")
+    fits, strays = fitting_rows(source, row_numbers(source, *identity))
+    if strays:
+        source = source.take(fits)
+        source.notes += strays
+        names, values = source.text("countername"), source.reals("countervalue")
+        assert names is not None
+        assert values is not None
     start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
     begun = took = None
     if start is not None and end is not None:
         begun = np.where(start.known, start.values, 0)
         span = length_of(start, end).astype(np.float64)
         took = np.where(start.known & end.known & (span > 0), span, np.nan)
-    dispatch = row_numbers(source, "dispatchid", "processid", "guid", "kernelname", "agentid")
+    dispatch = row_numbers(source, *identity)
     turned = pivot(dispatch, names.combine_chunks(), values, begun, took, source.path.name)
     first = source.take(turned.first)
     found = of_wide(first, source.path.name)

@@ -12,12 +12,13 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
-from traceroof.ingest.sqlite import Database, numbers, open_database, texts, wholes
+from traceroof.ingest.sqlite import Database, numbers, open_database, row_count, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -81,7 +82,7 @@ def _strings(database: Database) -> dict[Any, Any]:
 def _calls(database: Database) -> Calls:
     strings = _strings(database)
     rows = database.read("rocpd_api", ("id", "pid", "tid", "start", "end", "apiName_id"))
-    size = len(rows.get("id", []))
+    size = row_count(rows)
     start, end = wholes(rows.get("start"), size), wholes(rows.get("end"), size)
     return Calls(
         process_id=wholes(rows.get("pid"), size),
@@ -97,10 +98,10 @@ def _calls(database: Database) -> Calls:
 def _operations(database: Database, host: Calls) -> tuple[pa.Table, list[Note]]:
     strings = _strings(database)
     rows = database.read("rocpd_op", _OP)
-    size = len(rows.get("id", []))
+    size = row_count(rows)
     links = database.read("rocpd_api_ops", ("api_id", "op_id"))
     call_of = dict(zip(links.get("op_id", []), links.get("api_id", []), strict=False))
-    calls = [call_of.get(one) for one in rows.get("id", [])]
+    calls = [call_of.get(one) for one in rows.get("id", [None] * size)]
     shapes = _by_call(database, "rocpd_kernelapi", _KERNEL_CALL)
     sizes = _by_call(database, "rocpd_copyapi", ("api_ptr_id", "size"))
     kinds = [str(strings.get(one) or "") for one in rows.get("opType_id", [None] * size)]
@@ -208,7 +209,16 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
     start = _nanoseconds([event.ts for event, _ in mine])
     length = _nanoseconds([event.dur for event, _ in mine])
     kinds = [_kind_of(desc) for _, desc in mine]
-    short = np.asarray(length.is_valid()) & (numbers(length.to_pylist(), size) == 0)
+    spans = numbers(length.to_pylist(), size)
+    backwards = spans < 0
+    if backwards.any():
+        text = "operations that end before they begin: duration unknown"
+        notes.append(Note(text, int(backwards.sum())))
+    early = numbers(start.to_pylist(), size) <= 0
+    if early.any():
+        text = "operations that begin at 0 ns or before: start and duration unknown"
+        notes.append(Note(text, int(early.sum())))
+    short = np.asarray(length.is_valid()) & (spans == 0)
     if short.any():
         text = "operations under a microsecond, the resolution of this file: duration unknown"
         notes.append(Note(text, int(short.sum())))
@@ -224,8 +234,8 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
             ],
             size,
         ),
-        "start_ns": start,
-        "duration_ns": pa.array([value or None for value in length.to_pylist()], pa.int64()),
+        "start_ns": pc.if_else(pa.array(early), None, start),
+        "duration_ns": pc.if_else(pa.array((spans <= 0) | early), None, length),
     }
     return kernel_table.kernel_table(columns), notes
 

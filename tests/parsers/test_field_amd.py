@@ -3,6 +3,7 @@
 The files are in ``tests/field_cases``; every expected number is a sum of cells of the file.
 """
 
+import csv
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -260,3 +261,53 @@ def test_a_database_with_its_journal(case: Read) -> None:
     """GIVEN a database whose last transaction was not ended THEN it is refused, not half read."""
     with pytest.raises(TraceroofError, match="journal"):
         case("hostile/hot.rpd")
+
+
+# --- identity ----------------------------------------------------------------------------------
+
+
+def counters_with(root: Path, tmp_path: Path, line: int, cell: int, value: str) -> Recording:
+    """The counter table with one cell of one row damaged."""
+    path = root / "tests/field_cases/hostile/v3_counter_twice.csv"
+    rows = list(csv.reader(path.read_text().splitlines()))
+    rows[1][2] = rows[2][2]  # the damage that the field case itself has
+    rows[line][cell] = value
+    damaged = tmp_path / "1_counter_collection.csv"
+    with damaged.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return read_paths([damaged])
+
+
+def test_a_row_without_its_agent_is_no_launch(case: Read) -> None:
+    """GIVEN one of 96 rows without its agent THEN 12 launches, and the row is said not to fit."""
+    recording = case("hostile/v3_counter_twice.csv")
+    assert recording.kernels.num_rows == 12
+    assert sum(column(recording, "duration_ns")) == 1_608_159
+    assert [note.count for note in recording.notes if note.severe] == [1]
+
+
+@pytest.mark.parametrize("line", [1, 4, 20])
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [(1, "77"), (1, ""), (1, "x"), (2, "Agent 9"), (4, "99"), (4, ""), (8, "foo"), (8, "")],
+)
+def test_a_row_of_damaged_identity_is_no_launch(
+    root: Path, tmp_path: Path, line: int, cell: int, value: str
+) -> None:
+    """GIVEN a damaged number, agent, process or name THEN 12 launches and a severe note."""
+    recording = counters_with(root, tmp_path, line, cell, value)
+    assert recording.kernels.num_rows == 12
+    assert sum(column(recording, "duration_ns")) == 1_608_159
+    assert [note.count for note in recording.notes if note.severe] == [1]
+
+
+def test_operations_that_end_before_they_begin(case: Read) -> None:
+    """GIVEN a negative dur in RPD's JSON THEN unknown, never -26 ms."""
+    recording = case("hostile/rpd_negative_dur.json")
+    assert set(column(recording, "duration_ns")) == {None}
+    assert any("end before they begin" in text for text in severe(recording))
+
+
+def test_a_database_without_a_column(case: Read) -> None:
+    """GIVEN a database that lacks BeginNs in one table THEN it is read or refused, not a crash."""
+    assert case("hostile/v1db_no_beginns.db").kernels.num_rows == 4

@@ -302,6 +302,11 @@ def _flat(rows: Sequence[tuple[Any, ...]], width: int) -> Whole:
     return flat.reshape(-1, width).T
 
 
+def row_count(rows: Mapping[str, Sequence[Any]]) -> int:
+    """How many rows were read, whichever columns the table has."""
+    return max(map(len, rows.values()), default=0)
+
+
 def wholes(values: Sequence[Any] | None, count: int) -> pa.Array:
     """A column as int64; null where it is missing or holds no whole number."""
     if values is None:
