@@ -300,6 +300,10 @@ _ALIKE = 0.02
 _MOST_WORK = 0.8
 
 
+# Shares of launches of unknown time this close leave out the same on both sides.
+_UNTIMED_ALIKE = 0.005
+
+
 @dataclass(frozen=True)
 class _Judged:
     """Judges the levels of a comparison."""
@@ -330,9 +334,24 @@ class _Judged:
             samples=self.samples, compared=self.compared, **more,
         )  # fmt: skip
 
+    def _hidden(self, times: list[Reals], codes: list[Whole]) -> tuple[Reals, Reals]:
+        """Times of base and head, NaN where they miss launches that the other side knows: a sum
+        that lost some of its parts is no faster."""
+        count = len(times[0])
+        shares = [
+            np.median(one.untimed(code, count), axis=1)
+            for one, code in zip(self.counted, codes, strict=True)
+        ]
+        hidden = []
+        for at in (0, 1):
+            lost = (shares[at] >= 1) | (shares[at] > shares[1 - at] + _UNTIMED_ALIKE)
+            hidden.append(np.where(lost[:, None], np.nan, times[at]))
+        return hidden[0], hidden[1]
+
     def kernel_time(self) -> Change:
         """The time of all kernels."""
-        base, head = self._kernel_times
+        codes = [np.where(one.side.group >= 0, 0, -1) for one in self.counted]
+        base, head = self._hidden(self._kernel_times, codes)
         launches = [one.launches(np.where(one.side.group >= 0, 0, -1), 1) for one in self.counted]
         verdicts = judge_total(base, head, by=self.sampled, limits=self.limits)
         return self._changes("total", ["kernel time"], verdicts, launches)[0]
@@ -347,14 +366,16 @@ class _Judged:
     def categories(self) -> list[Change]:
         """Time by operator category, copies and fills included; most time first."""
         found = sorted({str(name) for one in self.counted for name in one.side.category})
-        times, launches = [], []
+        times, launches, every = [], [], []
         for one in self.counted:
             codes = np.searchsorted(np.array(found, dtype=object), one.side.category)
             times.append(one.times(codes, len(found)))
             launches.append(one.launches(codes, len(found)))
+            every.append(codes)
+        base, head = self._hidden(times, every)
         verdicts = judge(
-            times[0],
-            times[1],
+            base,
+            head,
             by=self.sampled,
             least_ns=self.limits.least_of_category(self._everything_ns),
             percent=self.limits.total_percent,
@@ -369,12 +390,11 @@ class _Judged:
             (self.paired.launches[0].max(axis=1) > 0) | (self.paired.launches[1].max(axis=1) > 0)
         )
         pairs = [self.paired.pairs[at] for at in ran.tolist()]
-        unknown = np.array(
-            [any(one.time_ns is None for one in (*pair.base, *pair.head)) for pair in pairs],
-            dtype=bool,
-        )
-        base, head = (times[ran].copy() for times in self.paired.times)
-        base[unknown], head[unknown] = np.nan, np.nan
+        pair_of = (self.paired.of_base, self.paired.of_head)
+        codes = [
+            np.append(of, -1)[one.side.group] for of, one in zip(pair_of, self.counted, strict=True)
+        ]
+        base, head = (times[ran] for times in self._hidden(list(self.paired.times), codes))
         verdicts = judge(
             base,
             head,

@@ -206,12 +206,19 @@ def changes_of(
                 detectable=known(v.detectable[row]) if compared else None,
                 speed_ns=speed,
                 mix_ns=mix,
-                share=max(v.base_ns[row], v.head_ns[row]) / total_ns if total_ns else None,
+                share=_share(v.base_ns[row], v.head_ns[row], total_ns),
                 of_total=delta / total_ns if delta is not None and total_ns else None,
                 pair=pairs[row] if pairs else None,
             )
         )
     return found
+
+
+def _share(base_ns: float, head_ns: float, total_ns: float) -> float | None:
+    """Share of the larger side, of what is known; a side of no time tells nothing of the other."""
+    most = float(np.fmax(base_ns, head_ns))
+    is_known = total_ns and not (np.isnan(base_ns + head_ns) and most == 0)
+    return known(most / total_ns) if is_known else None
 
 
 def _timed(median: float, mad: float, launches: Reals, samples: int) -> Timed:

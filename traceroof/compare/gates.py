@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import get_args
 
 from traceroof.compare import Comparison
+from traceroof.compare.verdicts import UNKNOWN_TIMES
 from traceroof.core.kernel_names import function
 from traceroof.core.units import one_line
 from traceroof.errors import TraceroofError
@@ -67,6 +68,9 @@ def _verdict(comparison: Comparison, gate: str) -> list[str]:
     if gate == "inconclusive":
         inconclusive = comparison.verdict == "inconclusive"
         return [f"inconclusive: {comparison.total.reason}"] if inconclusive else []
+    # What was not timed may have become slower: that is no pass.
+    if comparison.verdict != "regressed" and comparison.total.reason == UNKNOWN_TIMES:
+        return [f"{comparison.total.name} cannot be judged: {UNKNOWN_TIMES}"]
     if comparison.verdict != "regressed":
         return []
     slower = [_name(one.name) for one in comparison.of("regressed")]

@@ -35,7 +35,8 @@ class Side:
     """A run, and what its rows of the kernel table belong to.
 
     group: kernel group of each row, numbered as ``diagnosis.kernels``; -1 for copies and fills.
-    category: of each row. time_ns, launches: of each row; time is 0 where it is unknown.
+    category: of each row. time_ns, launches: of each row; time is 0 where it is unknown, and
+    untimed counts those launches.
     """
 
     diagnosis: Diagnosis
@@ -44,6 +45,7 @@ class Side:
     source: Whole
     time_ns: Reals
     launches: Reals
+    untimed: Reals
     runs: Runs
     steps: Steps
 
@@ -67,7 +69,8 @@ class Side:
         )
         kernels, group = run.recording.kernels, rows.group
         launches = as_reals(kernels["launch_count"])
-        time = np.nan_to_num(launches * as_reals(kernels["duration_ns"]))
+        spent = as_reals(kernels["duration_ns"])
+        time = np.nan_to_num(launches * spent)
         source = np.asarray(kernels["source"].fill_null(0).to_numpy(), dtype=np.int64)
         kernel_time = np.where(group >= 0, time, 0.0)
         runs = runs_of(kernels, group, kernel_time, run.recording.sources)
@@ -78,6 +81,7 @@ class Side:
             source=source,
             time_ns=time,
             launches=launches,
+            untimed=np.where(np.isnan(spent), launches, 0.0),
             runs=runs,
             steps=steps_of(run.recording, diagnosis.timelines, runs, kernel_time),
         )
@@ -107,6 +111,12 @@ class Counted:
     def times(self, codes: Whole, count: int) -> Reals:
         """Time per thing and sample, ns of one step or run: (count, samples)."""
         return self.samples.sums(codes, count, self.side.time_ns)
+
+    def untimed(self, codes: Whole, count: int) -> Reals:
+        """Share of the launches per thing and sample whose time is unknown, 0 to 1."""
+        unknown = self.samples.sums(codes, count, self.side.untimed)
+        launches = self.launches(codes, count)
+        return np.divide(unknown, launches, out=np.zeros_like(unknown), where=launches > 0)
 
     def launches(self, codes: Whole, count: int) -> Reals:
         """Launches per thing and sample, of one step or run: (count, samples)."""

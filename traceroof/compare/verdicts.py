@@ -27,6 +27,9 @@ _EFFICIENCY = 0.955
 
 _FEW_TESTS = 10
 
+#: Why nothing can be said of a thing whose time one side does not know.
+UNKNOWN_TIMES = "some durations are unknown"
+
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -226,7 +229,7 @@ def _why(
 ) -> str:
     """What is missing for a verdict."""
     if not known:
-        return "some durations are unknown"
+        return UNKNOWN_TIMES
     if by != "runs":
         apart = "" if matters else f", whose steps differ by {noise:.0%} among themselves"
         return f"one run a side{apart.replace('%', ' %')}: {limits.runs} runs a side decide"
