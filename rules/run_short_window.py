@@ -80,8 +80,8 @@ RULES = (
         applies=lambda k: ~np.isnan(k.window_ns),
         when=lambda k: k.meets("launches") & k.meets("kernel_time_ns"),
         because=(
-            "the recording holds {launches:,.0f} kernel launches of {kernel_time_ns} in all, "
-            "within {window_ns}: too few to tell what the program usually does"
+            "kernel launches in the recording: {launches:,.0f}, of {kernel_time_ns} in all; too few to "
+            "tell what the program usually does"
         ),
         fix=(
             "Record the loop itself: at least 3 steps after warm-up, with the profiler's schedule "

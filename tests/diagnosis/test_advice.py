@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import traceroof
-from traceroof.diagnosis.advice import LITTLE, Entry, Lacks, advice_of
+from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.diagnosis.savings import Pool, pool_of
+from traceroof.diagnosis.unsaid import LITTLE, Lacks
 from traceroof.errors import TraceroofError
 from traceroof.timeline import Timeline
 
@@ -170,6 +171,24 @@ def test_what_makes_the_recording_unfit_comes_first(share: float, comes_first: b
     )
     entries = advice_of([lost, finding("a", "gemm-efficiency", 30_000)], pool(), {})
     assert [one.lead.rule for one in entries] == (["lost"] if comes_first else []) + ["a"]
+
+
+def test_too_little_to_judge_leaves_what_passes_once() -> None:
+    few = replace(
+        finding("few", "too-short-to-judge", None, scope="run", subject="run", subject_index=0),
+        lowers=Lowered(0, 0.0, urgent=True),
+    )
+    cold = of_line("first-launches", "cold-start", 50_000)
+    entries = advice_of([few, cold, finding("a", "gemm-shape", 9_000)], pool(timeline()), {})
+    assert [one.topic for one in entries] == ["too-short-to-judge", "cold-start"]
+
+
+def test_what_is_likely_to_save_nothing_is_no_entry() -> None:
+    found = [
+        finding("a", "gemm-efficiency", 30_000),
+        finding("b", "gemm-shape", 20_000, time_saved_likely_ns=0, **on(1)),
+    ]
+    assert told(advice_of(found, pool(), {})) == [("a", 30_000, [])]
 
 
 def test_noise_is_no_reason_to_come_first() -> None:

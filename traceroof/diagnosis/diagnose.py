@@ -20,7 +20,7 @@ from traceroof.core.recording import (
     Run,
 )
 from traceroof.diagnosis import collect, sensitivity
-from traceroof.diagnosis.advice import Entry, Lacks, Where, advice_of
+from traceroof.diagnosis.advice import Entry, Where, advice_of
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, KernelGroup, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
@@ -35,6 +35,7 @@ from traceroof.diagnosis.run_devices import (
     vendor_of,
 )
 from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
+from traceroof.diagnosis.unsaid import Lacks
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate

@@ -23,7 +23,7 @@ from traceroof.core.tracing import (
 )
 from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import collect
-from traceroof.diagnosis.advice import LACKING, LITTLE, name_of
+from traceroof.diagnosis.advice import name_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
 from traceroof.diagnosis.find import evidence_of, fired
 from traceroof.diagnosis.findings import HIDDEN_SHARE, SEVERITY_STEPS, Evidence, Finding
@@ -36,6 +36,7 @@ from traceroof.diagnosis.formulas import (
 )
 from traceroof.diagnosis.judging import NOBODY, judge_all
 from traceroof.diagnosis.savings import SPARE, capped, spare_ns
+from traceroof.diagnosis.unsaid import NO_RULES
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import NOMINAL, Attainable
 from traceroof.hardware.vendor_terms import said
@@ -139,7 +140,7 @@ def entry(diagnosis: Diagnosis, number: int) -> str:
             "`traceroof diagnose` numbers them; a rule can be named instead",
         )
     lead = listed[number - 1].lead
-    if lead.rule in (LITTLE, LACKING):
+    if lead.rule in NO_RULES:
         raise TraceroofError(f"entry {number} rests on no rule: {lead.because}", "explain another")
     return name_of(lead)
 

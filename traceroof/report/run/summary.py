@@ -125,7 +125,7 @@ def gain(entry: Entry) -> str:
     at_most = f"at most {quantity(entry.bound_ns, 'ns')}{_of(entry)}"
     if entry.once:
         return f"Passes once per process, {at_most}: no saving of the steady state"
-    text = f"Expect {quantity(entry.expected_ns, 'ns')}: {at_most}"
+    text = f"Expect {quantity(entry.expected_ns, 'ns')}{_expected(entry)}; {at_most}"
     if entry.likely_ns is not None:
         text += f", likely {quantity(entry.likely_ns, 'ns')}"
     return text + ("; changes numerics" if entry.lead.kind == "option" else "")
@@ -133,6 +133,13 @@ def gain(entry: Entry) -> str:
 
 def _of(entry: Entry) -> str:
     return "" if entry.share is None else f" ({percent(entry.share)})"
+
+
+def _expected(entry: Entry) -> str:
+    """The expected saving as a part of the time."""
+    if entry.share is None or not entry.bound_ns or entry.expected_ns is None:
+        return ""
+    return f" ({percent(entry.share * entry.expected_ns / entry.bound_ns)})"
 
 
 def confidence(entry: Entry) -> str:
