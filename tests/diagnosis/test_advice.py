@@ -13,7 +13,7 @@ import traceroof
 from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.diagnosis.savings import Pool, pool_of
-from traceroof.diagnosis.unsaid import LITTLE, Lacks
+from traceroof.diagnosis.unsaid import LITTLE
 from traceroof.errors import TraceroofError
 from traceroof.timeline import Timeline
 
@@ -241,15 +241,16 @@ def test_where_nothing_else_is_to_say_what_is_at_its_wall_is() -> None:
     assert (entry.topic, entry.subjects, entry.bound_ns) == ("dram-wall", ("k0", "k1"), None)
 
 
-def test_what_was_not_collected_is_asked_for_where_there_is_nothing_to_say() -> None:
-    lacks = Lacks(0.8, ("sm_throughput_pct",), "ncu --section SpeedOfLight")
-    (entry,) = advice_of([], pool(), {}, lacks)
-    assert entry.topic == "not-enough-metrics"
-    assert "80.0 % of the kernel time" in entry.because
-    assert "ncu --section SpeedOfLight" in entry.fix
-    assert advice_of([], pool(), {}, replace(lacks, share=0.49)) == ()
-    (entry,) = advice_of([finding("a", "gemm-efficiency", 30_000)], pool(), {}, lacks)
-    assert entry.topic == "gemm-efficiency"
+def test_what_cannot_be_told_of_most_of_the_time_comes_before_little_to_gain() -> None:
+    """GIVEN 90 of 100 µs that nobody can judge, and 1 µs to be had elsewhere."""
+    blind = {"severity": "info", "role": "class"}
+    found = [
+        finding("blind", "not-enough-metrics", None, **blind, **on(0)),
+        finding("blind", "not-enough-metrics", None, **blind, **on(1)),
+        finding("a", "unfused-norm", 1_000, **on(2)),
+    ]
+    assert told(advice_of(found, pool(), {})) == [("blind", None, ["a"])]
+    assert told(advice_of(found[1:], pool(), {})) == [(LITTLE, 1_000, ["a"])]
 
 
 def test_what_saves_nothing_of_its_own_goes_to_its_kernel() -> None:

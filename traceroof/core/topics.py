@@ -26,7 +26,8 @@ class Topic:
     may be nothing to be learnt from it, so that it comes first where it doubts most. summary: it
     describes the run where no cause is known. once: its time passes once per process, so it is no
     saving of the steady state. whole_run: one switch for the whole run, so one entry, whatever the
-    kernels. nothing: it says that there is little to gain.
+    kernels. nothing: where that is all
+    there is to say, there is nothing to speed up.
     """
 
     words: str
@@ -84,9 +85,7 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "clock": Topic("the clock is low or falls", (KERNELS,), measurement=True, unfit=True),
     "measurement": Topic("figures that do not fit together", (), measurement=True),
-    "not-enough-metrics": Topic(
-        "what would decide was not collected", (), measurement=True, unfit=True
-    ),
+    "not-enough-metrics": Topic("what would decide was not collected", nothing=True),
     "not-comparable": Topic("the two runs differ in more than the code", (), measurement=True),
     # Operators.
     "gemm-precision": Topic(
@@ -144,7 +143,7 @@ TOPICS: Mapping[str, Topic] = {
     "divergence": Topic("instructions run for too few threads"),
     "atomics": Topic("atomic operations"),
     "spills": Topic("registers spill to local memory"),
-    "dram-wall": Topic("device memory is the limit"),
+    "dram-wall": Topic("device memory is the limit", nothing=True),
     "l1-traffic": Topic("the first-level cache or shared memory is the limit"),
     "l2-traffic": Topic("the second-level cache is the limit"),
     "write-drain": Topic("warps wait for their stores"),

@@ -26,7 +26,7 @@ from traceroof.diagnosis.savings import (
     severity,
     together,
 )
-from traceroof.diagnosis.unsaid import NO_RULES, Lacks, at_walls, little, not_enough
+from traceroof.diagnosis.unsaid import LITTLE, little, settled, undecided
 from traceroof.rule import Severity
 
 # From this part of the expected saving on, a doubt comes before it.
@@ -92,7 +92,7 @@ class Entry:
             "topic": self.topic,
             "title": self.title,
             "subjects": list(self.subjects),
-            "findings": [name_of(one) for one in self.found if one.rule not in NO_RULES],
+            "findings": [name_of(one) for one in self.found if one.rule != LITTLE],
             "bound_ns": self.bound_ns,
             "likely_ns": self.likely_ns,
             "expected_ns": self.expected_ns,
@@ -123,27 +123,30 @@ def advice_of(
     findings: Sequence[Finding],
     pool: Pool,
     wheres: Mapping[int, Where],
-    lacks: Lacks | None = None,
 ) -> tuple[Entry, ...]:
     """The advice of a run.
 
     findings: all of them, ranked. pool: the time that they take their savings from. wheres: by
-    kernel group, where it comes from. lacks: what was not collected.
+    kernel group, where it comes from.
     """
     fired = [one for one in findings if one.state == "fired" and one.scope != "compare"]
     drafts = drafts_of([one for one in fired if not of_measurement(one)], pool)
     kept, rest = claim(drafts, pool)
     attach(kept, rest)
-    kept = [one for one in kept if one.expected(one.claimed) >= _NOTHING * pool.busy_ns]
+    worthless = [one for one in kept if one.expected(one.claimed) < _NOTHING * pool.busy_ns]
+    kept = [one for one in kept if one not in worthless]
     unknown = [one for one in rest if one.found[0].severity != "info"]
     unfit = _unfit(fired)
     if any(one.topic == "too-short-to-judge" for one in unfit):
         # What little there is says nothing, but for what passes once.
         kept, unknown = [one for one in kept if passes_once(one.topic)], []
-    elif not unfit and (one := little(kept, pool)):
-        kept = [one]
+    elif not unfit and (small := little(kept, pool)):
+        kept = [small]
+        if blind := undecided(rest, pool):
+            blind.folded += small.folded
+            kept = [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
-    listed = [*unfit, *kept, *unknown] or at_walls(rest) or not_enough(lacks)
+    listed = [*unfit, *kept, *unknown] or settled([*rest, *worthless], pool)
     return tuple(_entry(one, pool, wheres, rank) for rank, one in enumerate(listed, 1))
 
 

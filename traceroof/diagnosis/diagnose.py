@@ -19,9 +19,9 @@ from traceroof.core.recording import (
     Recording,
     Run,
 )
-from traceroof.diagnosis import collect, sensitivity
+from traceroof.diagnosis import sensitivity
 from traceroof.diagnosis.advice import Entry, Where, advice_of
-from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, KernelGroup, Totals
+from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
 from traceroof.diagnosis.headline import headline_of
@@ -35,7 +35,6 @@ from traceroof.diagnosis.run_devices import (
     vendor_of,
 )
 from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
-from traceroof.diagnosis.unsaid import Lacks
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
@@ -174,8 +173,7 @@ def diagnose_rows(
     )
     groups_made = kernel_groups(grouped, verdicts)
     category_times = _category_times(by_category)
-    lacks = None if sampled else _lacks(groups_made, tool_of(devices))
-    advice = advice_of(found, _pool(kernels, grouped, lines), _wheres(grouped), lacks)
+    advice = advice_of(found, _pool(kernels, grouped, lines), _wheres(grouped))
     made = Diagnosis(
         run_id=run.id,
         run_name=run.name,
@@ -341,18 +339,6 @@ def _with_savings(totals: Totals, advice: Sequence[Entry]) -> Totals:
         time_saved_bound_ns=sum(one.bound_ns or 0 for one in counted),
         time_saved_likely_ns=sum(one.likely_ns or one.bound_ns or 0 for one in counted),
     )
-
-
-def _lacks(kernels: Sequence[KernelGroup], tool: str | None) -> Lacks | None:
-    """What a counter profile did not collect; None where it tells every class."""
-    lacking = [one for one in kernels if one.primary_class == "not-evaluable"]
-    if not lacking:
-        return None
-    time, whole = (sum(one.time_ns or 0 for one in some) for some in (lacking, kernels))
-    missing = tuple(dict.fromkeys(name for one in lacking for name in one.missing))
-    command = collect.command(missing, [one.kernel for one in lacking], vendor=tool)
-    # Without any duration, each kernel counts the same.
-    return Lacks(time / whole if whole else len(lacking) / len(kernels), missing, command)
 
 
 def _pool_of_kernels(facts: Facts) -> Pool:

@@ -36,7 +36,7 @@ from traceroof.diagnosis.formulas import (
 )
 from traceroof.diagnosis.judging import NOBODY, judge_all
 from traceroof.diagnosis.savings import SPARE, capped, spare_ns
-from traceroof.diagnosis.unsaid import NO_RULES
+from traceroof.diagnosis.unsaid import LITTLE
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import NOMINAL, Attainable
 from traceroof.hardware.vendor_terms import said
@@ -140,7 +140,7 @@ def entry(diagnosis: Diagnosis, number: int) -> str:
             "`traceroof diagnose` numbers them; a rule can be named instead",
         )
     lead = listed[number - 1].lead
-    if lead.rule in NO_RULES:
+    if lead.rule == LITTLE:
         raise TraceroofError(f"entry {number} rests on no rule: {lead.because}", "explain another")
     return name_of(lead)
 
