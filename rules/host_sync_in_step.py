@@ -17,7 +17,7 @@ RULES = (
     Rule(
         id="host-sync-in-step",
         topic="sync",
-        title="The host waits for the GPU, which then runs dry",
+        title="The host waits for the GPU, which then goes idle",
         scope="timeline",
         why=(
             "While the host waits for a result it launches nothing, so the queue empties; when it "
@@ -37,7 +37,7 @@ RULES = (
         ),
         when=_fires,
         because=(
-            "the GPU runs dry[ {gaps_after_sync:,.0f} times] after the host has waited for it, "
+            "the GPU goes idle[ {gaps_after_sync:,.0f} times] after the host has waited for it, "
             "for {idle_sync_ns} in all (waits: {sync_calls:,.0f} synchronisations[, "
             "{copy_calls:,.0f} blocking copies][, {pageable_copies:,.0f} copies of pageable "
             "memory][; {scalar_copies:,.0f} copies bring 4 KiB or less to the host])"

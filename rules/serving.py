@@ -82,7 +82,7 @@ RULES = (
             "by {serving_from}"
         ),
         fix=(
-            "Judge the kernels accordingly. Where one pass does both, chunked prefill trades the "
+            "Optimise prefill for FLOPs and decode for bytes. Where one pass does both, chunked prefill trades the "
             "delay of tokens against throughput; with a single request it changes nothing."
         ),
         refute=(

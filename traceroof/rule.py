@@ -126,7 +126,7 @@ class Rule:
         as much or more.
     hides: another scope -> its subjects on which nothing is worth saying once this rule fired on
         half of the run's time or more.
-    doubts: what it makes less sure, for rules on the measurement itself (hygiene).
+    doubts: what it makes less sure, for rules on the measurement itself.
     urgent: where such a rule must be told before everything else, whatever it lowers.
     thresholds: name -> the number that the condition holds a column against; the name is the
         column's where there is one threshold on it.

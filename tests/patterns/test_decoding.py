@@ -11,7 +11,7 @@ from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis.diagnose import diagnose, row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups
-from traceroof.patterns import composition, decoding, roles
+from traceroof.patterns import decoding, find_patterns, roles
 
 DECODE = "step[DECODE bs=16]"
 KERNELS = (
@@ -44,7 +44,7 @@ def facts_of(run: Recording) -> Mapping[str, Any]:
     role = roles.roles_of(run.kernels, categories)
     grouped = groups.group(run.kernels, categories, {-1: find("B200")}, {"role": role})
     lines = timeline.timelines(run, categories)
-    return composition(run.kernels, categories, role, grouped, lines).of_run
+    return find_patterns(run.kernels, categories, role, grouped, lines).of_run
 
 
 def test_the_parts_of_a_pass_and_what_memory_could_deliver() -> None:

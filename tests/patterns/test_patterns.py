@@ -24,7 +24,7 @@ GEMM = "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn"
 ADD = "void vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>(int)"
 
 
-def parts_of(columns: dict[str, Any]) -> patterns.Composition:
+def parts_of(columns: dict[str, Any]) -> patterns.Patterns:
     kernels = kernel_table(columns)
     categories = row_categories(kernels)
     role = roles.roles_of(kernels, categories)
@@ -36,7 +36,7 @@ def parts_of(columns: dict[str, Any]) -> patterns.Composition:
         {-1: gpu},
         {**modelled_work.model_columns(kernels, categories), "role": role},
     )
-    return patterns.composition(kernels, categories, role, grouped)
+    return patterns.find_patterns(kernels, categories, role, grouped)
 
 
 def test_roles_split_a_category_in_shares_of_all_gpu_time() -> None:
@@ -180,7 +180,7 @@ def test_every_fact_is_a_column() -> None:
 
 
 def test_an_empty_run_has_no_parts() -> None:
-    assert parts_of({"kernel_name": []}) == patterns.Composition()
+    assert parts_of({"kernel_name": []}) == patterns.Patterns()
 
 
 @pytest.mark.corpus

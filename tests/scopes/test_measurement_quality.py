@@ -15,8 +15,8 @@ from traceroof.hardware.devices import Device, find
 from traceroof.kernels import groups
 from traceroof.scopes import measurement_quality
 from traceroof.scopes.measurement_quality import (
-    HYGIENE_COLUMNS,
     OVER_PEAK,
+    QUALITY_COLUMNS,
     beyond_cache_pct,
     cached,
     over_peak,
@@ -36,7 +36,7 @@ def test_every_fact_is_a_column() -> None:
         {"kernel_name": ["k"] * 5, "duration_ns": [200_000] * 5, "sm_clock_hz": [1e9] * 5},
         devices=(DeviceInfo(name="NVIDIA A100-SXM4-80GB", sm_count=108),),
     )
-    assert set(facts(made)) <= {entry.name for entry in HYGIENE_COLUMNS}
+    assert set(facts(made)) <= {entry.name for entry in QUALITY_COLUMNS}
 
 
 # --- scatter and first launches ----------------------------------------------------------------

@@ -36,7 +36,7 @@ def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
         return Run(recording=recording, name=traceroof.run_name(what))
     if len(what) > 1:
         raise TraceroofError(
-            f"none of {', '.join(what)} is a file here", "name one stored run, or several files"
+            f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
     return _stored(what[0] if what else None, reading.store)
 
@@ -51,7 +51,7 @@ def _stored(name: str | None, folder: Path | None) -> "Run":
             raise
         if _looks_like_path(name):
             raise TraceroofError(f"{name} does not exist") from None
-        message = f"{name} is no file here, and {error.message}"
+        message = f"{name}: no such file or run ({error.message})"
         raise TraceroofError(message, error.hint) from None
 
 

@@ -59,7 +59,7 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "host-bound-other": Topic("the host does something else", _idle("host", "collect")),
     "dependency-wait": Topic("work waits for an event or a stream", _idle("dependency")),
-    "sync": Topic("the host waits for the GPU, which then runs dry", _idle("sync")),
+    "sync": Topic("the host waits for the GPU, which then goes idle", _idle("sync")),
     "dataloader": Topic("the host prepares the next batch", _idle("data_loader")),
     "allocation": Topic("memory is allocated or freed", _idle("allocate")),
     "idle": Topic("the GPU is idle", (IDLE,), summary=True),

@@ -42,7 +42,7 @@ from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import categories_of
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
-from traceroof.patterns import Composition, composition, roles
+from traceroof.patterns import Patterns, find_patterns, roles
 from traceroof.rule import Rule, Scope
 from traceroof.scopes import measurement_quality, subjects
 from traceroof.scopes.subjects import Subjects
@@ -135,7 +135,7 @@ def diagnose_rows(
     totals = _totals(kernels, lines)
     # The kernels that a counter tool was pointed at are no sample of where the time goes.
     sampled = recording.time_basis == "timeline"
-    parts = composition(kernels, categories, role, grouped, lines) if sampled else Composition()
+    parts = find_patterns(kernels, categories, role, grouped, lines) if sampled else Patterns()
     by_category = subjects.of_categories(kernels, categories, parts)
 
     scopes: dict[Scope, Subjects] = {

@@ -177,7 +177,7 @@ def _calls(
     how often. key: of the operator's work; name: of the kernel; mine: whether the kernel is of the
     model's own category."""
     run = np.cumsum(np.concatenate(([True], (key[1:] != key[:-1])))).astype(np.int64)
-    # One entry a kernel name and run: how often, how long, and whether it is the model's own kind.
+    # One entry per kernel name and run: how often, how long, and whether it is the model's own kind.
     pair, first = together((run, name))
     count = np.bincount(pair)
     own = np.bincount(pair, weights=mine) > 0

@@ -105,7 +105,7 @@ _UPDATES: tuple[tuple[Mapping[str, float], float], ...] = (
 
 
 @dataclass(frozen=True)
-class Composition:
+class Patterns:
     """by_category: category -> values by the names of CATEGORY_COLUMNS. of_run: values by the names
     of RUN_COLUMNS; what is unknown is absent."""
 
@@ -113,13 +113,13 @@ class Composition:
     of_run: Mapping[str, float | str] = field(default_factory=dict)
 
 
-def composition(
+def find_patterns(
     kernels: pa.Table,
     categories: Sequence[str],
     role: Coded,
     grouped: Groups,
     lines: Sequence[Timeline] = (),
-) -> Composition:
+) -> Patterns:
     """role: of every row (``roles.roles_of``). grouped: the groups of the kernels, with their class
     and modelled work. lines: the run's timelines."""
     category = np.asarray(categories, dtype=object)
@@ -127,7 +127,7 @@ def composition(
     time = launches * np.nan_to_num(as_reals(kernels["duration_ns"]))
     total = float(time.sum())
     if not total:
-        return Composition()
+        return Patterns()
     served = serving.serving(kernels, grouped, lines) or decoding.by_names(grouped)
     # Where tokens are made, what chooses among so many entries chooses the next one.
     sampling = role.is_("sampling") | (role.is_("choice among many") & bool(served))
@@ -141,7 +141,7 @@ def composition(
         **served,
         **(decoding.parts(kernels, grouped, role, time, launches, served) if served else {}),
     }
-    return Composition(_by_category(kernels, category, role, time, launches, grouped), of_run)
+    return Patterns(_by_category(kernels, category, role, time, launches, grouped), of_run)
 
 
 def _by_category(

@@ -25,8 +25,8 @@ Reals = npt.NDArray[np.float64]
 _TEXT, _REAL = pa.string(), pa.float64()
 
 #: Columns of the facts of scope ``run`` that tell how well it was measured.
-HYGIENE_COLUMNS: tuple[Column, ...] = sourced(
-    (Column(name, kind, unit, meaning, "hygiene", basis)
+QUALITY_COLUMNS: tuple[Column, ...] = sourced(
+    (Column(name, kind, unit, meaning, "measurement", basis)
     for name, kind, unit, meaning, basis in (
         ("first_excess_pct", _REAL, "%", "time of first launches above their kernel's median", "kernel time"),
         ("warm_up_pct", _REAL, "%", "time of the steps set apart as warm-up", "span"),
@@ -178,7 +178,7 @@ def facts_of(
     lines: Sequence[Timeline],
     gpus: Sequence[tuple[DeviceInfo, Device | None]],
 ) -> Mapping[str, float | str]:
-    """HYGIENE_COLUMNS -> value; what is unknown is absent.
+    """QUALITY_COLUMNS -> value; what is unknown is absent.
 
     grouped: the kernel groups with SCATTER_COLUMNS. gpus: what the files say of each GPU, and its
     row of the device table.
@@ -408,7 +408,7 @@ def _of_timelines(lines: Sequence[Timeline]) -> dict[str, float | str]:
 
 
 def _overlap(lines: Sequence[Timeline], span: float) -> dict[str, float]:
-    """How far times that are added up exceed the time that went by."""
+    """How far times that are added up exceed wall time."""
     summed, beside = (
         sum(one.facts.get(name, 0.0) for one in lines)
         for name in ("activity_time_ns", "stream_overlap_ns")

@@ -19,7 +19,7 @@ from traceroof.core.kernel_table import Column, as_reals, sourced
 from traceroof.hardware.devices import AMD
 from traceroof.kernels import groups
 from traceroof.kernels.groups import Groups
-from traceroof.patterns import Composition
+from traceroof.patterns import Patterns
 from traceroof.rule import Scope
 from traceroof.scopes import measurement_quality
 from traceroof.timeline import Timeline, ranks
@@ -171,14 +171,14 @@ _COLUMNS: Mapping[Scope, Sequence[Column]] = {
         *RUN_COLUMNS,
         *ranks.RANK_COLUMNS,
         *patterns.RUN_COLUMNS,
-        *measurement_quality.HYGIENE_COLUMNS,
+        *measurement_quality.QUALITY_COLUMNS,
     ),
     "compare": COMPARE_COLUMNS,
 }
 
 
 def of_categories(
-    kernels: pa.Table, categories: Sequence[str], parts: Composition | None = None
+    kernels: pa.Table, categories: Sequence[str], parts: Patterns | None = None
 ) -> Subjects:
     """One subject per category, most time first; copies and fills are categories too.
 
@@ -264,11 +264,11 @@ def of_run(
     span_ns: int | None,
     busy_ns: int | None,
     across: Ranks | None,
-    parts: Composition | None = None,
+    parts: Patterns | None = None,
     measured: Mapping[str, float | str] | None = None,
 ) -> Subjects:
     """The run as one subject; what its ranks show together is part of it, what its time is made
-    of (``parts``) and how well it was measured (``hygiene.facts_of``)."""
+    of (``parts``) and how well it was measured (``measurement_quality.facts_of``)."""
     facts = grouped.facts.only(
         ("time_ns", "busiest_pct", "primary_class", "category", "compute_pct", "memory_pct",
          "dram_pct", "vendor", "median_ns", "achieved_occupancy_pct")
@@ -299,7 +299,7 @@ def of_run(
     of_ranks = ranks.facts_of(across)
     columns |= {name: getattr(of_ranks, name) for name in of_ranks.names()}
     known_of_run = {**(parts.of_run if parts else {}), **(measured or {})}
-    for entry in (*patterns.RUN_COLUMNS, *measurement_quality.HYGIENE_COLUMNS):
+    for entry in (*patterns.RUN_COLUMNS, *measurement_quality.QUALITY_COLUMNS):
         if entry.name in known_of_run:
             kind = object if entry.type == pa.string() else np.float64
             columns[entry.name] = np.array([known_of_run[entry.name]], dtype=kind)
