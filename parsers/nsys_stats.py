@@ -166,7 +166,7 @@ def _exact(table: Table, title: str) -> list[Decimal | None]:
 
 
 def _index(text: str | None) -> int | None:
-    return int(text) if text and len(text) < 9 else None
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
 def _sums(table: Table, counted: str) -> list[Row]:
