@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from traceroof.core.dictionary import Coded, coded
 from traceroof.timeline import intervals
-from traceroof.timeline.hostcalls import HOST_KINDS, HostKind, kind_of
+from traceroof.timeline.hostcalls import HOST_KINDS, OF_CATEGORY, HostKind, kind_of
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, whole
 
@@ -88,8 +88,9 @@ def _kinds(names: Coded, categories: Coded) -> npt.NDArray[np.int8]:
     """Index into HOST_KINDS per call; each distinct (name, category) is looked at once."""
     plain = [_NUMBER[kind_of(text)] for text in names.texts] + [_NUMBER["other"]]
     result: npt.NDArray[np.int8] = names.spread(np.array(plain, dtype=np.int8))
-    if "overhead" in categories.texts:
-        result[categories.is_("overhead") & (result == _NUMBER["other"])] = _NUMBER["profiler"]
+    for category, kind in OF_CATEGORY.items():
+        if category in categories.texts:
+            result[categories.is_(category) & (result == _NUMBER["other"])] = _NUMBER[kind]
     return result
 
 

@@ -19,7 +19,7 @@ HostKind = Literal[
     "allocate",  # asks the driver for memory or gives it back (freeing waits for the GPU)
     "load",  # loads, compiles or tunes code
     "data-loader",  # waits for or prepares the next batch
-    "wait",  # Python waits for another thread, process or file
+    "wait",  # waits for another thread, process or file
     "collective",  # waits for other ranks on the host
     "collect",  # collects Python garbage
     "profiler",  # the profiler's own work
@@ -64,7 +64,7 @@ _PATTERNS: tuple[tuple[HostKind, str], ...] = (
     ("wait", r"(.*/)?(multiprocessing|concurrent/futures|asyncio)/\w+\.py\(\d+\): " + _WAITING),
     ("wait", r"<built-in method (poll|select|acquire|recv|recv_into|read|sleep|get|epoll_wait) of .*>"),
     ("data-loader", r"enumerate\(DataLoader\).*|.*DataLoaderIter.*|.*\b[Dd]ata[-_ ]?[Ll]oad(er|ing)?\b.*"),
-    ("data-loader", r".*\b(wait_for_batch|wait_for_training_batch|load_batch|next_batch|get_batch)\b.*"),
+    ("data-loader", r".*\b(wait_for_batch|wait_for_training_batch|(load|next|get|fetch|read)[ _-]?batch(es)?)\b.*"),
     ("collective", r"MPI_(?!I[a-z])(Barrier|Bcast|Reduce|All|Gather|Scatter|Scan|Exscan|Wait|Recv|Send|Ssend|Probe)\w*"),
     ("collective", r"(gloo|mpi|ucc):.*|.*\b(monitored_)?barrier\b.*"),
     ("collect", r"gc\.collect|gc(:.*)?|.*[Gg]arbage.?[Cc]ollect.*"),
@@ -79,12 +79,16 @@ def _compiled() -> tuple[tuple[HostKind, re.Pattern[str]], ...]:
 
 @lru_cache(maxsize=65536)
 def kind_of(name: str, category: str = "") -> HostKind:
-    """The kind of one host call; ``category`` is the profiler's, of which only its own overhead
-    matters."""
+    """The kind of one host call, by its name, else by the profiler's ``category``."""
     for kind, pattern in _compiled():
         if pattern.fullmatch(name):
             return kind
-    return "profiler" if category == "overhead" else "other"
+    return OF_CATEGORY.get(category, "other")
+
+
+#: What calls are that no name tells: the profiler's own, and those of the operating system, of
+#: which readers keep what held a launching thread for long.
+OF_CATEGORY: Mapping[str, HostKind] = {"overhead": "profiler", "os_runtime": "wait"}
 
 
 #: How a copy's direction and host memory stand in its name: Kineto (on Intel GPUs ``M2D``) (``HtoD (Pageable -> Device)``),
