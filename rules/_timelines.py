@@ -1,8 +1,12 @@
 """What several rules ask about timelines; columns as in ``traceroof.timeline.figures``."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
+from traceroof.rule import Threshold, at_least, below
 
 #: Columns that ``trust`` reads.
 QUALITY = ("linked_activities", "activities", "span_ns")
@@ -54,8 +58,14 @@ def per_step(k: Facts, count: Column) -> Column:
 def late_host(k: Facts) -> Mask:
     """The GPU is idle for long, mostly because the host launches too late. Reads span_ns, idle_ns,
     idle_host_ns."""
-    idle = k.idle_ns >= MATTERS * k.span_ns
-    return np.asanyarray(idle & (k.idle_host_ns >= 0.5 * k.idle_ns))
+    return k.meets("idle_ns") & k.meets("idle_host_ns")
+
+
+#: Its thresholds.
+LATE_HOST: Mapping[str, Threshold] = {
+    "idle_ns": at_least(MATTERS, of="span_ns"),
+    "idle_host_ns": at_least(0.5, of="idle_ns"),
+}
 
 
 def launching(k: Facts) -> Column:
@@ -93,21 +103,48 @@ def _gaps(k: Facts) -> Column:
     return np.asanyarray(k.late_launch_ns + k.idle_launch_ns)
 
 
-def _swarm(k: Facts) -> Mask:
-    """Many short kernels, not in a graph: the median under 10 us and a hundred of them per step."""
+def _eager(k: Facts) -> Column:
+    """Kernels of a step (of the trace where it has no steps) that are not in a graph."""
     number = np.where(np.isnan(k.kernels_per_step), k.kernels, k.kernels_per_step)
     of_graphs = np.nan_to_num(k.graph_kernels) / np.where(k.kernels > 0, k.kernels, np.nan)
-    eager = number * (1 - of_graphs)
-    return np.asanyarray((k.median_kernel_ns < _SHORT_NS) & (eager >= _MANY))
+    return np.asanyarray(number * (1 - of_graphs))
 
 
 def short_launches(k: Facts) -> Mask:
-    """Short kernels that the host cannot launch as fast as they run: gaps of a fifth of the span,
-    or launch calls (the median, so that one that hung does not count) longer than the kernels."""
-    gaps = _gaps(k)
-    calls = k.median_launch_ns * k.launch_calls
-    outlasts = (calls > k.kernel_time_ns) & (gaps >= MATTERS * k.span_ns)
-    return np.asanyarray(_swarm(k) & ((gaps >= 0.2 * k.span_ns) | outlasts))
+    """Many short kernels that the host cannot launch as fast as they run: gaps of a fifth of the
+    span, or launch calls (the median, so that one that hung does not count) longer than the
+    kernels."""
+    swarm = k.meets("median_kernel_ns") & k.meets("kernels_per_step")
+    outlasts = k.meets("kernel_time_ns") & k.meets("launch_gaps")
+    return swarm & (k.meets("late_launch_ns") | outlasts)
+
+
+#: Its thresholds.
+SHORT_LAUNCHES: Mapping[str, Threshold] = {
+    "median_kernel_ns": below(_SHORT_NS),
+    "kernels_per_step": at_least(_MANY, measure=_eager, words="{op} {value} not in a graph"),
+    "late_launch_ns": at_least(
+        0.2,
+        measure=_gaps,
+        of="span_ns",
+        words="with other launch gaps {op} {value:.0%} of the span",
+    ),
+    "launch_gaps": at_least(
+        MATTERS,
+        column="late_launch_ns",
+        measure=_gaps,
+        of="span_ns",
+        words="or {op} {value:.0%} with slow launch calls",
+    ),
+    "kernel_time_ns": below(
+        1, of=lambda k: k.median_launch_ns * k.launch_calls, words="or less than the launch calls"
+    ),
+}
+
+
+def untold(thresholds: Mapping[str, Threshold]) -> dict[str, Threshold]:
+    """The thresholds of another rule's condition: they are not what this rule's evidence shows."""
+    return {name: replace(one, told=False) for name, one in thresholds.items()}
 
 
 def graph_saving(k: Facts) -> Column:

@@ -21,16 +21,17 @@ RULES = (
     Rule(
         id="alloc-in-steady-state",
         topic="allocation",
-        title="Memory is asked of the driver while the program runs",
+        title="The program allocates device memory after warm-up",
         scope="timeline",
         why=(
-            "cudaMalloc and above all cudaFree may wait for all work on the GPU and hold the host "
-            "meanwhile. Frameworks keep freed memory to avoid them; calls after warm-up mean that "
-            "this cache overflows, is emptied, or is by-passed."
+            "cudaMalloc and above all cudaFree may wait for all work on the GPU and block the "
+            "host meanwhile. Frameworks cache freed memory to avoid them. Calls after warm-up "
+            "mean that this cache overflows, is emptied, or is bypassed."
         ),
         condition=(
-            "calls for memory after warm-up (in the second half where the trace has no steps), "
-            "and the GPU idle over such calls for {idle_for_memory:.1%} of the span or more"
+            "more than {late_allocate_calls} allocation calls after warm-up (in the second half "
+            "if the trace has no steps), and the GPU is idle during such calls for "
+            "{idle_for_memory:.1%} of the span or more"
         ),
         needs=(
             "late_allocate_calls",
@@ -47,19 +48,19 @@ RULES = (
         ),
         when=_fires,
         because=(
-            "{late_allocate_calls:,.0f} calls that ask the driver for memory or give it back take "
+            "{late_allocate_calls:,.0f} calls that allocate or free device memory take "
             "{late_allocate_time_ns} after warm-up, and the GPU is idle for "
-            "{late_idle_allocate_ns} over such calls"
+            "{late_idle_allocate_ns} during such calls"
         ),
         fix=(
-            "Find what asks: varying shapes, a memory cache at its limit, "
-            "torch.cuda.empty_cache() in the loop, a library with workspaces of its own. Pad "
-            "shapes to a few sizes, lower the batch, set "
+            "Find what allocates: varying shapes, a memory cache at its limit, "
+            "torch.cuda.empty_cache() in the loop, a library with its own workspaces. Pad shapes "
+            "to a few sizes, lower the batch, set "
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, allocate workspaces once."
         ),
         refute=(
-            "Record a later window: if the calls are gone there, they were warm-up and cost "
-            "nothing in the long run."
+            "Record a later window. If it has no such calls, they were warm-up and cost nothing "
+            "in the long run."
         ),
         saves=lambda k, peak: _saves(k),
         kind="hard",

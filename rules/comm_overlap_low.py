@@ -3,16 +3,14 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above, at_least, below
 from traceroof.rules._timelines import WAITS, part, per_step, waited
 
 _WORTH_NS = 100_000
-_CONTENTION = 1.15
 
 
 def _low(k: Facts) -> Mask:
-    overlap = k.overlapped_communication_ns < 0.7 * k.communication_ns
-    return np.asanyarray(overlap & (per_step(k, k.communication_ns) >= _WORTH_NS))
+    return k.meets("overlapped_communication_ns") & k.meets("communication_ns")
 
 
 def _transfer(k: Facts) -> Column:
@@ -31,27 +29,43 @@ RULES = (
         topic="exposed-communication",
         title="Little of the communication overlaps with computation",
         scope="timeline",
-        why="Time in which both run costs nothing extra; here most communication runs alone.",
-        condition="communication of 100 µs per step or more, under 70 % of it beside computation",
+        why=(
+            "Communication that runs beside computation costs no extra time. Here most "
+            "communication runs alone."
+        ),
+        condition=(
+            "communication takes {communication_ns} per step or more, and less than "
+            "{overlapped_communication_ns:.0%} of it runs beside computation"
+        ),
         needs=("communication_ns", "overlapped_communication_ns", "exposed_communication_ns"),
         uses=("span_ns", "steps", "warm_up_steps", "collectives", *WAITS),
         applies=lambda k: k.communication_ns > 0,
         when=_low,
         because=(
-            "of {communication_ns} of communication {overlapped_communication_ns} run beside "
+            "of {communication_ns} of communication, {overlapped_communication_ns} run beside "
             "computation"
         ),
         fix=(
-            "Start the collectives as soon as their data is ready and on a stream of their own; "
-            "smaller first buckets let the exchange begin earlier in the backward pass."
+            "Start the collectives as soon as their data is ready, on a stream of their own. "
+            "Smaller first buckets let the exchange begin earlier in the backward pass."
         ),
-        refute="Leave the collectives out in a test run: the step must get shorter.",
+        refute="Remove the collectives in a test run. The step must get shorter.",
         saves=lambda k, peak: _transfer(k),
         kind="hard",
         grade="observed",
         layer="framework",
         effort="config",
-        thresholds={"overlapped_communication_ns": "< 70 % of the communication"},
+        thresholds={
+            "communication_ns": at_least(
+                _WORTH_NS,
+                measure=lambda k: per_step(k, k.communication_ns),
+                unit="ns",
+                words="{op} {value} per step",
+            ),
+            "overlapped_communication_ns": below(
+                0.7, of="communication_ns", words="{op} {value:.0%} of the communication"
+            ),
+        },
         references=("TraceLens: communication overlap under 70 %",),
         fires=(
             {
@@ -96,26 +110,27 @@ RULES = (
             "computation beside them, so overlap is not free."
         ),
         condition=(
-            "the same kernels take over 1.15 times their usual time while communication runs"
+            "the same kernels take more than {overlap_slowdown} times their usual time while "
+            "communication runs"
         ),
         needs=("overlap_slowdown", "overlapped_communication_ns", "span_ns"),
         uses=("communication_ns", "overlap_by_shapes"),
         # Unknown where too few kernels ran often enough both alone and beside communication.
         applies=lambda k: ~np.isnan(k.overlap_slowdown),
-        when=lambda k: k.overlap_slowdown > _CONTENTION,
+        when=lambda k: k.meets("overlap_slowdown"),
         because=(
             "kernels beside communication take {overlap_slowdown:.2f} times as long as alone, "
             "over {overlapped_communication_ns} of overlap"
         ),
         fix=(
             "Let communication use fewer multiprocessors (NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS, the "
-            "SM count of the library) or copy engines. Put kernels beside it that do not need "
-            "what it takes: compute-bound ones beside a transfer. If kernels are tuned for all "
+            "SM count of the library) or copy engines. Run kernels beside it that need other "
+            "resources: compute-bound kernels beside a transfer. If kernels are tuned for all "
             "multiprocessors, leave some free."
         ),
         refute=(
-            "Halve the channels: if computation does not get faster by more than communication "
-            "gets slower, the overlap was right as it was."
+            "Halve the channels. If computation does not get faster by more than communication "
+            "gets slower, the overlap was right before."
         ),
         saves=lambda k, peak: _slowed(k),
         kind="conditional",
@@ -123,7 +138,7 @@ RULES = (
         grade="inferred",
         layer="framework",
         effort="config",
-        thresholds={"overlap_slowdown": "> 1.15"},
+        thresholds={"overlap_slowdown": above(1.15)},
         references=(
             "TraceLens: compute kernels under overlap 1.15 times slower",
             "NVIDIA NCCL documentation, environment variables: NCCL_MAX_CTAS",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._timelines import part, per_step
 
 # What a collective costs before its first byte, across one node.
@@ -22,30 +22,40 @@ RULES = (
         title="Many small collectives",
         scope="timeline",
         why=(
-            "A collective of a few kilobytes takes as long as one of hundreds: latency and the "
-            "meeting of the ranks decide, once for each."
+            "A collective of a few kilobytes takes as long as one of hundreds of kilobytes. "
+            "Latency and the synchronisation of the ranks decide, once per collective."
         ),
-        condition="more than 50 collectives under 1 MiB per step (in all where there are no steps)",
+        condition=(
+            "more than {small_collectives} small collectives (under a MiB) per step (in all if "
+            "there are no steps), with communication recorded (more than {communication_ns})"
+        ),
         needs=("small_collectives", "communication_ns", "span_ns"),
         uses=("collectives", "message_bytes", "steps", "warm_up_steps"),
-        applies=lambda k: k.communication_ns > 0,
-        when=lambda k: per_step(k, k.small_collectives) > _MANY,
+        applies=lambda k: k.meets("communication_ns"),
+        when=lambda k: k.meets("small_collectives"),
         because=(
             "{small_collectives:,.0f}[ of {collectives:,.0f}] collectives carry less than 1 MiB; "
             "all take {communication_ns}"
         ),
         fix=(
             "Merge them: larger gradient buckets (bucket_cap_mb), coalesced collectives, one "
-            "collective for the metrics of a step, every few steps. In tensor parallelism small "
-            "messages are in the nature of decoding: use the low-latency all-reduce of the engine."
+            "collective for the metrics of a step, every few steps. In tensor parallelism, "
+            "decoding has small messages by nature: use the low-latency all-reduce of the engine."
         ),
-        refute="Merge two of them: the step must get shorter by about 20 µs.",
+        refute="Merge two of them. The step must get shorter by about 20 µs.",
         saves=lambda k, peak: _saves(k),
         kind="conditional",
         grade="derived",
         layer="framework",
         effort="config",
-        thresholds={"small_collectives": "> 50 per step"},
+        thresholds={
+            "small_collectives": above(
+                _MANY,
+                measure=lambda k: per_step(k, k.small_collectives),
+                words="{op} {value} per step",
+            ),
+            "communication_ns": above(0, told=False),
+        },
         references=("NCCL tests, doc/PERFORMANCE.md: latency of small messages",),
         fires=(
             {

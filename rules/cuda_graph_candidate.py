@@ -2,31 +2,33 @@
 
 import numpy as np
 
-from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.rule import Rule, at_least, at_most, below
 from traceroof.rules._timelines import (
+    LATE_HOST,
     LAUNCHES,
     QUALITY,
+    SHORT_LAUNCHES,
     graph_saving,
     late_host,
     short_launches,
     trust,
+    untold,
 )
-
-_REPEATS = 3
-_MATCH = 0.95
 
 
 def _unblocked(k: Facts) -> Mask:
     """Nothing in the sequence that a graph cannot hold; one wait per sequence can stand at its end."""
-    waits = np.nan_to_num(k.sync_calls) + np.nan_to_num(k.scalar_copies)
-    calm = waits <= k.repeats
-    return np.asanyarray(calm & ~(k.late_allocate_calls > 0))
+    return k.meets("sync_calls") & k.meets("late_allocate_calls")
+
+
+def _waits(k: Facts) -> Column:
+    return np.asanyarray(np.nan_to_num(k.sync_calls) + np.nan_to_num(k.scalar_copies))
 
 
 def _fires(k: Facts) -> Mask:
-    eager = ~(k.graph_kernels >= 0.5 * k.kernels)
-    repeats = (k.repeats >= _REPEATS) & (k.repeat_match >= _MATCH)
+    eager = k.meets("graph_kernels")
+    repeats = k.meets("repeats") & k.meets("repeat_match")
     return np.asanyarray((late_host(k) | short_launches(k)) & repeats & eager & _unblocked(k))
 
 
@@ -34,18 +36,19 @@ RULES = (
     Rule(
         id="cuda-graph-candidate",
         topic="small-kernels-graph",
-        title="The same launches repeat: a graph could replay them",
+        title="The same launches repeat: a graph can replay them",
         scope="timeline",
         why=(
-            "A graph records a sequence of launches once and replays it with one call, so that the "
+            "A graph records a sequence of launches once and replays it with one call, so the "
             "host no longer pays for each kernel. It needs the same kernels with the same shapes "
-            "each time, and nothing inside that waits for the GPU or asks for memory."
+            "each time, and nothing inside that waits for the GPU or allocates memory."
         ),
         condition=(
             "launch-bound or host-bound, the same sequence of kernels (name, grid and block) at "
-            "least 3 times with at least 95 % of launches equal, less than half of the kernels in "
-            "graphs already, at most one wait for the GPU or scalar copied to the host per sequence, "
-            "and no memory asked of the driver after warm-up"
+            "least {repeats} times with at least {repeat_match:.0%} of launches equal, less than "
+            "{graph_kernels:.0%} of the kernels already in graphs, at most one wait for the GPU "
+            "or scalar copied to the host per sequence, and at most {late_allocate_calls} "
+            "allocations after warm-up"
         ),
         needs=("repeat_match", "repeats", "idle_ns", "idle_host_ns", "sync_calls", "span_ns"),
         uses=(
@@ -59,16 +62,16 @@ RULES = (
         because=(
             "[a sequence of {repeat_launches:,.0f} launches repeats {repeats:,.0f} times "
             "({repeat_match:.0%} of the launches equal), while ][for {late_launch_ns} of "
-            "{span_ns} ]the GPU waits for the host to launch the next one"
+            "{span_ns} ]the GPU waits for the host to launch the next kernel"
         ),
         fix=(
             "Capture it ([nvidia: cudaStreamBeginCapture][amd: hipStreamBeginCapture]; in PyTorch "
-            "torch.compile(mode='reduce-overhead') or torch.cuda.make_graphed_callables; the graph "
-            "mode of the serving engine). Inputs go into fixed buffers; whatever reads a value back "
-            "on the host, or has sizes that depend on data, stays outside."
+            "torch.compile(mode='reduce-overhead') or torch.cuda.make_graphed_callables; the "
+            "graph mode of the serving engine). Put inputs into fixed buffers. Keep outside what "
+            "reads a value back on the host or has sizes that depend on data."
         ),
         refute=(
-            "Capture the sequence and time a replay: if it takes as long as before, its kernels "
+            "Capture the sequence and time a replay. If it takes as long as before, its kernels "
             "wait for each other and not for the host."
         ),
         saves=lambda k, peak: graph_saving(k),
@@ -78,7 +81,15 @@ RULES = (
         effort="config",
         risk="memory",
         trust=trust,
-        thresholds={"repeats": ">= 3", "repeat_match": ">= 0.95", "sync_calls": "<= repeats"},
+        thresholds={
+            **untold(LATE_HOST),
+            **untold(SHORT_LAUNCHES),
+            "repeats": at_least(3),
+            "repeat_match": at_least(0.95),
+            "sync_calls": at_most(1, measure=_waits, of="repeats", words="{op} repeats"),
+            "late_allocate_calls": at_most(0, or_unknown=True),
+            "graph_kernels": below(0.5, of="kernels", or_unknown=True),
+        },
         references=(
             "CUDA C++ Programming Guide, CUDA Graphs: what may be captured",
             "PyTorch documentation, torch.cuda.CUDAGraph: static shapes, no synchronisation",
@@ -126,7 +137,7 @@ RULES = (
                 {"sync_calls": 4.0},
                 {"scalar_copies": 1.0},
                 {"graph_kernels": 450.0},
-                {"late_allocate_calls": 1.0},
+                {"late_allocate_calls": 2.0},
                 {"idle_host_ns": 19e6},
             )
         ),

@@ -24,8 +24,8 @@ _KINDS = (
         id="dataloader-in-main-process",
         title="The training process loads the data itself",
         why=(
-            "The loader has no worker processes: each batch is read, decoded and put together on "
-            "the thread that launches kernels, while the GPU has nothing to do."
+            "The loader has no worker processes. Each batch is read, decoded and assembled on the "
+            "thread that launches kernels, while the GPU has nothing to do."
         ),
         how="a loader without worker processes (_SingleProcessDataLoaderIter) prepared it",
         fix=(
@@ -41,13 +41,13 @@ _KINDS = (
         title="The GPU waits for data",
         why=(
             "The training loop asked for a batch that was not ready, so the host launched nothing "
-            "and the GPU ran dry. Workers prepare batches too slowly for the GPU."
+            "and the GPU went idle. Workers prepare batches too slowly for the GPU."
         ),
         how="the host waited for the loader, a queue or a pipe",
         fix=(
-            "The workers are too slow or too few: raise num_workers up to the cores at hand, "
-            "and prefetch_factor; see whether workers wait for the disk or the CPU. Make a batch "
-            "cheaper: decode and resize on the GPU, cached or pre-processed data, a faster disk. "
+            "The workers are too slow or too few. Raise num_workers up to the available cores, and "
+            "prefetch_factor. Check whether workers wait for the disk or the CPU. Make a batch "
+            "cheaper: decode and resize on the GPU, cache or pre-process data, use a faster disk. "
             "Keep large objects out of the queue (shared memory, pinned buffers)."
         ),
         in_main=at_most(0, or_unknown=True),
@@ -80,7 +80,7 @@ def _rule(one: _Loader) -> Rule:
         ),
         fix=one.fix,
         refute=(
-            "Feed one batch again and again: if the step does not get shorter, the loader was not "
+            "Use one batch again and again. If the step does not get shorter, the loader was not "
             "the limit."
         ),
         saves=lambda k, peak: part(k.idle_data_loader_ns, k),

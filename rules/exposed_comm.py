@@ -3,8 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
-from traceroof.rules._timelines import part, waited
+from traceroof.rule import Rule, above, at_least
+from traceroof.rules._timelines import MATTERS, part, waited
 
 
 def _transfer(k: Facts) -> Column:
@@ -20,11 +20,13 @@ RULES = (
         scope="timeline",
         why=(
             "The kernels after a collective need its result, or no other work was queued beside "
-            "it. Whatever the links can do, this time is free once something computes meanwhile."
+            "it. Whatever the speed of the links, this time is saved once something computes "
+            "meanwhile."
         ),
         condition=(
-            "communication alone for 5 % of the span or more, the time spent waiting for other "
-            "ranks left out where it is known"
+            "communication (more than {communication_ns}) runs alone for "
+            "{exposed_communication_pct:.0%} of the span or more, without the time spent waiting "
+            "for other ranks where that is known"
         ),
         needs=("exposed_communication_ns", "exposed_communication_pct", "communication_ns"),
         uses=(
@@ -36,8 +38,8 @@ RULES = (
             "collectives_per_step",
             "message_bytes",
         ),
-        applies=lambda k: k.communication_ns > 0,
-        when=lambda k: _transfer(k) >= 0.05,
+        applies=lambda k: k.meets("communication_ns"),
+        when=lambda k: k.meets("exposed_communication_pct"),
         because=(
             "communication takes {communication_ns}, {exposed_communication_ns} of it "
             "({exposed_communication_pct} of the time) with nothing else running[; waiting for "
@@ -46,12 +48,11 @@ RULES = (
         fix=(
             "Start collectives earlier and beside computation: gradient buckets during backward, "
             "prefetched parameter shards, asynchronous tensor parallelism. Send less: lower "
-            "precision, no_sync with gradient accumulation. Where one rank only was recorded, "
-            "record all first: waiting for a slow rank looks like communication."
+            "precision, no_sync with gradient accumulation. If only one rank was recorded, record "
+            "all of them first: waiting for a slow rank looks like communication."
         ),
         refute=(
-            "Replace the collectives by nothing in a test run: the step must get shorter by about "
-            "this time."
+            "Remove the collectives in a test run. The step must get shorter by about this time."
         ),
         saves=lambda k, peak: _transfer(k),
         kind="hard",
@@ -59,7 +60,12 @@ RULES = (
         layer="framework",
         effort="refactor",
         suppresses=("comm-overlap-low",),
-        thresholds={"exposed_communication_pct": ">= 5, without waiting"},
+        thresholds={
+            "communication_ns": above(0, told=False),
+            "exposed_communication_pct": at_least(
+                MATTERS, measure=_transfer, words="{op} {value:.0%} without waiting"
+            ),
+        },
         references=(
             "TraceLens: exposed communication above 5 %",
             "Holistic Trace Analysis: communication computation overlap",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 from traceroof.rules._timelines import QUALITY, part, trust
 
 
@@ -18,13 +18,13 @@ RULES = (
         title="Pauses for compilation, code loading or garbage collection",
         scope="timeline",
         why=(
-            "Kernels are compiled, tuned or loaded on first use, and Python collects garbage when "
-            "it pleases. Either holds the thread that launches, for milliseconds to seconds."
+            "Kernels are compiled, tuned or loaded on first use, and Python collects garbage at "
+            "any time. Both block the launching thread for milliseconds to seconds."
         ),
-        condition="idle for 0.5 % of the span or more in such pauses",
+        condition="idle for {idle_load_ns:.1%} of the span or more in such pauses",
         needs=("idle_load_ns", "idle_collect_ns", "load_time_ns", "collect_time_ns"),
         uses=("late_load_time_ns", *QUALITY),
-        when=lambda k: _pauses(k) >= 0.005,
+        when=lambda k: k.meets("idle_load_ns"),
         because=(
             "the GPU is idle for {idle_load_ns} while code is compiled or loaded[ "
             "({late_load_time_ns} of that work after warm-up)] and for {idle_collect_ns} while "
@@ -33,12 +33,11 @@ RULES = (
         fix=(
             "Warm up with every shape that will occur, and keep compiled code between runs "
             "(TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR, CUDA_CACHE_PATH). Mark dynamic sizes so "
-            "that new ones do not compile anew. Call gc.freeze() after start-up, or collect at a "
-            "time of your choice."
+            "that new ones are not compiled again. Call gc.freeze() after start-up, or collect "
+            "garbage at a chosen time."
         ),
         refute=(
-            "Record a later window: if the pauses do not come again, they were those of a first "
-            "use."
+            "Record a later window. If the pauses do not come again, they belonged to first use."
         ),
         saves=lambda k, peak: _pauses(k),
         kind="hard",
@@ -46,7 +45,11 @@ RULES = (
         layer="framework",
         effort="config",
         trust=trust,
-        thresholds={"idle_load_ns": "with idle_collect_ns >= 0.5 % of the span"},
+        thresholds={
+            "idle_load_ns": at_least(
+                0.005, measure=_pauses, words="with idle_collect_ns {op} {value:.1%} of the span"
+            )
+        },
         references=("nsys-ai: impact of garbage collection and module loading",),
         fires=(
             {

@@ -9,10 +9,12 @@ RULES = (
         title="The GPU is idle for part of the time",
         scope="timeline",
         why=(
-            "No kernel, copy or fill runs on any stream. Faster kernels do not shorten this time; "
-            "what keeps the next work from starting does."
+            "No kernel, copy or fill runs on any stream. Faster kernels do not shorten this time. "
+            "Removing what delays the next work does."
         ),
-        condition="idle for more than 5 % of the span, and no finding on one cause explains it",
+        condition=(
+            "idle for more than {idle_pct} of the span, and no finding on one cause explains it"
+        ),
         needs=("idle_pct", "idle_ns"),
         uses=("span_ns", "gaps", "longest_gap_ns"),
         when=lambda k: k.meets("idle_pct"),
@@ -21,11 +23,11 @@ RULES = (
             "to {longest_gap_ns}]"
         ),
         fix=(
-            "Look at what ends the longest gaps: the JSON form lists ten of each timeline, with "
-            "their cause and the host call that took most of them. Start that work earlier, or "
-            "have less of it."
+            "Check what ends the longest gaps: the JSON form lists ten per timeline, with their "
+            "cause and the host call that took most of them. Start that work earlier, or reduce "
+            "it."
         ),
-        refute="Leave out the work after the longest gap: if the gap stays, it has another cause.",
+        refute=("Remove the work after the longest gap. If the gap stays, it has another cause."),
         saves=lambda k, peak: k.idle_pct / 100,
         kind="hard",
         role="class",

@@ -10,14 +10,14 @@ RULES = (
         title="The GPU waits for the host",
         scope="timeline",
         why=(
-            "The queue of the GPU was empty, and for a millisecond or longer the host launched "
-            "nothing: it was busy with Python, post-processing or logging, or its thread did not "
-            "run. An operator takes the host 10 to 100 µs, so this is no matter of launching."
+            "The queue of the GPU was empty, and the host launched nothing for a millisecond or "
+            "longer. It was busy with Python, post-processing or logging, or its thread did not "
+            "run. An operator takes the host 10 to 100 µs, so launch overhead is not the cause."
         ),
         condition=(
-            "idle for {paused:.0%} of the span or more in waits of a millisecond or longer for the "
-            "next launch, for no cause that another rule names, and these are most of what the host "
-            "takes"
+            "idle for {paused:.0%} of the span or more in waits of a millisecond or longer for "
+            "the next launch, for no cause that another rule names, and these are most of the "
+            "host's waits"
         ),
         needs=("idle_ns", "idle_host_ns", "pause_time_ns", "late_launch_ns", "span_ns"),
         uses=(
@@ -34,13 +34,16 @@ RULES = (
             "{late_gap_host})]"
         ),
         fix=(
-            "See what the host does in the longest gaps. Move data preparation, post-processing, "
-            "logging and checkpoints to another thread or process. Where nothing was recorded, "
-            "record Python stacks once (with_stack=True); stalls at random calls mean a thread that "
-            "does not run: pin it to cores, and look for other processes, locks and garbage "
-            "collection."
+            "Check what the host does in the longest gaps. Move data preparation, "
+            "post-processing, logging and checkpoints to another thread or process. If nothing "
+            "was recorded, record Python stacks once (with_stack=True). Stalls at random calls "
+            "mean a thread that does not run: pin it to cores, and look for other processes, "
+            "locks and garbage collection."
         ),
-        refute="Pin the process to idle cores and record again: if the gaps stay, they are its own work.",
+        refute=(
+            "Pin the process to idle cores and record again. If the gaps stay, they are its own "
+            "work."
+        ),
         saves=lambda k, peak: part(pausing(k), k),
         kind="hard",
         grade="observed",

@@ -2,15 +2,18 @@
 
 import numpy as np
 
-from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.rule import Rule, above, at_least
 from traceroof.rules._timelines import QUALITY, part, trust
 
 
 def _fires(k: Facts) -> Mask:
+    return k.meets("sync_calls") & k.meets("idle_sync_ns")
+
+
+def _waits(k: Facts) -> Column:
     waits = np.nan_to_num(k.sync_calls) + np.nan_to_num(k.copy_calls)
-    waits = waits + np.nan_to_num(k.pageable_copies)
-    return np.asanyarray((waits > 0) & (k.idle_sync_ns >= 0.01 * k.span_ns))
+    return np.asanyarray(waits + np.nan_to_num(k.pageable_copies))
 
 
 RULES = (
@@ -20,11 +23,14 @@ RULES = (
         title="The host waits for the GPU, which then goes idle",
         scope="timeline",
         why=(
-            "While the host waits for a result it launches nothing, so the queue empties; when it "
-            "goes on, the GPU has nothing to do until the next launch arrives. A wait that ends "
+            "While the host waits for a result it launches nothing, so the queue empties. When it "
+            "continues, the GPU has nothing to do until the next launch arrives. A wait that ends "
             "while work is still queued costs nothing and is not counted."
         ),
-        condition="gaps that follow a wait of the host for the GPU, 1 % of the span or more",
+        condition=(
+            "gaps after the host waited for the GPU (more than {sync_calls} waits) take "
+            "{idle_sync_ns:.0%} of the span or more"
+        ),
         needs=("idle_sync_ns", "sync_calls"),
         uses=(
             "gaps_after_sync",
@@ -43,20 +49,24 @@ RULES = (
             "memory][; {scalar_copies:,.0f} copies bring 4 KiB or less to the host])"
         ),
         fix=(
-            "Keep values on the GPU: read results back rarely, not in each step, copy "
+            "Keep values on the GPU: read results back rarely and not in each step, copy "
             "asynchronously from and to pinned memory, let streams wait for events instead of the "
-            "host, and synchronise the device only to measure. In PyTorch: no `.item()`, `.cpu()`, "
-            "`print` or `if` on a tensor, no boolean masks or `nonzero`, whose size is read back; "
-            "non_blocking=True; torch.cuda.set_sync_debug_mode('warn') names the places."
+            "host, and synchronise the device only to measure. In PyTorch: avoid `.item()`, "
+            "`.cpu()`, `print` and `if` on a tensor, and boolean masks and `nonzero`, whose size "
+            "is read back; use non_blocking=True. torch.cuda.set_sync_debug_mode('warn') names "
+            "the places."
         ),
-        refute="Remove one of the waits: if its gap stays, the host was late for another reason.",
+        refute=("Remove one of the waits. If its gap stays, the host was late for another reason."),
         saves=lambda k, peak: part(k.idle_sync_ns, k),
         kind="hard",
         grade="observed",
         layer="model",
         effort="one-line",
         trust=trust,
-        thresholds={"idle_sync_ns": ">= 1 % of the span"},
+        thresholds={
+            "sync_calls": above(0, measure=_waits, words="with other waits {op} {value}"),
+            "idle_sync_ns": at_least(0.01, of="span_ns"),
+        },
         references=(
             "Nsight Systems expert rule cuda_api_sync",
             "PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.rule import Rule, above, at_least, at_most
+from traceroof.rule import Rule, above, at_least, at_most, below
 from traceroof.rules._kernels import computes
 from traceroof.rules._models import missed
 
@@ -10,38 +10,42 @@ RULES = (
     Rule(
         id="category-hotspot",
         topic="summary",
-        title="This kind of work takes most of the time",
+        title="This category takes most of the time",
         scope="category",
         why=(
-            "A saving of one half in a category that takes a tenth of the time saves a twentieth. "
-            "The one or two largest categories decide what is worth looking at."
+            "Halving a category that takes a tenth of the time saves a twentieth. The one or two "
+            "largest categories decide what to optimise."
         ),
         condition=(
-            "one of the two categories with the most GPU time, with 20 % of it or more, and others "
-            "beside it"
+            "one of the {rank_by_time} categories with the most GPU time, with {share_pct} of it "
+            "or more, but less than {others} (other categories ran too)"
         ),
         needs=("share_pct", "rank_by_time"),
         uses=("launches", "median_ns", "modelled_pct", "roof_pct", "spare_ns"),
         # Shares of what a counter tool was pointed at say nothing.
         applies=lambda k: ~np.isnan(k.rank_by_time),
-        when=lambda k: (k.meets("rank_by_time")) & (k.meets("share_pct")) & (k.share_pct < 100),
+        when=lambda k: k.meets("rank_by_time") & k.meets("share_pct") & k.meets("others"),
         because=(
-            "{launches} launches of {median_ns} in the median take {share_pct} of the GPU time "
+            "{launches} launches with a median of {median_ns} take {share_pct} of the GPU time "
             "(share of their roof, by shapes: {roof_pct})"
         ),
         fix=(
-            "Read the findings of its kernels first. Above 77 % of the roof the kernels are about "
-            "as fast as they get: then only less work, smaller types or fusion help."
+            "Read the findings of its kernels first. Above 77 % of the roof, kernels are about as "
+            "fast as they get. Then only less work, smaller types or fusion help."
         ),
         refute=(
-            "Halve the work of the category in a test run: the GPU time must fall by about half "
+            "Halve the work of the category in a test run. The GPU time must fall by about half "
             "of its share."
-),
+        ),
         kind="hard",
         grade="observed",
         layer="operator",
         severity="info",
-        thresholds={"share_pct": at_least(20), "rank_by_time": at_most(2)},
+        thresholds={
+            "share_pct": at_least(20),
+            "rank_by_time": at_most(2),
+            "others": below(100, column="share_pct", told=False),
+        },
         references=("Gregg: Systems Performance, workload characterisation",),
         fires=(
             {"share_pct": 20.0, "rank_by_time": 2, "launches": 243, "median_ns": 41e3},
@@ -59,24 +63,32 @@ RULES = (
         topic="summary",
         title="One kernel takes more than half of the kernel time",
         scope="kernel",
-        why="Whatever else is improved, the run cannot get twice as fast without this kernel.",
-        condition="more than 50 % of the kernel time in one kernel group, and others beside it",
+        why=(
+            "Whatever else is improved, the run cannot get twice as fast without this kernel."
+        ),
+        condition=(
+            "one kernel group takes more than {share_pct} of the kernel time, but less than "
+            "{others} (other kernels ran too)"
+        ),
         needs=("share_pct",),
         uses=("primary_class", "category", "timed_launches", "median_ns", "roof_pct", "model_flop_pct",
               "model_dram_pct", "model_shape"),
         applies=computes,
-        when=lambda k: (k.meets("share_pct")) & (k.share_pct < 100),
+        when=lambda k: k.meets("share_pct") & k.meets("others"),
         because=(
-            "{timed_launches} launches of {median_ns} in the median take {share_pct} of the kernel time"
+            "{timed_launches} launches with a median of {median_ns} take {share_pct} of the "
+            "kernel time"
         ),
-        fix="Its other findings come first; then ask whether it must run as often, or at all.",
-        refute="Leave the kernel out of a run: its share of the time must go.",
+        fix=(
+            "Read its other findings first. Then check whether it must run as often, or at all."
+        ),
+        refute="Remove the kernel in a test run. Its share of the time must go.",
         saves=missed,
         kind="hard",
         grade="observed",
         layer="operator",
         severity="info",
-        thresholds={"share_pct": above(50)},
+        thresholds={"share_pct": above(50), "others": below(100, column="share_pct", told=False)},
         references=("Amdahl: Validity of the single processor approach, AFIPS 1967",),
         fires=(
             {"share_pct": 50.1, "timed_launches": 1, "median_ns": 1e6},

@@ -11,14 +11,14 @@ RULES = (
         scope="timeline",
         why=(
             "A launch costs the host a few microseconds in the driver and more in the framework "
-            "above it. When a kernel is done sooner than that, the GPU waits for the next one, and "
-            "the number of launches decides the time, not the work in them."
+            "above it. When a kernel ends sooner than that, the GPU waits for the next one. The "
+            "number of launches decides the time, not the work in them."
         ),
         condition=(
             "idle for {waits:.0%} of the span or more until the host launched the next work and "
-            "the launch took effect, less than a millisecond each time (longer waits count where "
-            "these are most of what the host takes); kernels that only launching decides are then "
-            "not worth a finding of their own"
+            "the launch took effect, less than a millisecond each time (longer waits count if the "
+            "short ones are most of the host's waits); very short kernels are then not worth a "
+            "finding of their own"
         ),
         needs=("late_launch_ns", "idle_launch_ns", "pause_time_ns", "launch_calls", "span_ns"),
         uses=(
@@ -44,7 +44,7 @@ RULES = (
             "gives each launch more work."
         ),
         refute=(
-            "Double the batch: if the time per step grows in proportion, launches were not the "
+            "Double the batch. If the time per step grows in proportion, launches were not the "
             "limit. Record without Python stacks, which slow every launch."
         ),
         saves=lambda k, peak: part(launching(k), k),

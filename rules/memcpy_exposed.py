@@ -10,10 +10,13 @@ RULES = (
         scope="timeline",
         why=(
             "GPUs copy with engines of their own, beside the kernels, if another stream has work. "
-            "These copies run alone: the kernels after them wait for the data, or simply share "
-            "their stream."
+            "These copies run alone: the kernels after them wait for the data, or are in the same "
+            "stream."
         ),
-        condition="copies alone, without computation or communication, for 5 % of the span or more",
+        condition=(
+            "copies run alone, without computation or communication, for {exposed_memcpy_pct} of "
+            "the span or more"
+        ),
         needs=("exposed_memcpy_pct", "exposed_memcpy_ns"),
         uses=("copies", "copy_bytes", "h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns"),
         when=lambda k: k.meets("exposed_memcpy_pct"),
@@ -22,12 +25,12 @@ RULES = (
             "{h2d_exposed_ns}, to the host {d2h_exposed_ns}, within the GPU {d2d_exposed_ns}]"
         ),
         fix=(
-            "To the GPU: pin the memory and copy the next batch on a second stream while this one "
-            "computes. To the host: copy asynchronously and read later, or keep the data. Within "
-            "the GPU: find the operators that copy (contiguous, clone, cat, padding) and drop or "
-            "fuse them."
+            "To the GPU: pin the memory, and copy the next batch on a second stream while this "
+            "one computes. To the host: copy asynchronously and read later, or keep the data. "
+            "Within the GPU: find the operators that copy (contiguous, clone, cat, padding) and "
+            "remove or fuse them."
         ),
-        refute="Leave the copies out in a test: the step must get shorter by about this time.",
+        refute="Remove the copies in a test. The step must get shorter by about this time.",
         saves=lambda k, peak: k.exposed_memcpy_pct / 100,
         kind="hard",
         grade="observed",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above
 from traceroof.rules._timelines import part, per_step
 
 # What one copy costs beyond its bytes.
@@ -25,10 +25,12 @@ RULES = (
         title="Many small copies",
         scope="timeline",
         why=(
-            "A copy of a kilobyte takes as long as one of fifty: the call, the engine's start and "
-            "the link's latency decide. Many in a row cost the host a call each as well."
+            "A copy of a kilobyte takes as long as one of fifty. The call, the start of the "
+            "engine and the latency of the link decide. Each copy also costs the host a call."
         ),
-        condition="more than 10 copies under 64 KiB per step (in all where the trace has no steps)",
+        condition=(
+            "more than {small_copies} small copies per step (in all if the trace has no steps)"
+        ),
         needs=(
             "small_copies",
             "copies",
@@ -45,20 +47,21 @@ RULES = (
             "d2d_copies",
             "copy_bytes",
         ),
-        when=lambda k: per_step(k, k.small_copies) > _MANY,
+        when=lambda k: k.meets("small_copies"),
         because=(
             "{small_copies:,.0f} of {copies:,.0f} copies are smaller than 64 KiB[ (of all copies "
             "{h2d_copies:,.0f} go to the GPU, {d2h_copies:,.0f} to the host, {d2d_copies:,.0f} "
-            "stay within the GPU)][; the small ones take {small_copy_time_ns}], and beside them the "
-            "GPU is idle for {small_copy_gap_ns}"
+            "stay within the GPU)][; the small ones take {small_copy_time_ns}], and beside them "
+            "the GPU is idle for {small_copy_gap_ns}"
         ),
         fix=(
-            "Put small tensors into one buffer and copy that; make constants on the GPU once; "
-            "collate before the transfer. In PyTorch copies of gradients within the "
-            "GPU go away with DistributedDataParallel(gradient_as_bucket_view=True)."
+            "Put small tensors into one buffer and copy that. Create constants on the GPU once. "
+            "Collate before the transfer. In PyTorch, "
+            "DistributedDataParallel(gradient_as_bucket_view=True) removes the copies of "
+            "gradients within the GPU."
         ),
         refute=(
-            "Join the copies of one step into one: the step must get shorter by the time of the "
+            "Join the copies of one step into one. The step must get shorter by the time of the "
             "others and their gaps, 5 µs each at most."
         ),
         saves=lambda k, peak: _saves(k),
@@ -66,7 +69,12 @@ RULES = (
         grade="derived",
         layer="framework",
         effort="refactor",
-        thresholds={"small_copies": "> 10 per step"},
+        thresholds={
+            # Of less than 64 KiB.
+            "small_copies": above(
+                _MANY, measure=lambda k: per_step(k, k.small_copies), words="{op} {value} per step"
+            )
+        },
         references=("RRZE GPU benchmarks: 30 µs for a copy of 1 KB on V100",),
         fires=(
             {

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above, at_least
 from traceroof.rules._timelines import part
-
-_SHARE = 0.005
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,13 +30,13 @@ _KINDS = (
     _Blocking(
         id="memcpy-sync",
         topic="sync",
-        title="Blocking copies",
+        title="Copies block the host",
         calls="copy_calls",
         time="copy_time_ns",
         words="copy calls that return when the copy is done",
         why=(
-            "A blocking copy first waits for the work before it, then for itself; meanwhile the "
-            "host launches nothing. The time is the host's, and the GPU's as far as it ran dry."
+            "A blocking copy first waits for the work before it, then for itself. Meanwhile the "
+            "host launches nothing. It costs GPU time as far as the GPU went idle."
         ),
         fix=(
             "Use the asynchronous copy ([nvidia: cudaMemcpyAsync][amd: hipMemcpyAsync]; in PyTorch "
@@ -55,13 +53,13 @@ _KINDS = (
     _Blocking(
         id="memset-sync",
         topic="sync",
-        title="Blocking fills",
+        title="Fills block the host",
         calls="fill_calls",
         time="fill_time_ns",
         words="fill calls that may wait for the GPU",
         why=(
-            "cudaMemset and its like may wait for the work before them (on pinned host memory they "
-            "always do); the asynchronous form only takes its place in the stream."
+            "cudaMemset and similar calls may wait for the work before them (on pinned host memory "
+            "they always do). The asynchronous form only takes its place in the stream."
         ),
         fix=(
             "Use [nvidia: cudaMemsetAsync][amd: hipMemsetAsync] on the stream that needs the memory."
@@ -89,21 +87,26 @@ def _rule(one: _Blocking) -> Rule:
         scope="timeline",
         why=one.why,
         condition=(
-            f"{one.words}, that cost the GPU 0.5 % of the span or more (their time on the host, "
-            "as far as the GPU waited)"
+            f"{one.words} (more than {{{one.calls}}}) and cost the GPU {{{one.time}:.1%}} of the span "
+            "or more (their time on the host, as far as the GPU waited)"
         ),
         needs=(one.calls, one.time, "span_ns"),
         uses=one.uses,
-        when=lambda k: (getattr(k, one.calls) > 0) & (cost(k) >= _SHARE),
+        when=lambda k: k.meets(one.calls) & k.meets(one.time),
         because=f"{{{one.calls}:,.0f}} {one.words} hold the host for {{{one.time}}}",
         fix=one.fix,
-        refute="Replace one of them: if the gap after it stays, the host waited for something else.",
+        refute="Replace one of them. If the gap after it stays, the host waited for something else.",
         saves=lambda k, peak: cost(k),
         kind="hard",
         grade="observed",
         layer="framework",
         effort="one-line",
-        thresholds={one.time: ">= 0.5 % of the span, as far as the GPU waited"},
+        thresholds={
+            one.calls: above(0, told=False),
+            one.time: at_least(
+                0.005, measure=cost, words="{op} {value:.1%} of the span, as far as the GPU waited"
+            ),
+        },
         references=(
             "Nsight Systems expert rules cuda_memcpy_sync and cuda_memset_sync",
             "CUDA Runtime API, API synchronization behavior",

@@ -1,6 +1,6 @@
 """Several GPUs driven the slow way."""
 
-from traceroof.rule import Rule, above
+from traceroof.rule import Rule, above, at_least
 from traceroof.rules._timelines import MATTERS
 
 RULES = (
@@ -10,17 +10,19 @@ RULES = (
         title="torch.nn.DataParallel instead of DistributedDataParallel",
         scope="timeline",
         why=(
-            "DataParallel drives all GPUs from one Python process: it copies the model to each at "
-            "every step, gathers the outputs on the first, and all threads share one interpreter "
-            "lock."
+            "DataParallel drives all GPUs from one Python process. It copies the model to each "
+            "GPU at every step and gathers the outputs on the first, and all threads share one "
+            "interpreter lock."
         ),
-        condition="a forward pass of DataParallel in the trace",
+        condition="more than {data_parallel_calls} forward passes of DataParallel in the trace",
         needs=("data_parallel_calls",),
         uses=("idle_pct", "communication_ns"),
         when=lambda k: k.meets("data_parallel_calls"),
         because="the trace holds {data_parallel_calls:,.0f} forward passes of DataParallel",
-        fix="Use DistributedDataParallel with one process a GPU (torchrun), also on one machine.",
-        refute="Compare the time of a step: it must fall on two GPUs already.",
+        fix=(
+            "Use DistributedDataParallel with one process per GPU (torchrun), also on one machine."
+        ),
+        refute="Compare the time of a step. It must fall on two GPUs already.",
         kind="option",
         grade="observed",
         layer="framework",
@@ -44,32 +46,29 @@ RULES = (
             "the GPUs, beside the kernels."
         ),
         condition=(
-            "host-side collectives or barriers for 5 % of the span or more, and the GPU idle for "
-            "them for 1 % or more"
+            "host-side collectives or barriers take {host_collective_time_ns:.0%} of the span or "
+            "more, and the GPU is idle for them for {idle_communication_ns:.0%} or more"
         ),
         needs=("host_collective_time_ns", "idle_communication_ns", "span_ns"),
         uses=("collectives",),
-        when=lambda k: (
-            (k.host_collective_time_ns >= MATTERS * k.span_ns)
-            & (k.idle_communication_ns >= 0.01 * k.span_ns)
-        ),
+        when=lambda k: k.meets("host_collective_time_ns") & k.meets("idle_communication_ns"),
         because=(
             "the host spends {host_collective_time_ns} in collectives and barriers of its own, and "
             "the GPU waits for {idle_communication_ns}"
         ),
         fix=(
-            "init_process_group('nccl') (on AMD GPUs RCCL goes by that name), or a backend for "
-            "each kind of tensor: 'cpu:gloo,cuda:nccl'. Keep barriers out of the step."
+            "Use init_process_group('nccl') (also for RCCL on AMD GPUs), or a backend for each "
+            "kind of tensor: 'cpu:gloo,cuda:nccl'. Keep barriers out of the step."
         ),
-        refute="Switch the backend for one run: the waits must shrink.",
+        refute="Switch the backend for one run. The waits must shrink.",
         saves=lambda k, peak: k.idle_communication_ns / k.span_ns,
         kind="hard",
         grade="observed",
         layer="framework",
         effort="one-line",
         thresholds={
-            "host_collective_time_ns": ">= 5 % of the span",
-            "idle_communication_ns": ">= 1 % of the span",
+            "host_collective_time_ns": at_least(MATTERS, of="span_ns"),
+            "idle_communication_ns": at_least(0.01, of="span_ns"),
         },
         references=("PyTorch TensorBoard plug-in: use NCCL for GPU communication",),
         fires=(

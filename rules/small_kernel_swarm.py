@@ -3,14 +3,13 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least
 from traceroof.rules._timelines import part
 
 
 def _fires(k: Facts) -> Mask:
-    by_time = k.short_kernel_time_ns >= 0.1 * k.busy_ns
-    by_number = k.short_kernels >= 0.5 * k.kernels
-    return np.asanyarray((by_time | by_number) & (k.kernels >= 100))
+    many = k.meets("short_kernel_time_ns") | k.meets("short_kernels")
+    return many & k.meets("kernels")
 
 
 def _saves(k: Facts) -> Column:
@@ -24,12 +23,13 @@ RULES = (
         title="Many kernels shorter than 10 µs",
         scope="timeline",
         why=(
-            "A kernel of a few microseconds spends much of its time starting, filling the GPU and "
-            "draining it. Neighbours that work on the same data read and write it once more each."
+            "A kernel of a few microseconds spends much of its time on starting, filling the GPU "
+            "and draining it. Neighbouring kernels that work on the same data each read and write "
+            "it again."
         ),
         condition=(
-            "at least 100 kernels, and those under 10 µs hold 10 % of the busy time or are half of "
-            "all launches"
+            "at least {kernels} kernels, and the short ones take {short_kernel_time_ns:.0%} of "
+            "the busy time or more or are {short_kernels:.0%} of all launches or more"
         ),
         needs=("kernels", "short_kernels", "short_kernel_time_ns", "busy_ns", "span_ns"),
         uses=(
@@ -50,8 +50,8 @@ RULES = (
             "graph removes the launches, not the short kernels."
         ),
         refute=(
-            "Fuse the most frequent pair and compare: the count must fall by its launches and the "
-            "time by about the shorter of the two."
+            "Fuse the most frequent pair and compare. The count must fall by its launches, and "
+            "the time by about the shorter of the two."
         ),
         saves=lambda k, peak: _saves(k),
         kind="conditional",
@@ -59,8 +59,13 @@ RULES = (
         layer="framework",
         effort="refactor",
         thresholds={
-            "short_kernel_time_ns": ">= 10 % of the busy time",
-            "short_kernels": "or >= half of all kernels",
+            "kernels": at_least(100),
+            "short_kernel_time_ns": at_least(
+                0.1, of="busy_ns", words="{op} {value:.0%} of the busy time"
+            ),
+            "short_kernels": at_least(
+                0.5, of="kernels", words="or {op} {value:.0%} of all kernels"
+            ),
         },
         references=(
             "nsys-ai and perfxpert: kernels under 10 µs",

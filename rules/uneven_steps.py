@@ -10,13 +10,14 @@ RULES = (
         title="One step takes much longer than the others",
         scope="timeline",
         why=(
-            "Steps that do the same work should take the same time. One that does not met "
-            "something that comes now and then: memory, compilation, a checkpoint, a larger batch, "
-            "another rank. An average over such steps describes none of them."
+            "Steps that do the same work should take the same time. A step that does not met "
+            "something that comes now and then: allocation, compilation, a checkpoint, a larger "
+            "batch, another rank. An average over such steps describes none of them."
         ),
         condition=(
-            "at least {steps:.0f} steps after warm-up, the longest over {slowest_step:.1f} times the median; "
-            "the last one, which holds the drain of the queue, is left out"
+            "at least {steps:.0f} steps after warm-up, and the longest takes more than "
+            "{slowest_step:.1f} times the median; the last step, which holds the drain of the "
+            "queue, is left out"
         ),
         needs=("slowest_step", "steps", "uneven_ns", "uneven_busy_ns", "span_ns"),
         uses=("median_step_ns", "median_step_busy_ns", "warm_up_steps"),
@@ -25,15 +26,16 @@ RULES = (
         when=lambda k: k.meets("slowest_step"),
         because=(
             "the longest of {steps:,.0f} steps takes {slowest_step:.2f} times the median; long "
-            "steps take {uneven_ns} beyond it, {uneven_busy_ns} of that with the GPU at work[ (median step: {median_step_ns})][, in which the GPU "
-            "is busy for {median_step_busy_ns}]"
+            "steps take {uneven_ns} beyond it, {uneven_busy_ns} of that with the GPU at work[ "
+            "(median step: {median_step_ns})][, in which the GPU is busy for "
+            "{median_step_busy_ns}]"
         ),
         fix=(
-            "Look at that step alone (the JSON form lists them): more busy time means more work "
-            "in it, more idle time a pause, which the longest gaps name. Judge by the median, and "
-            "record more steps if this one may be a first."
+            "Inspect that step alone (the JSON form lists the steps). More busy time means more "
+            "work in it. More idle time means a pause, which the longest gaps name. Use the "
+            "median, and record more steps if this one may be a first step."
         ),
-        refute="Record ten more steps: if none is as long, it was a single event.",
+        refute="Record ten more steps. If none is as long, it was a single event.",
         # Their idle time has causes of its own, which other rules name.
         saves=lambda k, peak: part(k.uneven_busy_ns, k),
         kind="conditional",

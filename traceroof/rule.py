@@ -205,7 +205,8 @@ class Rule:
         found: dict[str, list[str]] = {}
         for name, one in (self.thresholds or {}).items():
             if isinstance(one, Threshold):
-                found.setdefault(one.column or name, []).append(one.text(name))
+                if one.told:
+                    found.setdefault(one.column or name, []).append(one.text(name))
             else:
                 found.setdefault(name, []).append(one)
         return {column: ", ".join(texts) for column, texts in found.items()}

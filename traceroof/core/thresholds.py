@@ -38,6 +38,8 @@ class Threshold:
     of: another column, or a function of the facts, that ``value`` is a multiple of.
     measure: a function of the facts that is compared in place of the column.
     or_unknown: an unknown figure passes too.
+    unit: of the number, where the name of the column does not say it.
+    told: whether it is printed beside the evidence; not where another rule's condition is asked.
     words: how it is printed after the column, ``{op}`` and ``{value}`` for what it holds; generated
         when empty.
     """
@@ -49,6 +51,8 @@ class Threshold:
     measure: Callable[[Any], Any] | None = None
     or_unknown: bool = False
     words: str = ""
+    unit: str = ""
+    told: bool = True
 
     def holds(self, name: str, facts: Any) -> Any:
         """Mask of the subjects that pass, given the name of the threshold."""
@@ -63,7 +67,8 @@ class Threshold:
 
     def amount(self, name: str) -> "Amount":
         """The number alone, with its unit: what ``{name}`` in a condition becomes."""
-        return Amount(self.value, "" if self.of or self.measure else unit_of(self.column or name))
+        plain = "" if self.of or self.measure else unit_of(self.column or name)
+        return Amount(self.value, self.unit or plain)
 
     def text(self, name: str) -> str:
         """The threshold as it stands beside the value of its column: ``>= 5 % of the span``."""
