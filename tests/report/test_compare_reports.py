@@ -12,7 +12,7 @@ from traceroof.compare import Comparison, compare
 from traceroof.compare.verdicts import Thresholds
 from traceroof.core.recording import DeviceInfo, Run
 from traceroof.report.compare import markdown as compare_markdown
-from traceroof.report.compare import terminal, words
+from traceroof.report.compare import stories, terminal, words
 from traceroof.report.run import markdown
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
@@ -35,8 +35,8 @@ def test_the_first_lines_say_all_that_ten_seconds_hold(slower: Comparison) -> No
     marker, headline, empty, where, why, attempt, *_ = compare_markdown.render(slower).splitlines()
     assert marker == "<!-- traceroof:pr-report:v1 key=side -->"
     assert headline == (
-        "### 🔴 traceroof: **slower**, kernel time +0.5 % (6 → 6.03 ms) — "
-        "1 regression · 2 unchanged"
+        "### 🔴 traceroof: **slower**, wall time +0.5 % (6.13 → 6.16 ms), kernel time +0.5 % "
+        "(6 → 6.03 ms) — 1 regression · 2 unchanged"
     )
     assert empty == ""
     assert where == (
@@ -65,7 +65,9 @@ def test_a_loss_is_told_though_the_whole_got_faster() -> None:
 
 def test_terminal_says_the_same(slower: Comparison) -> None:
     text = terminal.render(slower, width=100)
-    assert text.startswith("SLOWER: kernel time +0.5 % (6 → 6.03 ms)\n")
+    assert text.startswith(
+        "SLOWER: wall time +0.5 % (6.13 → 6.16 ms), kernel time +0.5 % (6 → 6.03 ms)\n"
+    )
     assert "Where it went: small: 10 → 11 µs × 30 launches = +30 µs" in text
     assert "5 against 5 runs" in text
     assert "\x1b" not in text
@@ -133,7 +135,7 @@ def test_what_does_not_compare_is_said_at_the_top() -> None:
 def test_inconclusive_says_what_is_missing() -> None:
     made = compare(side([one_run()]), side([one_run(factor=1.1)]))
     page = compare_markdown.render(made)
-    assert "🟡 traceroof: **inconclusive**, kernel time +10.0 %" in page
+    assert "🟡 traceroof: **inconclusive**, wall time +9.9 % (6.07 → 6.67 ms), kernel" in page
     assert "**one run a side: 5 runs a side decide.**" in page
     assert "<details><summary>3 not decided, or decided by counters</summary>" in page
 
@@ -188,10 +190,10 @@ def test_one_run_a_side_tells_where_the_time_went_although_no_kernel_is_judged()
 
 
 def test_why_says_what_was_recorded() -> None:
-    (told,) = words.stories(compare(repeated(FIVE), repeated(FIVE, SLOW)))
+    (told,) = stories.stories(compare(repeated(FIVE), repeated(FIVE, SLOW)))
     assert told.why == (
-        "what bounds it is not known; launches as before; bytes, operations and registers not "
-        "recorded"
+        "launches as before; bytes, operations and registers not recorded; what bounds it is not "
+        "known"
     )
     counters = {
         "registers_per_thread": dict.fromkeys(PROGRAM, 64.0),
@@ -200,9 +202,9 @@ def test_why_says_what_was_recorded() -> None:
         "memory_throughput_pct": dict.fromkeys(PROGRAM, 90.0),
     }
     made = compare(repeated(FIVE, columns=counters), repeated(FIVE, SLOW, columns=counters))
-    (told,) = words.stories(made)
-    assert told.why.startswith("memory-leaning (compute 20 %, memory 90 %); launches, bytes")
-    assert told.why.endswith("registers as before; operations not recorded")
+    (told,) = stories.stories(made)
+    assert told.why.startswith("launches, bytes and registers as before; operations not recorded")
+    assert told.why.endswith("memory-leaning (compute 20 %, memory 90 %)")
 
 
 def html_of(page: str) -> str:

@@ -85,6 +85,11 @@ class Comparison:
         return self.sampled != "runs" or min(self.samples) < 2
 
     @property
+    def wall_ns(self) -> tuple[float, float] | None:
+        """The wall time of both sides, where it is told beside the total: timelines without steps."""
+        return None if self.per == "step" else _wall_ns(self.base, self.head)
+
+    @property
     def steps_known(self) -> bool:
         """Whether the total is the time of a step."""
         return self.per == "step"
@@ -122,6 +127,7 @@ class Comparison:
             "thresholds": asdict(self.limits),
             "total": self.total.to_dict(),
             "kernel_time": self.kernel_time.to_dict(),
+            "wall_ns": self.wall_ns,
             "idle_ns": self.idle_ns,
             "exposed_communication_ns": self.exposed_communication_ns,
             "categories": [one.to_dict() for one in self.categories],
@@ -196,6 +202,11 @@ def compare(
     settled = _settled(kernels, findings, 1 + len(categories), lone)
     if lone and per == "run" and judged.compared:
         founded = _founded(total, settled, _is_counted(sides))
+        if founded != total:
+            kernel_time = total = founded
+            findings, hidden = of_rules(total)
+    if per == "run" and judged.compared:
+        founded = _not_against_the_wall(total, _walls(sides), limits)
         if founded != total:
             kernel_time = total = founded
             findings, hidden = of_rules(total)
@@ -495,6 +506,34 @@ def _founded(total: Change, kernels: Sequence[Change], is_counted: bool) -> Chan
 
 
 _DECIDED = ("regressed", "improved", "unchanged")
+
+
+def _wall_ns(base: Diagnosis, head: Diagnosis) -> tuple[float, float] | None:
+    """The wall times of two timelines; a counter tool's launches pass one by one, between passes."""
+    if {base.time_basis, head.time_basis} != {"timeline"}:
+        return None
+    one, other = base.totals.wall_ns, head.totals.wall_ns
+    return (float(one), float(other)) if one and other else None
+
+
+def _walls(sides: tuple[Side, Side]) -> tuple[float, float] | None:
+    return _wall_ns(sides[0].diagnosis, sides[1].diagnosis)
+
+
+def _not_against_the_wall(
+    total: Change, walls: tuple[float, float] | None, limits: Thresholds
+) -> Change:
+    """The kernel time is no verdict on a run whose wall time went the other way, or moved alone by
+    what a single run would have to show."""
+    if walls is None or total.verdict not in ("regressed", "improved", "unchanged"):
+        return total
+    moved = (walls[1] / walls[0] - 1) * 100
+    least = limits.single_percent if total.verdict == "unchanged" else limits.total_percent
+    against = {"regressed": moved <= -least, "improved": moved >= least}
+    if not against.get(total.verdict, abs(moved) >= least):
+        return total
+    reason = f"the wall time changed by {moved:+.1f} %, the kernel time did not go with it"
+    return replace(total, verdict="inconclusive", basis=None, reason=reason)
 
 
 def _overall(total: Change, parts: Sequence[Change], compared: bool) -> Overall:

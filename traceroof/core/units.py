@@ -58,7 +58,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def percent(share: float | None) -> str:
     """A share (0-1) in percent with one decimal: shares are compared, so they line up."""
-    if share is None:
+    if share is None or math.isnan(share):
         return "unknown"
     if 0 < share < 0.0005:
         return "<0.1 %"

@@ -16,6 +16,7 @@ from traceroof.diagnosis.findings import Finding
 from traceroof.report.common.markdown import code, details, fitting, marker, table
 from traceroof.report.common.markdown import short as text
 from traceroof.report.compare import words
+from traceroof.report.compare.stories import stories
 
 # How much of ``MOST_CHARACTERS`` is used.
 _BUDGET = 60_000
@@ -101,8 +102,8 @@ def _verdict(comparison: Comparison) -> list[str]:
 
 def _story(comparison: Comparison) -> list[str]:
     lines: list[str] = []
-    for told in words.stories(comparison):
-        name = "between the kernels" if told.name is None else code(_short([told.name])[0])
+    for told in stories(comparison):
+        name = text(told.label) + ":" if told.name is None else code(_short([told.name])[0])
         lines += ["", f"**{told.title}:** {name} {text(told.where)}"]
         if told.why:
             lines.append(f"<br>**Why:** {text(told.why)}")

@@ -13,6 +13,7 @@ from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
 from traceroof.report.common.console import heading, to_text
 from traceroof.report.compare import words
+from traceroof.report.compare.stories import stories
 
 _STYLES: dict[Overall, str] = {
     "regressed": "bold red",
@@ -60,9 +61,9 @@ def _verdict(console: Console, comparison: Comparison) -> None:
 
 
 def _story(console: Console, comparison: Comparison, width: int) -> None:
-    for told in words.stories(comparison):
+    for told in stories(comparison):
         console.print()
-        name = short_names([told.name], width - 24)[told.name] if told.name else "between kernels"
+        name = short_names([told.name], width - 24)[told.name] if told.name else told.label
         console.print(Text(f"{told.title}: ", style="bold").append(f"{name}: {told.where}"))
         for label, text in (("why", told.why), ("try", told.attempt)):
             if text:
@@ -115,7 +116,7 @@ def _cells(one: Change, *, compared: bool, stacked: bool) -> tuple[str, str, str
     if stacked:
         call = call.replace(" → ", " →\n")
     return (
-        _WORDS.get(one.verdict, one.verdict),
+        words.more_or_less(one) or _WORDS.get(one.verdict, one.verdict),
         percent(one.share),
         f"{call}\n{calls}" if calls else call,
         last,

@@ -3,7 +3,6 @@
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
@@ -70,11 +69,39 @@ def from_to(base: float | None, head: float | None, unit: str = "ns") -> str:
 
 
 def total_line(comparison: Comparison) -> str:
-    """'step time +3.8 % (4.95 → 5.14 s)'; without the change where times do not compare."""
-    total = comparison.total
-    times = from_to(total.base.median_ns, total.head.median_ns)
-    pct = change_pct(total)
-    return f"{total.name} {pct} ({times})" if pct else f"{total.name} {times}"
+    """'wall time -24.0 % (5.00 → 3.80 s), kernel time -72.0 % (2.50 s → 700 ms)': what passed by the
+    clock first; without the change where times do not compare."""
+    total, kernels = comparison.total, comparison.kernel_time
+    lines = [] if comparison.wall_ns is None else [_wall(comparison, *comparison.wall_ns)]
+    lines.append(_timed(total))
+    if comparison.steps_known and _timed(kernels) != _timed(total):
+        lines.append(_timed(kernels))
+    return ", ".join(lines)
+
+
+def _timed(change: Change) -> str:
+    times = from_to(change.base.median_ns, change.head.median_ns)
+    pct = change_pct(change)
+    return f"{change.name} {pct} ({times})" if pct else f"{change.name} {times}"
+
+
+def _wall(comparison: Comparison, base: float, head: float) -> str:
+    pct = f" {(head / base - 1) * 100:+.1f} %" if comparison.compared else ""
+    times = from_to(base, head)
+    return f"wall time{pct} ({times})" if pct else f"wall time {times}"
+
+
+def more_or_less(change: Change) -> str:
+    """'more calls' or 'fewer calls' where their number alone turned the time: a launch that got no
+    slower is not called slower. Empty elsewhere."""
+    base, head = change.base, change.head
+    if not (base.launches and head.launches and base.call_ns and head.call_ns):
+        return ""
+    if change.verdict == "regressed" and head.call_ns <= base.call_ns:
+        return "more calls" if head.launches > base.launches else ""
+    if change.verdict == "improved" and head.call_ns >= base.call_ns:
+        return "fewer calls" if head.launches < base.launches else ""
+    return ""
 
 
 def missing(comparison: Comparison) -> str:
@@ -87,169 +114,13 @@ def missing(comparison: Comparison) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Story:
-    """Where the time went, why, and what to try; name: of the kernel, None for the whole step.
-
-    title: of the first line; what is told second is what went the other way.
-    """
-
-    title: str
-    name: str | None
-    where: str
-    why: str
-    attempt: str
-
-
-def stories(comparison: Comparison) -> list[Story]:
-    """The largest change, and the largest loss where the whole got faster all the same."""
-    if not comparison.compared:
-        return []
-    lost = _lost(comparison)
-    if comparison.verdict != "improved":
-        return [lost] if lost else []
-    kernels = comparison.of("improved", *_undecided(comparison))
-    most = min(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
-    told = [_of_kernel(comparison, "Where it came from", most)] if most else []
-    return [*told, replace(lost, title="Slower all the same")] if lost else told
-
-
-def _undecided(comparison: Comparison) -> tuple[Word, ...]:
-    """One run a side may decide the whole, never a kernel; where the time went is told all the
-    same."""
-    return ("inconclusive",) if comparison.lone else ()
-
-
-def _lost(comparison: Comparison) -> Story | None:
-    """Where most time was lost: in a kernel, or in a step between the kernels."""
-    kernels = comparison.of("regressed")
-    if comparison.total.verdict == "regressed":
-        kernels = (*kernels, *comparison.of("new", *_undecided(comparison)))
-    top = max(kernels, key=lambda one: one.delta_ns or 0.0, default=None)
-    waits = [one for one in comparison.fired() if one.rule in _WAITS]
-    wait = max(waits, key=lambda one: one.time_saved_bound_ns or 0, default=None)
-    if wait and (top is None or (wait.time_saved_bound_ns or 0) > (top.delta_ns or 0.0)):
-        grown = signed(wait.time_saved_bound_ns)
-        return Story("Where it went", None, grown, wait.because, wait.fix)
-    return None if top is None else _of_kernel(comparison, "Where it went", top)
-
-
-_WAITS = ("cmp-idle-up", "cmp-exposed-comm-up")
-
-
-def _of_kernel(comparison: Comparison, title: str, change: Change) -> Story:
-    return Story(
-        title,
-        change.name,
-        _where(comparison, change),
-        _why(comparison, change),
-        _try(comparison, change),
-    )
-
-
-def _where(comparison: Comparison, change: Change) -> str:
-    """'3.71 → 4.35 µs × 329,035 launches = +211 ms (86 % of the whole change)'."""
-    base, head = change.base, change.head
-    if change.verdict == "new":
-        text = f"new, {_launches(head.launches)} = {signed(change.delta_ns)}"
-    elif change.basis == "counters":
-        return f"{quantity(change.slower_ns, 'ns')} in {_launches(head.launches)}"
-    elif base.launches == head.launches:
-        text = f"{from_to(base.call_ns, head.call_ns)} × {_launches(head.launches)}"
-        text += f" = {signed(change.delta_ns)}"
-    else:
-        text = f"{from_to(base.launches, head.launches, 'launch')} launches of "
-        text += f"{from_to(base.call_ns, head.call_ns)} = {signed(change.delta_ns)}"
-    whole = comparison.total.delta_ns
-    if whole and change.delta_ns and whole * change.delta_ns > 0:
-        part = change.delta_ns / whole
-        text += f" ({percent(part)} of the change)" if part <= 1 else " (more than the change)"
-    return text
-
-
-def _launches(count: float | None) -> str:
-    return f"{quantity(count)} launch{'' if count == 1 else 'es'}"
-
-
 # What says that a change is there, not why.
-_NO_REASON = ("cmp-kernel-regressed", "cmp-improved", "cmp-kernel-substituted", "cmp-new-kernel")
+NO_REASON = ("cmp-kernel-regressed", "cmp-improved", "cmp-kernel-substituted", "cmp-new-kernel")
 
 
 def reasons(comparison: Comparison, change: Change) -> list[Finding]:
     """What fired on a change beside that it is one."""
-    return [one for one in comparison.about(change) if one.rule not in _NO_REASON]
-
-
-def _why(comparison: Comparison, change: Change) -> str:
-    found = [one.because for one in reasons(comparison, change)]
-    if not found and change.pair and change.pair.same_name:
-        found.append(_as_before(change))
-    if change.pair and change.pair.head:
-        found.insert(0, _limits(change) or "what bounds it is not known")
-    return "; ".join(found)
-
-
-def _as_before(change: Change) -> str:
-    """'launches and registers as before; bytes and operations not recorded': no rule fired."""
-    assert change.pair is not None
-    pair = change.pair
-    same: list[str] = ["launches"]
-    unknown: list[str] = []
-    for label, names in _EXPLAINING.items():
-        recorded = len(pair.base) == len(pair.head) == 1 and all(
-            any(name in group.metrics for name in names) for group in (*pair.base, *pair.head)
-        )
-        (same if recorded else unknown).append(label)
-    text = f"{_listing(same)} as before"
-    return f"{text}; {_listing(unknown)} not recorded" if unknown else text
-
-
-# What explains a time, and the metrics that hold it.
-_EXPLAINING = {
-    "bytes": ("dram_bytes",),
-    "operations": ("flops", "model_flops"),
-    "registers": ("registers_per_thread",),
-}
-
-
-def _listing(names: Sequence[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def _limits(change: Change) -> str:
-    """'latency-bound (compute 9 %, memory 20 %, occupancy 11 %)' of the head; empty if unknown."""
-    assert change.pair is not None
-    group = change.pair.head[0]
-    if group.primary_class == "not-evaluable":
-        return ""
-    uses = [
-        f"{label} {quantity(group.metrics[name], '%')}"
-        for label, name in (
-            ("compute", "compute_pct"),
-            ("memory", "memory_pct"),
-            ("occupancy", "achieved_occupancy_pct"),
-        )
-        if name in group.metrics
-    ]
-    return f"{group.primary_class} ({', '.join(uses)})" if uses else group.primary_class
-
-
-def _try(comparison: Comparison, change: Change) -> str:
-    found = comparison.about(change)
-    causes = [one for one in found if one.rule not in _NO_REASON and one.severity != "info"]
-    own = [one for one in found if one.rule in _NO_REASON]
-    advice = [
-        one
-        for one in comparison.head.fired()
-        if change.pair
-        and one.scope == "kernel"
-        and one.subject_index is not None
-        and comparison.head.kernels[one.subject_index] in change.pair.head
-        and one.role == "cause"
-    ]
-    chosen = next(iter((*causes, *advice, *own)), None)
-    return chosen.fix if chosen else ""
+    return [one for one in comparison.about(change) if one.rule not in NO_REASON]
 
 
 def listed(comparison: Comparison, top: int) -> tuple[list[Change], int]:

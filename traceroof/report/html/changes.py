@@ -6,7 +6,7 @@ unknown is a dash. Where times do not compare, both sides are shown and no diffe
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,6 +21,8 @@ from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.report.common.console import cut
 from traceroof.report.compare import words
+from traceroof.report.compare.stories import Story
+from traceroof.report.compare.stories import stories as stories_of
 from traceroof.report.html import page
 from traceroof.report.run import summary
 from traceroof.report.run.verdict import at_a_wall, savable
@@ -219,15 +221,15 @@ class Changes:
     # --- what changed, and why --------------------------------------------------------------
 
     @property
-    def stories(self) -> list[words.Story]:
+    def stories(self) -> list[Story]:
         """Where the time went, why, what to try."""
-        return words.stories(self.comparison)
+        return stories_of(self.comparison)
 
-    def story_name(self, story: words.Story) -> str:
+    def story_name(self, story: Story) -> str:
         """The kernel of a story in short."""
         return short_names([story.name], _NAME_WIDTH)[story.name] if story.name else ""
 
-    def story_kernel(self, story: words.Story) -> int | None:
+    def story_kernel(self, story: Story) -> int | None:
         """The first kernel of the head by that name whose time moved most, for a link."""
         found = [one for one in self.comparison.kernels if one.name == story.name]
         return next((self.index("head", g) for one in found for g in _groups(one, "head")), None)
@@ -389,7 +391,7 @@ class Changes:
             delta=delta(change),
             base_ns=sides_of(change)[0],
             delta_ns=change.delta_ns,
-            mark=MARKS[change.verdict],
+            mark=_mark(change),
             note=", ".join(_notes(change)),
         )
 
@@ -639,7 +641,7 @@ def mark_of(change: Change) -> Mark:
     base, head = sides_of(change)
     if change.verdict in ("unchanged", "inconclusive") and (base is None) != (head is None):
         return MARKS["gone" if head is None else "new"]
-    return MARKS[change.verdict]
+    return _mark(change)
 
 
 def _arrow(base: float | None, now: float | None) -> str:
@@ -733,3 +735,9 @@ def _card_lines(changes: Changes, index: int) -> list[tuple[str, str]]:
         if worth:
             lines.append((label, text))
     return lines
+
+
+def _mark(change: Change) -> Mark:
+    """The verdict; where only the number of calls turned the time, that."""
+    mark, word = MARKS[change.verdict], words.more_or_less(change)
+    return replace(mark, word=word) if word else mark
