@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.facts import Facts, Mask, is_unknown_value
-from traceroof.core.kernel_table import Column, as_reals, sourced
+from traceroof.core.kernel_table import Column, as_reals, sourced, total_time_ns
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.hardware.devices import Device, matches
 from traceroof.kernels.groups import Groups, device_of_group
@@ -64,6 +64,7 @@ QUALITY_COLUMNS: tuple[Column, ...] = sourced(
         ("other_basis_pct", _REAL, "%", "kernels whose use has another basis than main_basis", "kernel time"),
         ("gpu_kinds", _REAL, "", "different GPUs in the run", ""),
         ("collapsed_pct", _REAL, "%", "kernels of unknown shapes whose launches differ more than five-fold", "kernel time"),
+        ("whole_graphs_pct", _REAL, "%", "replays of graphs that were recorded as a whole", "kernel and replay time"),
         ("cut_names_pct", _REAL, "%", "kernels whose name was cut off", "kernel time"),
     )),
     device="sm_count",
@@ -188,6 +189,7 @@ def facts_of(
         **_clocks(recording, grouped, gpus),
         **_of_timelines(lines),
         **_partition(_used(recording, gpus)),
+        **_replays(recording),
     }
     return {name: one for name, one in values.items() if not is_unknown_value(one)}
 
@@ -405,6 +407,14 @@ def _of_timelines(lines: Sequence[Timeline]) -> dict[str, float | str]:
     if stepped:
         values["steady_steps"] = min(stepped)
     return values
+
+
+def _replays(recording: Recording) -> dict[str, float]:
+    """How much of the GPU's work has no kernels because graphs were recorded as a whole."""
+    replays = total_time_ns(recording.kernels, "graph")
+    if not replays:
+        return {}
+    return {"whole_graphs_pct": replays / (replays + total_time_ns(recording.kernels)) * 100}
 
 
 def _overlap(lines: Sequence[Timeline], span: float) -> dict[str, float]:
