@@ -81,7 +81,8 @@ accuracy: $(READY)  ## compare with ../shared/corpus and its references: docs/ac
 	@$(BIN)/python -m benchmarks.accuracy ../shared/corpus >docs/accuracy.md
 
 # Measure nothing of speed: the comparison above, and what it is made of.
-NO_BENCH := benchmarks/accuracy.py benchmarks/thresholds.py benchmarks/expert_labels.py
+NO_BENCH := benchmarks/accuracy.py benchmarks/thresholds.py benchmarks/expert_labels.py \
+            benchmarks/kernel_labels.py
 
 bench: $(READY)  ## measure speed and memory
 	@for script in $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import traceroof
-from benchmarks import expert_labels, thresholds
+from benchmarks import expert_labels, kernel_labels, thresholds
 from tests import closed_forms as more_forms
 from tests.oracles import COSTS, FLOORS, KV_CACHES, RIDGES, WAVES
 from traceroof.core.kernel_names import short_names
@@ -646,6 +646,82 @@ def experts(folder: Path) -> Section:
 
 
 # ------------------------------------------------------------------------------------------------
+# Counter profiles against what fixes gained, and against experts
+
+
+def known_faults(folder: Path) -> Section:
+    """What we say of kernels before a fix, against what the fix gained."""
+    section = Section(
+        "Known faults: the defect named, the bound against the gain",
+        [
+            "Programs before and after a fix, with the time of both. *Place* is that of the defect's",
+            "topic among the topics of the kernel's findings; first or second is asked where the fix",
+            f"gained over {kernel_labels.WORTH_PCT:g} %. A bound must be at least the gain, and at most",
+            f"{kernel_labels.GENEROUS:g} times the honest bound (the honest bound itself where the fix",
+            f"gained under {kernel_labels.NOTHING_PCT:g} %).",
+            "",
+            "| kernel | defect | topic | place | gain | bound, ours | bound, honest |",
+            "|---|---|---|--:|--:|--:|--:|",
+        ],
+    )
+    counts: dict[str, list[bool]] = {}
+    for one in kernel_labels.faults(folder, DATA["fault"]):
+        ours, honest = (
+            "none" if bound is None else f"{bound:.1f} %"
+            for bound in (one.bound_pct, one.honest_pct)
+        )
+        section.lines.append(
+            f"| {text(one.program)} | {text(one.defect)} | {one.topic} | {one.place or 'none'} "
+            f"| {one.gain_pct:.1f} % | {ours} | {honest} |"
+        )
+        case = f"{one.number} {one.program}"
+        for figure, right, mine, theirs in (
+            ("defect named", one.named, ", ".join(one.topics[:2]) or "none", one.topic),
+            ("bound at least the gain", one.holds, ours, f"{one.gain_pct:.1f} %"),
+            ("bound honest", one.honest, ours, honest),
+        ):
+            if right is not None:
+                counts.setdefault(figure, []).append(right)
+                section.compare("faults", case, figure, right, mine, theirs)
+    section.lines += ["", "| | |", "|---|--:|"]
+    section.lines += [f"| {name} | {sum(ones)} of {len(ones)} |" for name, ones in counts.items()]
+    return section
+
+
+def counter_labels(folder: Path) -> Section:
+    """The class and the first finding of kernels against experts."""
+    section = Section(
+        "Kernels with counters against experts",
+        [
+            "An expert said of each kernel which class is right, which others are accepted, and what",
+            "the first finding should be about.",
+            "",
+            "| file | kernel | class, expert | ours | topic, expert | ours |",
+            "|---|---|---|---|---|---|",
+        ],
+    )
+    right: dict[str, list[bool]] = {}
+    for one in kernel_labels.labels(folder):
+        section.lines.append(
+            f"| {text(one.file)} | {code(one.kernel[:40])} | {one.classes[0]} | {one.our_class} "
+            f"| {one.topics[0]} | {one.our_topic} |"
+        )
+        case = f"{one.file} {one.kernel[:60]}"
+        for figure, ours, theirs in (
+            ("class", one.our_class, one.classes),
+            ("topic", one.our_topic, one.topics),
+        ):
+            agrees = ours in theirs
+            section.compare("labels", case, figure, agrees, ours, ", ".join(theirs))
+            right.setdefault(f"{figure}, all", []).append(agrees)
+            if one.confidence == "high":
+                right.setdefault(f"{figure}, experts sure", []).append(agrees)
+    section.lines += ["", "| right or accepted | |", "|---|--:|"]
+    section.lines += [f"| {name} | {sum(ones)} of {len(ones)} |" for name, ones in right.items()]
+    return section
+
+
+# ------------------------------------------------------------------------------------------------
 
 
 def sensitivity(folder: Path) -> Section:
@@ -699,7 +775,8 @@ def sensitivity(folder: Path) -> Section:
 
 
 COMPARISONS = (
-    experts, classes, timelines, tracelens, device_memory, flops, operator_calls, sensitivity,
+    experts, known_faults, counter_labels, classes, timelines, tracelens, device_memory, flops,
+    operator_calls, sensitivity,
 )  # fmt: skip
 
 

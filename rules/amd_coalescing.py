@@ -3,8 +3,9 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule, above
+from traceroof.rule import Attainable, Rule, above, at_least, at_most
 from traceroof.rules._kernels import on_amd, tunable
+from traceroof.rules._least import LEAST, beyond_least
 
 # Contiguous accesses of 8 or 16 bytes per lane need 16 lookups; those of 4 bytes need 4.
 _WIDEST = 16
@@ -15,6 +16,8 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     # The same arithmetic remains, however well its operands arrive.
     return np.asanyarray(np.fmin(waste, 1 - k.compute_pct / (100 * np.asanyarray(peak.compute))))
 
+
+_STRIDED = {"vendor": "amd", "vector_l1_pct": 87.7, "l1_hit_pct": 0.0, "l2_hit_pct": 93.4}
 
 RULES = (
     Rule(
@@ -69,6 +72,65 @@ RULES = (
             {"vendor": "amd", "lines_per_request": 16.0},
             {"vendor": "amd", "lines_per_request": 64.0, "primary_class": "launch-bound"},
             {"vendor": "nvidia", "lines_per_request": 64.0},
+        ),
+    ),
+    Rule(
+        id="amd-strided",
+        topic="uncoalesced",
+        title="The vector cache is full of lookups, and each of them misses",
+        scope="kernel",
+        why=(
+            "Lanes that walk along rows, each its own, use a few bytes of every cache line per "
+            "instruction. Before the next instruction comes for the rest, the line is gone from "
+            "the small vector cache and has to come from L2 again. L2 serves nearly all of it, so "
+            "device memory looks idle."
+        ),
+        condition=(
+            "vector cache at {vector_l1_pct} of its lookups or more with at most {l1_hit_pct} hits, "
+            "while L2 hits {l2_hit_pct} or more"
+        ),
+        needs=("vector_l1_pct", "l1_hit_pct", "l2_hit_pct"),
+        uses=("vendor", "primary_class", "l2_throughput_pct", "dram_bytes_per_s", *LEAST),
+        applies=lambda k: on_amd(k) & tunable(k),
+        when=lambda k: k.meets("vector_l1_pct") & k.meets("l1_hit_pct") & k.meets("l2_hit_pct"),
+        because=(
+            "the vector cache does {vector_l1_pct} of the lookups it can, hits {l1_hit_pct}, and L2 "
+            "serves {l2_hit_pct} of what it misses: the same lines come again and again"
+        ),
+        fix=(
+            "Let neighbouring lanes access neighbouring addresses: store the matrix transposed, "
+            "swap the loops, or give a row to a wavefront instead of a lane. Each line is then "
+            "used as a whole when it comes."
+        ),
+        refute=(
+            "Transpose the data in a copy of the program. L2 hits must fall and the time with "
+            "them; where atomics or a small problem take the time, it stays."
+        ),
+        # Fewer lookups and fewer misses: only the bytes of device memory stay.
+        saves=beyond_least,
+        likely=lambda k, peak: np.asanyarray(0.8 * beyond_least(k, peak)),
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        suppresses=("l1-smem-bound", "l2-bound", "amd-dependency-wait"),
+        thresholds={
+            "vector_l1_pct": at_least(60),
+            "l1_hit_pct": at_most(10),
+            "l2_hit_pct": at_least(80),
+        },
+        references=(
+            "amd/HPCTrainingExamples, rocprof-compute: strided access, before and after",
+            "rocprofiler-compute documentation: vector L1 cache, hit rates and utilization",
+        ),
+        fires=(
+            _STRIDED,
+            {**_STRIDED, "vector_l1_pct": 60.0, "l1_hit_pct": 10.0, "l2_hit_pct": 80.0},
+        ),
+        silent=(
+            {**_STRIDED, "vector_l1_pct": 59.0},
+            {**_STRIDED, "l1_hit_pct": 10.5},
+            {**_STRIDED, "l2_hit_pct": 79.0},
+            {**_STRIDED, "vendor": "nvidia"},
         ),
     ),
 )

@@ -40,13 +40,13 @@ RULES = (
         ),
         condition=(
             "at least three block shapes of one kernel with as many threads in all, the best of "
-            "them 5 % faster or more"
+            "them 10 % faster or more"
         ),
         needs=("median_ns", "best_shape_ns"),
         uses=("primary_class", "threads_per_block", "best_shape", "achieved_occupancy_pct"),
         # Without a sweep there is nothing to compare with.
         applies=lambda k: ~np.isnan(k.best_shape_ns),
-        when=lambda k: 1.05 * k.best_shape_ns < k.median_ns,
+        when=lambda k: 1.1 * k.best_shape_ns < k.median_ns,
         because=(
             "it takes {median_ns} with {threads_per_block:.0f} threads a block, and "
             "{best_shape_ns} with blocks of {best_shape}"
@@ -62,11 +62,11 @@ RULES = (
         layer="operator",
         effort="one-line",
         suppresses=("block-not-warp-multiple", "block-too-large", "occ-*"),
-        thresholds={"best_shape_ns": "< median_ns / 1.05"},
+        thresholds={"best_shape_ns": "< median_ns / 1.1"},
         references=("measured in the file itself",),
-        # 1.05 x 14.1 = 14.8 ms.
-        fires=(_SHAPES, {**_SHAPES, "median_ns": 14.9e6}),
-        silent=({**_SHAPES, "median_ns": 14.7e6}, {**_SHAPES, "median_ns": 14.1e6}),
+        # 1.1 x 14.1 = 15.5 ms.
+        fires=(_SHAPES, {**_SHAPES, "median_ns": 15.6e6}),
+        silent=({**_SHAPES, "median_ns": 15.4e6}, {**_SHAPES, "median_ns": 14.1e6}),
     ),
     Rule(
         id="block-too-large",

@@ -11,8 +11,8 @@ from traceroof.rules._least import LEAST, beyond_least
 def _overhead(k: Facts) -> Mask:
     few = (k.loads_per_warp <= 2) & (k.instructions_per_access >= 30)
     # A tree that reads its own results from global memory: barriers between its steps.
-    waits = k.stall_barrier >= 0.1
-    tree = waits & (k.loads_per_warp <= 8) & (k.instructions_per_access < 30) & (k.waves >= 8)
+    again = k.used_load_bytes >= 2 * k.dram_read_bytes
+    tree = again & (k.stall_barrier >= 0.1) & (k.loads_per_warp <= 8)
     return np.asanyarray(few | tree)
 
 
@@ -30,7 +30,8 @@ _TREE = {
     "loads_per_warp": 4.3,
     "instructions_per_access": 9.8,
     "stall_barrier": 0.27,
-    "waves": 85.0,
+    "used_load_bytes": 2.7e8,
+    "dram_read_bytes": 6.7e7,
 }
 
 RULES = (
@@ -46,13 +47,13 @@ RULES = (
         ),
         condition=(
             "at most 2 global loads a warp with 30 or more instructions to each global access; or "
-            "at most 8 loads a warp with 10 % of the time at barriers, in 8 waves or more of "
-            "blocks. Nothing at its wall"
+            "at most 8 loads a warp with 10 % of the time at barriers, and twice the bytes loaded "
+            "that device memory read: a tree in global memory. Nothing at its wall"
         ),
         needs=("loads_per_warp", "instructions_per_access"),
         uses=(
             "primary_class", "compute_pct", "memory_pct", "kernel_dram_pct", "stall_barrier",
-            "waves", "threads_per_block", *LEAST,
+            "threads_per_block", "used_load_bytes", "dram_read_bytes", *LEAST,
         ),
         applies=_applies,
         when=_overhead,
@@ -92,6 +93,7 @@ RULES = (
             {"loads_per_warp": 1.0, "instructions_per_access": 29.5},
             {**_TREE, "stall_barrier": 0.09},
             {**_TREE, "loads_per_warp": 8.1},
+            {**_TREE, "used_load_bytes": 6.7e7},
             {**_ONE, "kernel_dram_pct": 85.0},
             {**_ONE, "memory_pct": 85.0},
         ),

@@ -72,7 +72,11 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     l2_wall = l2 >= WALL_PCT
     l1_wall = (l1 >= WALL_PCT) & ~(memory < BUSY_PCT)
     cache_wall = (l2_wall | l1_wall) & ~(dram >= BUSY_PCT)
-    leaning = np.maximum(compute, memory) >= BUSY_PCT
+    # Of a rate the attainable share is all there is: memory is busy at 60 % of that.
+    of_rate = (see.dram_basis == "nominal peak") | (see.dram_basis == "report peak")
+    of_rate &= memory == dram
+    memory_busy = np.where(of_rate, BUSY_PCT * np.fmin(attainable.memory, 1.0), BUSY_PCT)
+    leaning = (compute >= BUSY_PCT) | (memory >= memory_busy)
     decidable = ~np.isnan(compute) & ~np.isnan(memory)
     short = (see.median_ns < LAUNCH_NS) & (see.rank_by_time > 1)
     known = decidable | dram_wall | compute_wall | cache_wall
