@@ -8,7 +8,9 @@ from traceroof.rules._kernels import COUNTED, counted, of_class
 
 
 def _undecided(k: Facts) -> Mask:
-    return np.asanyarray(of_class(k, "not-evaluable", "copy") & np.isnan(k.busiest_pct))
+    # A copy is judged by its bytes alone.
+    copy = of_class(k, "copy") & np.isnan(k.kernel_dram_pct)
+    return np.asanyarray((of_class(k, "not-evaluable") | copy) & np.isnan(k.busiest_pct))
 
 
 _BLIND = {"primary_class": "not-evaluable", "by_counters": 1.0}
@@ -28,7 +30,15 @@ RULES = (
             "follows from it"
         ),
         needs=("primary_class",),
-        uses=(*COUNTED, "busiest_pct", "compute_pct", "memory_pct", "duration_ns", "dram_bytes"),
+        uses=(
+            *COUNTED,
+            "busiest_pct",
+            "compute_pct",
+            "memory_pct",
+            "duration_ns",
+            "dram_bytes",
+            "kernel_dram_pct",
+        ),
         applies=counted,
         when=_undecided,
         because=(

@@ -13,7 +13,9 @@ _SHORT_ON_AMD_NS = 20_000
 
 
 def _applies(k: Facts) -> Mask:
-    return np.asanyarray(counted(k) & ~of_class(k, "communication") & ~(k.busiest_pct >= 60))
+    return np.asanyarray(
+        counted(k) & ~of_class(k, "communication", "copy") & ~(k.busiest_pct >= 60)
+    )
 
 
 def _short(k: Facts) -> Mask:

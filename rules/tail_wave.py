@@ -4,7 +4,8 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule, at_least, at_most, below
-from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare, tunable
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, of_class, spare, tunable
+from traceroof.rules._least import KEPT, beyond_kept
 
 
 def _tail(k: Facts) -> Mask:
@@ -16,7 +17,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 
 
 def _active_saves(k: Facts, peak: Attainable) -> Column:
-    return np.asanyarray(1 - k.sm_active_pct / 100)
+    return np.asanyarray(np.fmin(1 - k.sm_active_pct / 100, beyond_kept(k, peak)))
 
 
 _IDLE = {"sm_active_pct": 72.0, "waves": 1.95, "median_ns": 1e5}
@@ -37,8 +38,9 @@ RULES = (
             "at least {waves} wave of blocks, in a kernel of {median_ns} or more"
         ),
         needs=("sm_active_pct", "median_ns"),
-        uses=("primary_class", "waves", "blocks", "sm_count", "tensor_pct"),
-        applies=tunable,
+        uses=("primary_class", "waves", "blocks", "sm_count", "tensor_pct", *KEPT),
+        # At the wall of device memory the others keep it busy meanwhile.
+        applies=lambda k: tunable(k) & ~of_class(k, "dram-bound"),
         when=lambda k: k.meets("sm_active_pct") & k.meets("waves") & k.meets("median_ns"),
         because=(
             "multiprocessors hold a block for {sm_active_pct} of the time[, although {waves} waves "
@@ -80,6 +82,7 @@ RULES = (
         ),
         silent=(
             {**_IDLE, "sm_active_pct": 85.0},
+            {**_IDLE, "primary_class": "dram-bound"},
             {**_IDLE, "waves": 0.9},
             {**_IDLE, "median_ns": 9_900.0},
         ),

@@ -1,10 +1,15 @@
 """What each rule of class and launch says can be saved: at nominal peaks, and likely (0.85, 0.80)."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import traceroof
+from traceroof.errors import TraceroofError
 from traceroof.plugins import rules
 from traceroof.rule import Facts, judge
 
@@ -224,3 +229,54 @@ def test_barriers_are_asked_for_only_where_profilers_report_them(
     judgement = judge(rule, Facts.of((facts,), rule.columns))
     assert judgement.unjudged.tolist() == [unjudged]
     assert not judgement.fired.any()
+
+
+LEAST = [rule for rule in rules() if "compulsory_bytes" in rule.columns and rule.saves]
+
+
+@given(
+    duration_ns=st.floats(1e3, 1e10),
+    compulsory_bytes=st.floats(0, 1e12),
+    flop_pct=st.floats(0, 100),
+    compute_pct=st.floats(0, 59),
+)
+def test_no_change_of_the_algorithm_saves_what_bytes_operations_and_a_launch_need(
+    duration_ns: float, compulsory_bytes: float, flop_pct: float, compute_pct: float
+) -> None:
+    """GIVEN any work and time THEN the bound leaves the longest of: the bytes that must move once at
+    1 TB/s, the operations at their peak, 1.6 µs of a launch."""
+    needed = max(compulsory_bytes / 1e12 * 1e9, flop_pct / 100 * duration_ns, 1600.0)
+    for rule in LEAST:
+        work = {
+            "duration_ns": duration_ns,
+            "compulsory_bytes": compulsory_bytes,
+            "dram_peak_at_most": 1e12,
+            "flop_pct": flop_pct,
+        }
+        result = judge(rule, Facts.of(({**rule.fires[0], **work},), rule.columns))
+        for saved in (*result.saved, *result.likely):
+            assert np.isnan(saved) or saved <= max(1 - needed / duration_ns, 0) + 1e-9, rule.id
+
+
+@pytest.mark.corpus
+def test_no_kernel_of_the_corpus_is_promised_more(corpus: Path) -> None:
+    """The same over real profiles, whatever the rule."""
+    judged = 0
+    for path in sorted([*corpus.glob("known_faults/*/*.csv"), *corpus.glob("ncu_csv/*.csv")]):
+        try:
+            found = traceroof.diagnose(path, calibrated=False)
+        except TraceroofError:
+            continue
+        assert found.grounds is not None
+        see = found.grounds.scopes["kernel"].facts.only(
+            ("duration_ns", "compulsory_bytes", "dram_peak_at_most", "flop_pct")
+        )
+        memory = see.compulsory_bytes / see.dram_peak_at_most * 1e9
+        needed = np.fmax(np.fmax(memory, see.flop_pct / 100 * see.duration_ns), 1600.0)
+        left = 1 - needed / see.duration_ns
+        for one in found.fired():
+            if one.scope == "kernel" and one.bound_share is not None and one.kind != "option":
+                room = left[one.subject_index or 0]
+                assert np.isnan(room) or one.bound_share <= max(room, 0) + 0.005, (path, one.rule)
+                judged += 1
+    assert judged > 100
