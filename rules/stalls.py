@@ -224,7 +224,9 @@ _STALLS = (
             "to run meanwhile."
         ),
         fix=(
-            "Even out the work before the barrier, use smaller blocks (from 512 threads on), so "
+            "Give each thread several elements before the first barrier, so that fewer blocks wait "
+            "fewer times for the same data, and reduce the last warp by shuffles. Even out the work "
+            "before the barrier, use smaller blocks (from 512 threads on), so "
             "that two or more reside, drop barriers that guard one warp's data[nvidia:  (__syncwarp), split "
             "arrive from wait (cuda::barrier)], double buffer to need one barrier per tile."
         ),
