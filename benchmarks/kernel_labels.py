@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import traceroof
-from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
-from traceroof.diagnosis.kernel_groups import KernelGroup
 from traceroof.errors import TraceroofError
 
 #: A fix that gained more is one whose defect must be named, one that gained less gained nothing.
