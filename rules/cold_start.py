@@ -21,11 +21,11 @@ RULES = (
             "asked for memory among them"
         ),
         needs=("cold_ns", "whole_span_ns", "span_ns"),
-        uses=("warm_up_ns", "warm_up_steps", "kernels"),
+        uses=(),
         when=lambda k: k.meets("cold"),
         because=(
             "for {cold_ns} of the recording's {whole_span_ns} the GPU waits for set-up that "
-            "happens once per process[; {warm_up_steps:,.0f} warm-up steps take {warm_up_ns}]"
+            "happens once per process"
         ),
         fix=(
             "Record again after warm-up: run 10 to 20 iterations with every shape first, or give "

@@ -23,9 +23,8 @@ RULES = (
             "to {longest_gap_ns}]"
         ),
         fix=(
-            "Check what ends the longest gaps: the JSON form lists ten per timeline, with their "
-            "cause and the host call that took most of them. Start that work earlier, or reduce "
-            "it."
+            "Check what ends the longest gaps, which are listed with their causes and the host call "
+            "that fills them. Start that work earlier, or reduce it."
         ),
         refute=("Remove the work after the longest gap. If the gap stays, it has another cause."),
         saves=lambda k, peak: k.idle_pct / 100,

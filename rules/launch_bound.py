@@ -35,8 +35,8 @@ RULES = (
         because=(
             "the GPU waits {late_launch_ns} for the host to launch the next kernel, less than 1 ms "
             "each time, and {idle_launch_ns} for launches under way, of {span_ns}[; "
-            "{kernels:,.0f} kernels of {median_kernel_ns} (median)][, {graph_kernels:,.0f} of them "
-            "in graphs]"
+            "{kernels:,.0f} kernels of {median_kernel_ns} (median)]"
+            ""
         ),
         fix=(
             "Launch less often: replay the step as a graph, fuse chains of small operators "

@@ -19,6 +19,17 @@ def _nothing(k: Facts, own: Facts) -> Column:
     return np.asanyarray(np.where(k.lost_pct >= _VOID_PCT, 0.0, 1.0))
 
 
+def _of_run(k: Facts, own: Facts) -> Column:
+    return np.full(len(k), float(np.min(_remains(own, own), initial=1.0)))
+
+
+def _nothing_of_run(k: Facts, own: Facts) -> Column:
+    return np.full(len(k), float(np.min(_nothing(own, own), initial=1.0)))
+
+
+# Between two launches of the run there may be ones that were not recorded.
+_READ_OF_RUN = ("*_gap_ns", "waiting_ns", "waiting_share", "slowest_share", "compute_imbalance")
+
 _WHAT = "work that was launched has no record on the GPU"
 
 RULES = (
@@ -73,6 +84,14 @@ RULES = (
                 reads=("lost_pct",),
                 columns=_READ,
                 factor=_nothing,
+                silences=True,
+            ),
+            Doubt(scope="run", what=_WHAT, columns=_READ_OF_RUN, factor=_of_run),
+            Doubt(
+                scope="run",
+                what=_WHAT,
+                columns=_READ_OF_RUN,
+                factor=_nothing_of_run,
                 silences=True,
             ),
         ),

@@ -1,6 +1,14 @@
 """Ranks that begin to record at different times."""
 
-from traceroof.rule import Rule, at_least
+import numpy as np
+
+from traceroof.core.facts import Column, Facts
+from traceroof.rule import Doubt, Rule, at_least
+
+
+def _remains(k: Facts, own: Facts) -> Column:
+    return np.asanyarray(1 - np.nan_to_num(k.start_skew_ns / k.whole_span_ns))
+
 
 RULES = (
     Rule(
@@ -36,6 +44,17 @@ RULES = (
         layer="framework",
         effort="config",
         severity="info",
+        # Most of the recording is no work of the program: nothing else is worth reading first.
+        urgent=lambda k: k.start_skew_ns >= 0.5 * k.whole_span_ns,
+        doubts=(
+            Doubt(
+                scope="timeline",
+                what="ranks began to record at different times",
+                reads=("start_skew_ns", "whole_span_ns"),
+                columns=("exposed_communication_ns",),
+                factor=_remains,
+            ),
+        ),
         thresholds={"skew": at_least(0.05, column="start_skew_ns", of="whole_span_ns")},
         references=("Holistic Trace Analysis: early ranks wait inside collectives",),
         fires=(

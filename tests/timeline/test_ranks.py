@@ -298,7 +298,8 @@ def compared(corpus: Path, *names: str) -> Ranks:
 def test_a_rank_that_keeps_the_other_waiting(corpus: Path) -> None:
     """Megatron, tensor parallel: rank 1 computes as much as rank 0 but sits in collectives twice
     as long. Both move the same bytes, so what rank 1 spends more, 481.306 - 241.191 ms, is the
-    difference of what the two wait."""
+    difference of what the two wait; 25.46 ms of it in the first collective, for as long as rank 0
+    began to record later."""
     found = compared(
         corpus, "astrasim_megatron_tp8_rank0_a100.json", "astrasim_megatron_tp8_rank1_a100.json"
     )
@@ -309,7 +310,11 @@ def test_a_rank_that_keeps_the_other_waiting(corpus: Path) -> None:
     first, second = found.ranks
     assert first.waiting_ns is not None
     assert second.waiting_ns is not None
-    assert second.waiting_ns - first.waiting_ns == pytest.approx(240.115e6, rel=0.01)
+    assert second.skew_ns is not None
+    assert second.skew_ns == pytest.approx(25.46e6, rel=0.01)
+    assert first.skew_ns == 0
+    waited = second.waiting_ns + second.skew_ns - first.waiting_ns
+    assert waited == pytest.approx(240.115e6, rel=0.01)
 
 
 @pytest.mark.corpus

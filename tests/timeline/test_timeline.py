@@ -362,6 +362,14 @@ def test_the_longest_gaps_say_what_the_host_did() -> None:
     assert found.gaps[1].host is None  # the step alone says nothing
 
 
+def test_many_short_calls_are_named_together() -> None:
+    """GIVEN four cudaFree of 20 us within an operator around the whole gap of 90 us."""
+    frees = [("cudaFree", (102 + 21 * at) * US, (122 + 21 * at) * US) for at in range(4)]
+    found = only([BEFORE, LATE], [("aten::empty", 99 * US, 199 * US), *frees])
+    assert found.gaps[0].host == "4 × cudaFree"
+    assert found.gaps[0].host_part_ns == 90 * US
+
+
 def test_records_on_the_gpu_s_rows_are_not_the_host_s() -> None:
     """A step's shadow on the GPU, and a wait recorded there."""
     spans = [("gpu-annotation", "enumerate(DataLoader)#x", 0, 999 * US)]

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,8 @@ def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
         raise TraceroofError(
             f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
-    return _stored(what[0] if what else None, reading.store)
+    run = _stored(what[0] if what else None, reading.store)
+    return replace(run, recording=_part(run.recording, reading))
 
 
 def _stored(name: str | None, folder: Path | None) -> "Run":
@@ -80,7 +82,16 @@ def read(paths: Sequence[Path], reading: ReadOptions) -> "Recording":
     """The files as one recording."""
     from traceroof.ingest.combine import combine
 
-    return combine(read_each(paths, reading), reading.mode)
+    return _part(combine(read_each(paths, reading), reading.mode), reading)
+
+
+def _part(recording: "Recording", reading: ReadOptions) -> "Recording":
+    """What the user chose of it."""
+    if not (part := reading.part()):
+        return recording
+    from traceroof.core.part import part_of
+
+    return part_of(recording, part)
 
 
 def read_each(paths: Sequence[Path], reading: ReadOptions) -> "list[Recording]":

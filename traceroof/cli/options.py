@@ -15,6 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from traceroof.compare.verdicts import Thresholds
+    from traceroof.core.part import Part
     from traceroof.ingest.combine import Mode
     from traceroof.parser import Options
 
@@ -107,6 +108,21 @@ class ReadOptions:
             help="What several files are: counter passes, timeline and counters, repeats, ranks.",
         ),
     ] = Combine.auto
+    steps: Annotated[
+        str | None,
+        typer.Option(
+            "--steps", metavar="A:B", help="Judge these steps alone, by number, both ends included."
+        ),
+    ] = None
+    range: Annotated[
+        str | None,
+        typer.Option(
+            "--range", metavar="NAME[@N]", help="Judge what was launched in this range alone."
+        ),
+    ] = None
+    rank: Annotated[
+        int | None, typer.Option("--rank", metavar="N", help="Judge this rank alone.")
+    ] = None
     jobs: Annotated[
         int,
         typer.Option("--jobs", metavar="N", min=1, help="Processes that may read a large file."),
@@ -126,6 +142,12 @@ class ReadOptions:
         """What several files are, as ``ingest.combine`` takes it."""
         found: Mode = self.combine.value
         return found
+
+    def part(self) -> "Part":
+        """The part of a recording that is judged."""
+        from traceroof.core.part import Part
+
+        return Part(self.steps, self.range, self.rank)
 
     def parser_options(self) -> "Options":
         """The same as a parser takes it."""

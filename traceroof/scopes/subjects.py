@@ -226,6 +226,11 @@ def of_timelines(found: Sequence[Timeline], across: Ranks | None = None) -> Subj
     columns["waiting_ns"] = _reals(
         None if one.rank is None else waiting.get((one.rank, one.compute_ns)) for one in found
     )
+    skew = {(one.rank, one.compute_ns): one.skew_ns for one in compared}
+    columns["start_skew_ns"] = np.fmax(
+        columns["start_skew_ns"],
+        _reals(None if one.rank is None else skew.get((one.rank, one.compute_ns)) for one in found),
+    )
     # The gaps of a timeline are its longest, longest first.
     late = [next((gap for gap in one.gaps if gap.cause == "host"), None) for one in found]
     columns["late_gap_ns"] = _reals(gap.duration_ns if gap else None for gap in late)

@@ -22,8 +22,10 @@ from traceroof.timeline.metrics import (
 )
 from traceroof.timeline.steps import Step, step_facts
 
-# A first collective that waits for this share of the recording leaves little of it to judge.
-_MOST = 0.5
+# A wait at the start that takes this share of the recording is left out of what is judged.
+_MUCH = 0.25
+# The same for a first collective: the host may launch meanwhile, so that more of it is worth judging.
+_HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,9 @@ def steady_facts(
     if not any(step.warm_up for step in steps):
         begins = []
     # Nor is a wait for work from before the recording.
-    if facts["start_wait_ns"] > _MOST * facts["span_ns"]:
+    if facts["start_wait_ns"] > _MUCH * facts["span_ns"]:
         begins.append(whole.idle.longest()[0].end_ns)
-    if facts.get("start_skew_ns", 0.0) > _MOST * facts["span_ns"]:
+    if facts.get("start_skew_ns", 0.0) > _HALF * facts["span_ns"]:
         begins.append(int(lane.end[np.flatnonzero(lane.is_communication)[0]]))
     if not begins:
         return {}
@@ -149,9 +151,10 @@ def _launched_facts(lane: Lane, launched: Mapping[tuple[int, int], Launched]) ->
     facts: dict[str, float] = {
         "launches_called": sum(one.calls + one.graphs for one in found),
         "lost_launches": sum(one.lost for one in found),
-        "lost_graphs": sum(one.lost_graphs for one in found),
         "lost_pct": 100 * share,
     }
+    if any(one.graphs for one in found):
+        facts["lost_graphs"] = sum(one.lost_graphs for one in found)
     densities = [one.density for one in found if one.density is not None]
     if densities:
         facts["call_id_density_pct"] = 100 * min(densities)

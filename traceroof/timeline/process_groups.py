@@ -59,13 +59,15 @@ class Waits:
     """What the members of a group waited, once their clocks agree.
 
     residual: median disagreement of the collectives' ends, ns. waiting: ns by collective and
-    member. last: position of the member that entered last.
+    member. last: position of the member that entered last. skew: ns by member that it waited for
+    one whose recording had not begun, no part of ``waiting``.
     """
 
     meetings: Meetings
     residual: float
     waiting: Reals
     last: Whole
+    skew: Reals
 
     def caused(self) -> Reals:
         """What the others waited in the collectives that a member entered last. ns by member."""
@@ -208,14 +210,17 @@ def _meetings(part: "pd.DataFrame", order: Sequence[int]) -> Meetings:
     )
 
 
-def aligned(found: Sequence[Meetings], count: int) -> Alignment | None:
-    """Align ``count`` clocks; None where nothing was matched.
+def aligned(found: Sequence[Meetings], begin: Whole) -> Alignment | None:
+    """Align the clocks of ranks; None where nothing was matched.
+
+    begin: when the recording of each rank begins, ns on its own clock.
 
     Each rank not yet aligned takes the median difference of ends to one that is, of the group with
     most collectives that holds both.
     """
     if not found:
         return None
+    count = len(begin)
     offset = np.zeros(count, dtype=np.int64)
     anchor = np.full(count, -1, dtype=np.int64)
     for root in sorted({int(one) for each in found for one in each.members}):
@@ -230,7 +235,12 @@ def aligned(found: Sequence[Meetings], count: int) -> Alignment | None:
             new = anchor[one.members] < 0
             offset[one.members[new]] = offset[one.members[base]] - shift[new]
             anchor[one.members[new]] = root
-    groups = tuple(_waits(one, offset[one.members]) for one in found)
+    first = np.full(count, np.iinfo(np.int64).max)
+    for one in found:
+        np.minimum.at(first, one.members, one.start.min(axis=0))
+    groups = tuple(
+        _waits(one, offset[one.members], begin[one.members], first[one.members]) for one in found
+    )
     apart = np.concatenate([_disagreement(one, offset[one.members]) for one in found])
     return Alignment(offset, anchor, float(np.median(apart)), groups)
 
@@ -251,8 +261,22 @@ def _disagreement(one: Meetings, offset: Whole) -> Whole:
     return widest
 
 
-def _waits(one: Meetings, offset: Whole) -> Waits:
+def _waits(one: Meetings, offset: Whole, begin: Whole, first: Whole) -> Waits:
+    """begin: when each member's recording begins. first: when it enters the first of all its
+    collectives. Both on its own clock."""
     entered = one.start + offset
     waiting = np.clip(entered.max(axis=1, keepdims=True) - entered, 0, one.end - one.start)
+    last = np.argmax(entered, axis=1)
     residual = float(np.median(_disagreement(one, offset)))
-    return Waits(one, residual, waiting.astype(np.float64), np.argmax(entered, axis=1))
+    # A member that began to record later enters its first collective later by as much.
+    began = begin + offset
+    later = began[last][:, None] - began[None, :]
+    at_start = (one.start == first) | (entered < began[last][:, None])
+    skew = np.where(at_start, np.clip(later, 0, waiting), 0)
+    return Waits(
+        one,
+        residual,
+        (waiting - skew).astype(np.float64),
+        last,
+        skew.sum(axis=0).astype(np.float64),
+    )

@@ -61,6 +61,7 @@ RANK_COLUMNS: tuple[Column, ...] = tuple(
         ("slowest_changes", "", "share of steps in which the slowest rank is another, 0-1"),
         ("waiting_ns", "ns", "time that ranks wait in collectives for the last one, mean of ranks"),
         ("waiting_share", "", "of the ranks' communication time, 0-1"),
+        ("skew_ns", "ns", "time that ranks wait for one that does not record yet, most of a rank"),
     )
 )
 
@@ -71,7 +72,8 @@ class RankTimes:
 
     offset_ns: what is added to its clock to agree with that of rank ``aligned_to``, the first one
     that collectives connect it with; None where no collective was matched. waiting_ns: its time in
-    matched collectives before the last rank came. caused_ns: what the others waited where it came
+    matched collectives before the last rank came. skew_ns: the same for a rank that did not record
+    yet, no part of it. caused_ns: what the others waited where it came
     last. last_share: share of its matched collectives that it entered last, 0-1. own_ns: its span
     outside communication, idle time included.
     """
@@ -86,6 +88,7 @@ class RankTimes:
     aligned_to: int | None
     waiting_ns: int | None
     caused_ns: int | None
+    skew_ns: int | None
     last_share: float | None
     step_compute_ns: tuple[int, ...]
 
@@ -149,7 +152,8 @@ def ranks(
     together = sent[[bool(_TOGETHER.search(text)) for text in sent["operation"]]]
     # An all-to-all made of transfers goes by their name.
     meetings = matched(together, order) or matched(sent, order)
-    alignment = aligned(meetings, len(order))
+    begin = np.array([by_rank[rank].start_ns for rank in order], dtype=np.int64)
+    alignment = aligned(meetings, begin)
     comparable = alignment is not None and alignment.residual <= RESIDUAL_LIMIT_NS
     waits = _Waiting(alignment, len(order)) if alignment is not None and comparable else None
     computes = _step_computes([by_rank[rank] for rank in order])
@@ -170,6 +174,7 @@ def ranks(
                 **_clock(alignment, order, at),
                 waiting_ns=int(waits.waiting[at]) if waits and waits.entered[at] else None,
                 caused_ns=int(waits.caused[at]) if waits and waits.entered[at] else None,
+                skew_ns=int(waits.skew[at]) if waits and waits.entered[at] else None,
                 last_share=waits.last_share(at) if waits else None,
                 step_compute_ns=tuple(int(step) for step in computes[:, at]),
             )
@@ -222,7 +227,7 @@ class _Waiting:
     Groups whose clocks do not agree are left out."""
 
     def __init__(self, alignment: Alignment, count: int) -> None:
-        self.waiting, self.caused = np.zeros(count), np.zeros(count)
+        self.waiting, self.caused, self.skew = (np.zeros(count) for _ in range(3))
         self.entered, self.last = (np.zeros(count, dtype=np.int64) for _ in range(2))
         self.peers = np.zeros((count, count), dtype=bool)
         for one in alignment.groups:
@@ -230,6 +235,7 @@ class _Waiting:
                 continue
             at = one.meetings.members
             self.waiting[at] += one.waiting.sum(axis=0)
+            self.skew[at] += one.skew
             self.caused[at] += one.caused()
             self.entered[at] += len(one.last)
             self.last[at] += one.last_entries()
@@ -305,6 +311,7 @@ def _facts(
         if np.median(own[peers]) > 0:
             facts["slowest_own_ratio"] = float(own[at] / np.median(own[peers]))
     facts["waiting_ns"] = float(waits.waiting.mean())
+    facts["skew_ns"] = float(waits.skew.max())
     communication = np.mean([by_rank[rank].communication_ns for rank in order])
     if communication > 0:
         facts["waiting_share"] = facts["waiting_ns"] / float(communication)

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.timeline import Timeline
+from traceroof.timeline import Gap, Timeline
 from traceroof.timeline.ranks import RESIDUAL_LIMIT_NS, Ranks
 
 # Causes of idle time in a reader's words; those of ``timeline.CAUSES``.
@@ -35,7 +35,7 @@ _FULL = 0.95
 
 
 def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """(label, text) pairs, at most five; none where the run has no timeline."""
+    """(label, text) pairs, at most six; none where the run has no timeline."""
     found = diagnosis.timelines
     span = sum(one.span_ns for one in found)
     if not span:
@@ -43,6 +43,7 @@ def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     lines = [
         ("GPU" if len(found) == 1 else "GPUs", _busy(found, span)),
         ("Idle", _idle(found, span)),
+        ("Gaps", _gaps(found)),
         ("Moving data", _moving(found, span)),
         ("Steps", _steps(found)),
         ("Ranks", _ranks(diagnosis.ranks)),
@@ -82,6 +83,37 @@ def _idle(found: Sequence[Timeline], span: int) -> str:
     ranked = sorted(causes.items(), key=lambda one: -one[1])[:_CAUSES_SHOWN]
     worth = [f"{_CAUSES[cause]} {percent(share)}" for cause, share in ranked if share >= _WORTH]
     return f"{text}: {', '.join(worth)}" if worth else text
+
+
+# Gaps below this are no pause: the causes above say enough.
+_GAP_NS = 1_000_000
+_GAPS_SHOWN = 3
+_NAME = 48
+
+
+def _gaps(found: Sequence[Timeline]) -> str:
+    """The longest gaps, each with its parts and what the host did in its host part."""
+    listed = [(gap, one) for one in found for gap in one.gaps if gap.duration_ns >= _GAP_NS]
+    listed.sort(key=lambda pair: -pair[0].duration_ns)
+    return "; ".join(
+        _gap(gap) + (f", rank {one.rank}" if len(found) > 1 and one.rank is not None else "")
+        for gap, one in listed[:_GAPS_SHOWN]
+    )
+
+
+def _gap(gap: Gap) -> str:
+    parts = sorted(gap.parts.items(), key=lambda part: -part[1])
+    worth = [
+        _CAUSES[cause] if time >= 0.95 * gap.duration_ns
+        else f"{_CAUSES[cause]} {quantity(time, 'ns')}"
+        for cause, time in parts
+        if time >= 0.05 * gap.duration_ns
+    ]  # fmt: skip
+    text = f"{quantity(gap.duration_ns, 'ns')} {', '.join(worth)}"
+    if 2 * gap.host_part_ns < gap.duration_ns:
+        return text
+    host = gap.host or "nothing recorded that fills it"
+    return f"{text} (host: {host if len(host) <= _NAME else host[: _NAME - 1] + '…'})"
 
 
 def _moving(found: Sequence[Timeline], span: int) -> str:
