@@ -125,6 +125,8 @@ def gain(entry: Entry) -> str:
     at_most = f"at most {quantity(entry.bound_ns, 'ns')}{_of(entry)}"
     if entry.once:
         return f"Passes once per process, {at_most}: no saving of the steady state"
+    if not entry.expected_ns:
+        return f"{at_most[0].upper()}{at_most[1:]}, likely nothing"
     text = f"Expect {quantity(entry.expected_ns, 'ns')}{_expected(entry)}; {at_most}"
     if entry.likely_ns is not None:
         text += f", likely {quantity(entry.likely_ns, 'ns')}"
