@@ -231,7 +231,7 @@ def test_little_is_little_of_the_time_in_which_the_gpu_works() -> None:
 
 
 def test_where_nothing_else_is_to_say_what_is_at_its_wall_is() -> None:
-    wall = {"severity": "info", "role": "class"}
+    wall = {"severity": "info", "role": "class", "informs": True}
     found = [
         finding("at-wall", "dram-wall", None, **wall, **on(0)),
         finding("at-wall", "dram-wall", None, **wall, **on(1)),
@@ -241,9 +241,17 @@ def test_where_nothing_else_is_to_say_what_is_at_its_wall_is() -> None:
     assert (entry.topic, entry.subjects, entry.bound_ns) == ("dram-wall", ("k0", "k1"), None)
 
 
+def test_what_only_informs_saves_nothing() -> None:
+    """GIVEN tensor cores at their wall, which another element type would leave by 40 µs."""
+    wall = finding("wall", "math-pipe", 40_000, informs=True, role="class", severity="info")
+    cause = finding("a", "gemm-efficiency", 30_000, **on(1))
+    assert told(advice_of([wall, cause], pool(), {})) == [("a", 30_000, [])]
+    assert told(advice_of([wall], pool(), {})) == [("wall", None, [])]
+
+
 def test_what_cannot_be_told_of_most_of_the_time_comes_before_little_to_gain() -> None:
     """GIVEN 90 of 100 µs that nobody can judge, and 1 µs to be had elsewhere."""
-    blind = {"severity": "info", "role": "class"}
+    blind = {"severity": "info", "role": "class", "informs": True}
     found = [
         finding("blind", "not-enough-metrics", None, **blind, **on(0)),
         finding("blind", "not-enough-metrics", None, **blind, **on(1)),

@@ -135,7 +135,8 @@ def advice_of(
     attach(kept, rest)
     worthless = [one for one in kept if one.expected(one.claimed) < _NOTHING * pool.busy_ns]
     kept = [one for one in kept if one not in worthless]
-    unknown = [one for one in rest if one.found[0].severity != "info"]
+    unknown = [one for one in rest if not one.found[0].informs]
+    unknown.sort(key=lambda one: -max(finding.weight_alone for finding in one.found))
     unfit = _unfit(fired)
     if any(one.topic == "too-short-to-judge" for one in unfit):
         # What little there is says nothing, but for what passes once.

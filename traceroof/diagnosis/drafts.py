@@ -89,7 +89,7 @@ def drafts_of(findings: Sequence[Finding], pool: Pool) -> list[Draft]:
             found = [max(found, key=lambda one: one.weight)]
         general = TOPICS[topic_name].summary if topic_name in TOPICS else False
         general |= all(one.role == "class" for one in found)
-        demand = together([demand_of(one, pool) for one in found])
+        demand = together([demand_of(one, pool) for one in found if not one.informs])
         drafts.append(Draft(topic_name, found, demand, general))
     return drafts
 

@@ -166,6 +166,7 @@ def fired(
                 ),
                 lowers=Lowered(0, 0.0, bool(urgent[row])) if rule.doubts else None,
                 suppressed_by=silencer or None,
+                informs=rule.severity == "info",
                 bound_share=_share_of(bound[row], time[row], judgement.saved[row]),
             )
         )

@@ -92,7 +92,8 @@ class Finding:
     near_threshold: what the finding hangs on, None where it stands if thresholds move by a tenth.
     doubted_by: rules on the measurement that lowered the confidence. lowers: of such a rule's own
     finding, what it means for the others; None for all other findings. bound_share: the bound as a
-    part of the subject's own time, known even where that time is not.
+    part of the subject's own time, known even where that time is not. informs: its rule only informs,
+    whatever it could save.
     """
 
     rule: str
@@ -120,6 +121,7 @@ class Finding:
     doubted_by: tuple[DoubtedBy, ...] = ()
     lowers: Lowered | None = None
     bound_share: float | None = None
+    informs: bool = False
 
     @property
     def weight(self) -> float:

@@ -60,8 +60,12 @@ def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
 
 def settled(rest: Sequence[Draft], pool: Pool) -> list[Draft]:
     """Where nothing is to be done: what is as fast as it can be, or cannot be told; of most time."""
-    found = [one for one in rest if topic_of(one.found[0]).nothing]
+    found = [one for one in rest if topic_of(one.found[0]).nothing or _at_wall(one.found[0])]
     return sorted(found, key=lambda one: -_time(one, pool))[:1]
+
+
+def _at_wall(finding: Finding) -> bool:
+    return finding.informs and finding.role == "class" and not topic_of(finding).summary
 
 
 def undecided(rest: Sequence[Draft], pool: Pool) -> Draft | None:
