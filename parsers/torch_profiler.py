@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from traceroof.core import regex
 from traceroof.core.recording import Note, Recording, Source
+from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
@@ -46,8 +47,23 @@ _OTHERS: Final = (
     (regex.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
      "a trace converted from Nsight Systems"),
     (regex.compile(rb'"cat"\s*:\s*"api_op"'), "a trace of rpd (rocmProfileData)"),
+    (regex.compile(rb'Ascend Hardware|AscendCL|"CANN"|"HCCL"'),
+     "a trace of Ascend's profiler (torch_npu, CANN)"),
+    (regex.compile(rb'"cat"\s*:\s*"(?:Session|Node)"|_kernel_time"'), "a profile of ONNX Runtime"),
+    (regex.compile(rb'"cat"\s*:\s*"(?:cnpx|cnnl|mlu)|Cambricon|CNPerf'),
+     "a trace of Cambricon's profiler (CNPerf)"),
+    (regex.compile(rb'"cat"\s*:\s*"(?:MUSA|musa_)'), "a trace of Moore Threads' profiler"),
     (regex.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'), "a trace of a browser"),
 )  # fmt: skip
+# PaddlePaddle calls its events almost as Kineto does, and its arguments otherwise.
+_PADDLE = regex.compile(rb'"SpanNumber"\s*:|"correlation id"\s*:|"smCount"\s*:')
+# Categories of work on accelerators that are no GPUs of ours.
+_ACCELERATORS: Final = (
+    ("mtia", "Meta's MTIA"),
+    ("hpu", "Intel's Gaudi (HPU)"),
+    ("glow", "Glow"),
+    ("privateuse1", "an accelerator of another vendor (PrivateUse1)"),
+)
 _CHROME = regex.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"')
 
 _PROFILE = (
@@ -126,6 +142,11 @@ def _fold(source: Path, progress: Progress, options: Options) -> Folded:
 def _refuse_others(source: Path, found: Folded) -> None:
     """Raise TraceroofError for a Chrome trace that is not torch.profiler's."""
     categories = found.fold.categories
+    if _PADDLE.search(found.head):
+        raise TraceroofError(
+            f"{source} is a trace of PaddlePaddle's profiler, which is not read",
+            "profile the program with Nsight Systems (nsys profile, nsys export --type sqlite)",
+        )
     if any(category in TORCH_CATEGORIES for category in categories):
         return
     seen = found.head + b"".join(b'"cat":"%s"' % str(one).encode() for one in categories)
@@ -158,7 +179,10 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
     elif found.counts[CUT]:  # before its calls are blamed for work that stood behind the cut
         why = "it is cut short, and GPU work stands last in a trace"
         how = "let the job end, or stop the profiler before it is killed"
-    elif any("aunch" in name for name in calls):
+    elif accelerator := _accelerator(found):
+        why = f"its work ran on {accelerator}, which traceroof does not judge"
+        how = "give a trace of the same program on a GPU"
+    elif any(_LAUNCHES.search(name) for name in calls):
         why = (
             f"{fold.calls.rows:,} calls to the GPU were recorded, but none of the work they "
             "launched: CUPTI or roctracer gave the profiler no records"
@@ -168,8 +192,17 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
             "stops, and see that no other profiler holds the GPU"
         )
     elif fold.calls.rows:
-        why = "no kernel was launched while it recorded"
+        why = (
+            f"no launch call was made while it recorded ({count(fold.calls.rows, 'call')} to the "
+            "GPU's runtime): what it recorded ran on the CPU"
+        )
         how = _PROFILE
+    elif found.metadata.get("deviceProperties") == []:
+        why = (
+            f"only the CPU was recorded ({fold.operators.rows:,} operators), and the process saw no "
+            "GPU"
+        )
+        how = "give the trace of a process that uses a GPU, or let this one see one"
     else:
         why = (
             f"only the CPU was recorded ({fold.operators.rows:,} operators): the GPU was not "
@@ -177,6 +210,19 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
         )
         how = _PROFILE
     raise TraceroofError(f"{source} holds no GPU work: {why}", how)
+
+
+# Calls that put work on a GPU.
+_LAUNCHES = regex.compile(r"aunch|Memcpy\w*Async|Memset\w*Async|urEnqueue")
+
+
+def _accelerator(found: Folded) -> str | None:
+    """The accelerator that did the work, where its kind of events is in the trace."""
+    categories = [str(one).lower() for one in found.fold.categories]
+    for prefix, name in _ACCELERATORS:
+        if any(one.startswith(prefix) for one in categories):
+            return name
+    return None
 
 
 PARSER = _TorchProfiler()

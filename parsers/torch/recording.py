@@ -122,7 +122,11 @@ def _rank(metadata: Mapping[str, Any], path: Path) -> tuple[int, str]:
 def _vendor(names: Iterable[str]) -> str | None:
     """Whose GPUs these are, by the names of the calls."""
     calls = list(names)
-    for vendor, pattern in (("amd", r"hip[A-Z]"), ("nvidia", r"cu(da)?[A-Z]")):
+    for vendor, pattern in (
+        ("amd", r"hip[A-Z]"),
+        ("nvidia", r"cu(da)?[A-Z]"),
+        ("intel", r"ur[A-Z]|ze(Command|Mem|Event|Module|Kernel)[A-Z]?"),
+    ):
         if any(re.match(pattern, call) for call in calls):
             return vendor
     return None

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import traceroof
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read as read_paths
@@ -211,3 +212,14 @@ def test_reasons_come_before_guesses(
     with pytest.raises(TraceroofError) as caught:
         made(f"==PROF== Connected to process 1 (/a)\n{log}==WARNING== No kernels were profiled.\n")
     assert reason in f"{caught.value} {caught.value.hint}"
+
+
+def test_the_vendor_in_most_launches(root: Path) -> None:
+    """GIVEN 9 of 10 launches on which the vendor agrees THEN it does not say otherwise, and each
+    sentence keeps its own estimate: 70 % achieved with 30 %."""
+    path = root / "tests/field_cases/nsight_compute/vendor_pairing.csv"
+    (kernel,) = traceroof.diagnose(path).kernels
+    assert kernel.disagreements == ()
+    (occupancy,) = [one for one in kernel.vendor if one.rule == "AchievedOccupancy"]
+    assert occupancy.speedup_pct == 30
+    assert "(70.0%)" in occupancy.text

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,11 @@ from typing import Any
 
 import pytest
 
+import traceroof
 from traceroof.core.recording import Recording
+from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read as read_paths
+from traceroof.report.run import terminal
 from traceroof.timeline import timelines
 
 Read = Callable[[str], Recording]
@@ -104,3 +108,43 @@ def test_a_lost_file_beside_the_ranks(root: Path, tmp_path: Path, content: bytes
     assert sorted(set(column(recording, "rank"))) == [0, 1, 8, 9]
     lost = [note for note in recording.notes if "global_rank_2.json" in note.text]
     assert [note.severe for note in lost] == [True]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("mtia_events.json.gz", "MTIA"),
+        ("paddle_trace.json.gz", "PaddlePaddle"),
+        ("vllm_dir/host_77.async_llm.1700.pt.trace.json.gz", "only the CPU was recorded"),
+    ],
+)
+def test_what_is_refused_and_why(case: Read, name: str, reason: str) -> None:
+    with pytest.raises(TraceroofError, match=reason):
+        case(f"torch/{name}")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'[{"ph":"M","name":"process_name","pid":1,"args":{"name":"Ascend Hardware"}}]', "Ascend"),
+        (b'[{"cat":"Session","pid":1,"tid":1,"dur":5,"ts":1,"ph":"X","name":"model_run","args":{}}]',
+         "ONNX Runtime"),
+        (b'{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "execution trace"),
+        (b"\x80\x04\x95\x10\x00", "pickle"),
+        (b"\x28\xb5\x2f\xfd\x00\x00", "zstd"),
+    ],
+)  # fmt: skip
+def test_files_of_other_tools_are_named(tmp_path: Path, content: bytes, reason: str) -> None:
+    path = tmp_path / "trace.json"
+    path.write_bytes(content)
+    with pytest.raises(TraceroofError) as caught:
+        read_paths([path])
+    assert reason in str(caught.value)
+
+
+def test_words_of_an_intel_gpu(case: Read) -> None:
+    """GIVEN a trace of an Intel GPU THEN no advice names CUDA, and no tool of NVIDIA's collects."""
+    diagnosis = traceroof.diagnose(root / "tests/field_cases/torch/xpu_sync_and_copies.json.gz")
+    text = terminal.render(diagnosis)
+    assert [one.vendor for one in diagnosis.run.recording.devices] == ["intel"]
+    assert not re.search(r"CUDA|cuda[A-Z]|\bncu\b|\bwarps?\b", text)

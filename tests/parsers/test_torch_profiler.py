@@ -990,7 +990,7 @@ CPU_ONLY = [op("aten::mm", 1, 5), op("aten::add", 7, 5)]
     [
         (CPU_ONLY, r"no GPU work: only the CPU was recorded \(2 operators\)"),
         ([*CPU_ONLY, call(2, 1, 1)], "1 calls to the GPU were recorded, but none of the work"),
-        ([*CPU_ONLY, call(2, 1, 1, "cudaMalloc")], "no kernel was launched"),
+        ([*CPU_ONLY, call(2, 1, 1, "cudaMalloc")], "no launch call was made"),
         ([*CPU_ONLY, event("cuda_profiler_range", "x", 1, 2)], "ranges of CUPTI counters"),
         (json.dumps(CPU_ONLY).encode()[:-9], "it is cut short, and GPU work stands last"),
         (json.dumps([call(2, 1, 1), *CPU_ONLY]).encode()[:-9], "it is cut short, and GPU work"),

@@ -122,7 +122,7 @@ class Source:
 class DeviceInfo:
     """A GPU as the file describes it; null where the file does not say. Sizes in bytes, Hz.
 
-    vendor: "nvidia", "amd" or "hygon" where the tool runs on no other's GPUs. driver: its version in
+    vendor: "nvidia", "amd", "hygon" or "intel" where the tool runs on no other's GPUs. driver: its version in
     the file's terms: "CUDA 13.0" (the newest that it runs), "HIP 7.2.53211", "ROCm 6.5.0-831".
     measured: what the tool itself measured on it: "dram" in byte/s, types of the device table in
     FLOP/s. refused: the same, where it cannot be believed.

@@ -43,6 +43,8 @@ _LAUNCHES_EACH = 5
 
 def tool_for(vendor: str | None, gfx_targets: Iterable[str | None]) -> str | None:
     """Whose tool collects on these GPUs: the vendor's, ``NO_TOOL`` where it knows none of them."""
+    if vendor not in (None, "nvidia", "amd", "hygon"):
+        return NO_TOOL
     targets = {one.split(":")[0] for one in gfx_targets if one}
     if vendor == "amd" and targets and not targets & set(_ROCPROF_COMPUTE):
         return NO_TOOL

@@ -74,11 +74,11 @@ class KernelGroup:
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
-        """Vendor verdicts that name a class other than ours."""
+        """What the vendor says of most launches and that names a class other than ours."""
         return tuple(
             verdict
             for verdict in self.vendor
-            if verdict.classes and self.primary_class not in verdict.classes
+            if verdict.classes and verdict.is_usual and self.primary_class not in verdict.classes
         )
 
 

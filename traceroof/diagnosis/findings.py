@@ -8,7 +8,7 @@ import numpy as np
 from traceroof.core.facts import Mask
 from traceroof.hardware.ceilings import Attainable
 from traceroof.hardware.devices import AMD as LIKE_AMD
-from traceroof.hardware.vendor_terms import AMD, NVIDIA
+from traceroof.hardware.vendor_terms import AMD, INTEL, NVIDIA
 from traceroof.rule import Scope, Severity, State
 
 # Severity from the share of the run that the finding can save at most; below the last step a
@@ -162,6 +162,8 @@ class Context:
     @property
     def words(self) -> str:
         """In whose words its rules speak."""
+        if self.vendor == INTEL:
+            return INTEL
         return AMD if self.vendor in LIKE_AMD else NVIDIA
 
     def ceilings(self, scope: Scope) -> tuple[Attainable, bool | Mask]:

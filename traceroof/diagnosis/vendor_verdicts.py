@@ -1,7 +1,8 @@
 """What the profiler's own rules concluded, in our terms, so that a disagreement can be seen."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -42,8 +43,9 @@ class VendorVerdict:
 
     classes: our classes that agree with it, empty where the rule names no class.
     speedup_scope: "global" (share of the kernel's time) or "local" (of one unit only), or None.
-    speedup_pct: the largest estimate over the group's launches, percent of time saved.
-    launches: launches on which the rule said this. capped_pct: the most that we say can be saved of
+    speedup_pct: the largest estimate over the group's launches, percent of time saved; text is that
+    launch's. launches: launches on which the rule said this, of ``of_launches`` on which it said
+    anything. capped_pct: the most that we say can be saved of
     the kernel's time, where a global estimate exceeds it; None where it does not.
     """
 
@@ -56,6 +58,12 @@ class VendorVerdict:
     launches: int
     classes: frozenset[str]
     capped_pct: float | None = None
+    of_launches: int = 0
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether the rule says this of most launches: what it says of a few is not the group."""
+        return 2 * self.launches > self.of_launches
 
     @property
     def estimate_pct(self) -> float | None:
@@ -93,17 +101,28 @@ def verdicts_of_groups(
         key = (entry["rule"], re.sub(r"[\d.,]+", "#", text))
         before = found[group].get(key)
         best = _larger(before.speedup_pct if before else None, entry["speedup_pct"])
+        # A sentence and its estimate are of one launch.
+        is_best = before is None or best != before.speedup_pct
         found[group][key] = VendorVerdict(
             rule=entry["rule"] or "",
             level=entry["level"] or "",
             section=entry["section"] or "",
-            text=before.text if before else text,
+            text=text if is_best or before is None else before.text,
             speedup_scope=entry["speedup_scope"],
             speedup_pct=best,
             launches=(before.launches if before else 0) + 1,
             classes=classes_meant(entry["rule"], entry["section"], text),
         )
-    return tuple(tuple(one.values()) for one in found)
+    return tuple(tuple(_of_all(one.values())) for one in found)
+
+
+def _of_all(verdicts: Iterable[VendorVerdict]) -> Iterator[VendorVerdict]:
+    """The verdicts of one group, each with the launches on which its rule said anything."""
+    known = list(verdicts)
+    said = Counter[str]()
+    for one in known:
+        said[one.rule or one.section] += one.launches
+    return (replace(one, of_launches=said[one.rule or one.section]) for one in known)
 
 
 def capped(

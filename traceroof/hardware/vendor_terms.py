@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from traceroof.core import regex
 
-NVIDIA, AMD = "nvidia", "amd"
+NVIDIA, AMD, INTEL = "nvidia", "amd", "intel"
 
 _CLAUSE = regex.compile(r"\[(nvidia|amd): ([^\[\]]*)\]")
 
@@ -50,32 +50,64 @@ _AMD_WORDS: Mapping[str, str] = {
     "CUDA graph": "HIP graph",
 }
 
-_WORD = regex.compile(
-    r"(?<![\w-])("
-    + "|".join(
-        f"[{word[0]}{word[0].upper()}]{re.escape(word[1:])}"
-        for word in sorted(_AMD_WORDS, key=len, reverse=True)
+# The same for Intel's (oneAPI GPU optimisation guide); DPC++ records graphs of queues.
+_INTEL_WORDS: Mapping[str, str] = {
+    "shared memory (LDS)": "shared local memory",
+    "shared-memory": "shared-local-memory",
+    "shared memory": "shared local memory",
+    "multiprocessors (compute units)": "Xe cores",
+    "multiprocessors": "Xe cores",
+    "multiprocessor": "Xe core",
+    "tensor cores (matrix cores)": "XMX engines",
+    "tensor cores": "XMX engines",
+    "tensor core": "XMX engine",
+    "tensor-core": "XMX",
+    "warp (wavefront)": "sub-group",
+    "warp or wavefront": "sub-group",
+    "warps": "sub-groups",
+    "warp": "sub-group",
+    "thread blocks": "work-groups",
+    "blocks": "work-groups",
+    "block": "work-group",
+    "SMs": "Xe cores",
+    "SM": "Xe core",
+    "CUDA graphs": "SYCL graphs",
+    "CUDA graph": "SYCL graph",
+}
+_WORDS: Mapping[str, Mapping[str, str]] = {AMD: _AMD_WORDS, INTEL: _INTEL_WORDS}
+
+
+def _any_of(words: Mapping[str, str]) -> re.Pattern[str]:
+    return regex.compile(
+        r"(?<![\w-])("
+        + "|".join(
+            f"[{word[0]}{word[0].upper()}]{re.escape(word[1:])}"
+            for word in sorted(words, key=len, reverse=True)
+        )
+        + r")(?!\w)"
     )
-    + r")(?!\w)"
-)
+
+
+_PATTERNS = {vendor: _any_of(words) for vendor, words in _WORDS.items()}
 
 
 def said(text: str, vendor: str) -> str:
-    """A text of a rule in the words of ``vendor``: "nvidia" or "amd"."""
+    """A text of a rule in the words of ``vendor``: "nvidia", "amd" or "intel"."""
     chosen = _CLAUSE.sub(lambda found: found.group(2) if found.group(1) == vendor else "", text)
-    if vendor != AMD:
+    words = _WORDS.get(vendor)
+    if words is None:
         return chosen
+
+    def own(found: re.Match[str]) -> str:
+        word = found.group(1)
+        said = words.get(word) or words[word[:1].lower() + word[1:]]
+        return said[:1].upper() + said[1:] if word[:1].isupper() else said
+
     # Names of columns in braces are no words.
     return "".join(
-        part if part.startswith("{") else _WORD.sub(_in_amd_words, part)
+        part if part.startswith("{") else _PATTERNS[vendor].sub(own, part)
         for part in re.split(r"(\{[^{}]*\})", chosen)
     )
-
-
-def _in_amd_words(found: re.Match[str]) -> str:
-    word = found.group(1)
-    said = _AMD_WORDS.get(word) or _AMD_WORDS[word[:1].lower() + word[1:]]
-    return said[:1].upper() + said[1:] if word[:1].isupper() else said
 
 
 def on_card(text: str) -> str:

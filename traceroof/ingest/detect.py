@@ -213,6 +213,10 @@ _LOOKS = (
     (b"\x89PNG", "a picture"),
     (b"PK\x03\x04", "a zip archive"),
     (b"PAR1", "a Parquet file"),
+    (b"\x28\xb5\x2f\xfd", "a file packed with zstd: unpack it with `zstd -d`"),
+    (b"\x80\x02", "a Python pickle (a memory snapshot?), which is never opened"),
+    (b"\x80\x04", "a Python pickle (a memory snapshot?), which is never opened"),
+    (b"OTF2", "an OTF2 archive (Score-P), which traceroof does not read"),
     (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"),
     (b"Traceback (most recent call last)", "a Python traceback"),
     (b"<!DOCTYPE", "a web page"),
@@ -222,7 +226,17 @@ _LOOKS = (
 
 
 # What files of other profilers have near their beginning.
-_TOOLS = ((b"NVPROF is profiling", "nvprof output"),)
+_TOOLS = (
+    (b"NVPROF is profiling", "nvprof output"),
+    (b'"segments"', "a memory snapshot of torch.cuda"),
+    (b"-chakra", "an execution trace (Chakra), which holds no times of the GPU"),
+    (b'"pg_config"', "an execution trace (Chakra), which holds no times of the GPU"),
+    (b'"averageMs"', "layer times of trtexec"),
+    (b"op_summary", "a summary of Ascend's profiler"),
+    (b"Task Type,Accelerator Core", "a summary of Ascend's profiler (kernel_details.csv)"),
+    (b"HPROF", "a heap dump"),
+    (b"pmc_perf.csv", "a part of a rocprof-compute folder: give the folder with pmc_perf.csv"),
+)
 
 
 def looks_like(head: bytes) -> str:

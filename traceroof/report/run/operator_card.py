@@ -420,6 +420,8 @@ def vendor(kernel: KernelGroup) -> list[tuple[str, str, str]]:
         if verdict.classes:
             agrees = kernel.primary_class in verdict.classes
             stands = "agrees" if agrees else f"says otherwise: we say {kernel.primary_class}"
+            if not verdict.is_usual:
+                stands += f" (on {verdict.launches:,} of {verdict.of_launches:,} launches)"
         elif verdict.estimate_pct is not None:
             stands = f"estimates {quantity(verdict.estimate_pct, '%')}"
             if verdict.speedup_scope:
