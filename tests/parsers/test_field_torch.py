@@ -144,7 +144,7 @@ def test_files_of_other_tools_are_named(tmp_path: Path, content: bytes, reason: 
 
 def test_words_of_an_intel_gpu(case: Read) -> None:
     """GIVEN a trace of an Intel GPU THEN no advice names CUDA, and no tool of NVIDIA's collects."""
-    diagnosis = traceroof.diagnose(root / "tests/field_cases/torch/xpu_sync_and_copies.json.gz")
-    text = terminal.render(diagnosis)
-    assert [one.vendor for one in diagnosis.run.recording.devices] == ["intel"]
+    recording = case("torch/xpu_sync_and_copies.json.gz")
+    assert [one.vendor for one in recording.devices] == ["intel"]
+    text = terminal.render(traceroof.diagnose(Run(recording, "xpu")))
     assert not re.search(r"CUDA|cuda[A-Z]|\bncu\b|\bwarps?\b", text)
