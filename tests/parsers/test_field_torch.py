@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import traceroof
-from traceroof.core.recording import Recording
+from traceroof.core.recording import Recording, Run
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read as read_paths
 from traceroof.report.run import terminal
