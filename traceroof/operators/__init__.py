@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from traceroof.core.dictionary import coded, together
 from traceroof.core.kernel_table import as_reals
-from traceroof.operators.models import CATEGORY_OF, MODELS, Work
+from traceroof.operators.models import CATEGORY_OF, MODELS
 from traceroof.operators.operands import (
     Unfit,
     distance,
@@ -31,6 +31,7 @@ from traceroof.operators.operands import (
     operators,
     readings,
 )
+from traceroof.operators.work import Work
 
 if TYPE_CHECKING:
     import pyarrow as pa
