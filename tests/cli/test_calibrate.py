@@ -10,7 +10,8 @@ import pytest
 import traceroof
 from tests.cli.test_cli import run
 from traceroof.errors import TraceroofError
-from traceroof.report.html import figures, render
+from traceroof.report.html import render
+from traceroof.report.html.roofline_figure import roofline
 from traceroof.report.run import (
     markdown,
     operator_card,
@@ -174,12 +175,12 @@ def test_every_report_names_its_ceilings(samples: Path, tmp_path: Path, root: Pa
     ]
     assert any("751 TFLOP/s" in line and "calibrated" in line for line in lines)
     assert any("2.98 TB/s" in line and "calibrated: copy" in line for line in lines)
-    chart = figures.roofline(known)
+    chart = roofline(known)
     assert chart is not None
     drawn = [label for _, _, label in chart.legend]
     assert "DRAM 3.35 TB/s, nominal, device table" in drawn
     assert "DRAM copy 2.98 TB/s, calibrated" in drawn
     assert "bf16 751 TFLOP/s, calibrated" in drawn
-    plain = figures.roofline(assumed)
+    plain = roofline(assumed)
     assert plain is not None
     assert not any("calibrated" in label for _, _, label in plain.legend)

@@ -20,7 +20,7 @@ from traceroof.diagnosis.findings import Finding
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import Attainable
 from traceroof.rule import Rule
-from traceroof.scopes.measurement_quality import QUALITY_COLUMNS
+from traceroof.scopes.quality_columns import QUALITY_COLUMNS
 from traceroof.scopes.subjects import CATEGORY_COLUMNS, RUN_COLUMNS, vocabulary
 from traceroof.timeline.ranks import RANK_COLUMNS
 

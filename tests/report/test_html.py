@@ -27,7 +27,9 @@ from traceroof.report.html import (
     page,
     pictures,
     render,
+    roofline_figure,
 )
+from traceroof.report.html.marks import MOST_MARKS
 from traceroof.report.html.palette import COLORS, LOOKS
 from traceroof.report.run.verdict import verdict
 
@@ -202,7 +204,7 @@ def test_ten_thousand_kernels_fit(large: Diagnosis) -> None:
         marks = sum(
             len(trace.get("customdata", ())) for trace in data_of(made)["charts"][chart]["data"]
         )
-        assert marks == figures.MOST_MARKS
+        assert marks == MOST_MARKS
     assert "The 60 of 10,000 kernels with the most time." in made
 
 
@@ -280,7 +282,7 @@ def test_roofline_places_kernels_under_their_roof() -> None:
             "peak_fp32_flops_per_s": [2e13],
         }
     )
-    chart = figures.roofline(diagnose(made))
+    chart = roofline_figure.roofline(diagnose(made))
     assert chart
     assert chart.rows[0][3:] == ("2", "1 TFLOP/s", "4 TFLOP/s", "25.0 %", "counted", "1 ms")
     dram, fp32, marks = chart.figure["data"]
@@ -291,7 +293,7 @@ def test_roofline_places_kernels_under_their_roof() -> None:
 
 
 def test_logarithmic_axes_name_powers_of_ten() -> None:
-    chart = figures.roofline(diagnose(extremes()))
+    chart = roofline_figure.roofline(diagnose(extremes()))
     assert chart
     # 1e3 FLOP/s to the peak of 3e15 and a tenth of that at either end for the marks; 1e-6 to 1e6
     # FLOP/byte: every second power has a tick.
@@ -304,7 +306,7 @@ def test_logarithmic_axes_name_powers_of_ten() -> None:
 
 
 def test_marks_at_the_ends_of_the_roofline_are_whole() -> None:
-    chart = figures.roofline(diagnose(extremes()))
+    chart = roofline_figure.roofline(diagnose(extremes()))
     assert chart
     marks = [one for one in chart.figure["data"] if one["mode"] == "markers+text"]
     # The largest mark has a radius of 21 pixels; with labels the axes are at least 300 long.
@@ -324,7 +326,7 @@ def test_a_ceiling_is_named_after_types_that_a_data_sheet_has_a_rate_for() -> No
 
     def of(*dtypes: str) -> list[str | None]:
         made = [dataclasses.replace(one, roofline=roof | {"dtype": name}) for name in dtypes]
-        return [ceiling.dtype for ceiling in figures._ceilings(made)]
+        return [ceiling.dtype for ceiling in roofline_figure._ceilings(made)]
 
     assert of("int64", "bool", "fp32") == [None, "fp32"]
     assert of("bf16", "fp16") == [None, "bf16, fp16"]

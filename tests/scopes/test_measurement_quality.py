@@ -14,13 +14,8 @@ from traceroof.diagnosis.run_devices import devices_of
 from traceroof.hardware.devices import Device, find
 from traceroof.kernels import groups
 from traceroof.scopes import measurement_quality
-from traceroof.scopes.measurement_quality import (
-    OVER_PEAK,
-    QUALITY_COLUMNS,
-    beyond_cache_pct,
-    cached,
-    over_peak,
-)
+from traceroof.scopes.measurement_quality import OVER_PEAK, beyond_cache_pct, cached, over_peak
+from traceroof.scopes.quality_columns import QUALITY_COLUMNS
 from traceroof.timeline import timelines
 
 

@@ -10,7 +10,7 @@ Conventions, the same everywhere (docs/operators.md says why and where other too
 - causal attention counts the exact share of the score matrix, not one half.
 
 Element sizes are in bytes and may be fractions (0.5 for 4-bit weights). Everything here is
-arithmetic on numbers; ``operators.py`` finds the numbers in an operator's input shapes.
+arithmetic on numbers; ``operands.py`` finds the numbers in an operator's input shapes.
 """
 
 from collections.abc import Sequence

@@ -21,7 +21,7 @@ from traceroof.kernels import groups
 from traceroof.kernels.groups import Groups
 from traceroof.patterns import Patterns
 from traceroof.rule import Scope
-from traceroof.scopes import measurement_quality
+from traceroof.scopes.quality_columns import QUALITY_COLUMNS
 from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.ranks import Ranks
 
@@ -171,7 +171,7 @@ _COLUMNS: Mapping[Scope, Sequence[Column]] = {
         *RUN_COLUMNS,
         *ranks.RANK_COLUMNS,
         *patterns.RUN_COLUMNS,
-        *measurement_quality.QUALITY_COLUMNS,
+        *QUALITY_COLUMNS,
     ),
     "compare": COMPARE_COLUMNS,
 }
@@ -304,7 +304,7 @@ def of_run(
     of_ranks = ranks.facts_of(across)
     columns |= {name: getattr(of_ranks, name) for name in of_ranks.names()}
     known_of_run = {**(parts.of_run if parts else {}), **(measured or {})}
-    for entry in (*patterns.RUN_COLUMNS, *measurement_quality.QUALITY_COLUMNS):
+    for entry in (*patterns.RUN_COLUMNS, *QUALITY_COLUMNS):
         if entry.name in known_of_run:
             kind = object if entry.type == pa.string() else np.float64
             columns[entry.name] = np.array([known_of_run[entry.name]], dtype=kind)
