@@ -622,3 +622,75 @@ def test_where_no_kernel_is_of_the_model_s_kind_the_longest_has_the_work() -> No
     )
     part = shares(works(kernels), kernels, ["other", "other"])
     assert part.tolist() == [0, 1]
+
+
+# --- libraries of serving engines ------------------------------------------------------------------
+
+
+def flash_3(operator: str, q: list[int], k: list[int], dtype: str, **more: Any) -> Work | None:
+    """A call of FlashAttention 3's forward (hopper/flash_api.cpp), 37 arguments."""
+    arguments: list[tuple[Any, ...]] = [NONE] * 37
+    arguments[:3] = [(q, dtype), (k, dtype), (k, dtype)]
+    arguments[23:27] = [scalar(0.09), scalar(more.get("causal", False)), scalar(-1), scalar(-1)]
+    if "page_table" in more:
+        arguments[14] = (more["page_table"], "int")
+    return of(operator, *arguments)
+
+
+@pytest.mark.parametrize("operator", ["flash_attn_3::fwd", "sgl_kernel::fwd", "_vllm_fa3_C::fwd"])
+def test_flash_attention_3_with_grouped_heads(operator: str) -> None:
+    found = flash_3(operator, [2, 4096, 32, 128], [2, 4096, 8, 128], BF16)
+    # 4 x 2 x 32 x 4096 x 4096 x 128 FLOP; Q and output 67,108,864 byte each, K and V 16,777,216.
+    assert figures(found) == (549_755_813_888, 167_772_160)
+    fp8 = flash_3(operator, [2, 4096, 32, 128], [2, 4096, 8, 128], FP8)
+    # One byte in, two bytes out.
+    assert figures(fp8) == (549_755_813_888, 33_554_432 + 67_108_864 + 16_777_216)
+    # Pages hold the lengths inside a tensor: nothing is guessed.
+    paged = flash_3(operator, [16, 1, 32, 128], [9000, 64, 8, 128], BF16, page_table=[16, 64])
+    assert paged is None
+
+
+def test_attention_of_aiter() -> None:
+    q, k = ([1, 8192, 16, 128], BF16), ([1, 8192, 16, 128], BF16)
+    more = (scalar(0.0), scalar(0.09), scalar(True), scalar(-1), scalar(0))
+    found = of("aiter::fmha_v3_fwd", q, k, k, *more, scalar(True), scalar(False), scalar(1))
+    # Causal: 8192 x 8193 / 2 scores a head.
+    assert figures(found)[0] == 4 * 16 * 128 * 8192 * 8193 // 2
+    ends = ([3], "int")
+    packed = ([16384, 16, 128], BF16)
+    lengths = (scalar(8192), scalar(8192), scalar(0))
+    varlen = of("aiter::mha_varlen_fwd", packed, packed, packed, ends, ends, *lengths, scalar(0.0),
+                scalar(0.09), scalar(0.0), scalar(False), scalar(False), scalar(-1), scalar(-1))  # fmt: skip
+    assert figures(varlen)[0] == 4 * 2 * 16 * 128 * 8192 * 8192
+
+
+@pytest.mark.parametrize(
+    ("operator", "residual_first"),
+    [
+        ("sgl_kernel::fused_add_rmsnorm", False),
+        ("flashinfer::gemma_fused_add_rmsnorm", False),
+        ("aiter::fused_add_rms_norm_cu", False),
+        ("aiter::rmsnorm2d_fwd_with_add", True),
+    ],
+)
+def test_norms_with_a_residual_move_four_tensors(operator: str, residual_first: bool) -> None:
+    x, w = ([888, 2880], BF16), ([2880], BF16)
+    arguments = [x, x, x, x, w, scalar(1e-5)] if residual_first else [x, x, w, scalar(1e-5)]
+    known = of("_C::fused_add_rms_norm", x, x, w, scalar(1e-5))
+    assert figures(of(operator, *arguments)) == figures(known)
+
+
+@pytest.mark.parametrize("library", ["sgl_kernel", "flashinfer", "aiter"])
+def test_gates_of_other_libraries_are_those_of_vllm(library: str) -> None:
+    arguments = (([32, 8192], BF16), ([32, 16384], BF16))
+    ours = figures(of(f"{library}::silu_and_mul", *arguments))
+    assert ours == figures(of("_C::silu_and_mul", *arguments))
+
+
+def test_products_of_other_libraries() -> None:
+    a, b, scale = ([64, 4096], FP8), ([4096, 1024], FP8), ([64, 1], "float")
+    found = of("sgl_kernel::fp8_scaled_mm", a, b, scale, scale, scalar(15), NONE)
+    # 64 x 4096 + 4096 x 1024 byte in, 64 x 1024 values of 2 byte out.
+    assert figures(found) == (2 * 64 * 4096 * 1024, 64 * 4096 + 4096 * 1024 + 2 * 64 * 1024)
+    rocm = of("vllm::rocm_unquantized_gemm", ([32, 2880], BF16), ([201_088, 2880], BF16), NONE)
+    assert figures(rocm)[0] == 2 * 32 * 2880 * 201_088
