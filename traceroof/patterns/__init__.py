@@ -17,7 +17,7 @@ from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.core.kernel_table import Column, Source, as_reals
 from traceroof.kernels.groups import Groups
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.patterns import decoding, fusion, precision, roles, serving
+from traceroof.patterns import decoding, fusion, precision, roles, serving, unshaped
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -84,6 +84,7 @@ RUN_COLUMNS: tuple[Column, ...] = (
     ),
     *fusion.SEQUENCE_COLUMNS,
     *precision.PRECISION_COLUMNS,
+    *unshaped.UNSHAPED_COLUMNS,
     *serving.SERVING_COLUMNS,
     *decoding.DECODING_COLUMNS,
 )  # fmt: skip
@@ -138,6 +139,7 @@ def find_patterns(
         **_optimizer(kernels, role, time, launches, grouped),
         **fusion.sequences(kernels, grouped),
         **precision.precision(grouped, total),
+        **unshaped.unshaped(grouped, total),
         **served,
         **(decoding.parts(kernels, grouped, role, time, launches, served) if served else {}),
     }
