@@ -25,6 +25,7 @@ from traceroof.parsers.nsight.nsys_kernels import (
 )
 from traceroof.parsers.nsight.nsys_ranges import link, operator_calls, ranges_of, spans_of
 from traceroof.parsers.nsight.nsys_refusal import BY_NODE, diagnostic_notes, refuse
+from traceroof.parsers.nsight.nsys_samples import samples_of
 from traceroof.parsers.nsight.nsys_tables import Export, is_export, process_of
 
 FORMAT: Final = "nsight-systems"
@@ -78,6 +79,8 @@ def _read(path: Path, export: Export, progress: Progress) -> Recording:
             Note("NVTX ranges still open when the recording ended", ranges.unclosed, False)
         )
     notes += diagnostic_notes(export)
+    sampled, more = samples_of(export, done, gpus)
+    notes += more
     kernels = kernels_of(done, call, runtime, links, gpus, export.process_names, rank)
     progress(_STAGES, _STAGES)
     return Recording(
@@ -86,6 +89,7 @@ def _read(path: Path, export: Export, progress: Progress) -> Recording:
         kernels=kernels,
         sources=(Source(str(path), FORMAT, count_launches(kernels), tuple(notes)),),
         devices=gpus.devices,
+        raw_metrics=sampled,
         host_calls=host.table([operator_calls(ranges, launching)]),
         spans=spans_of(ranges, links.steps),
     )

@@ -21,12 +21,13 @@ class Gpus:
     """The GPUs that worked.
 
     number: by row the number of its GPU in ``devices``. bandwidth: number -> theoretical peak of
-    the memory, byte/s.
+    the memory, byte/s. ids: number -> Nsight Systems' own number.
     """
 
     number: Whole
     devices: tuple[DeviceInfo, ...]
     bandwidth: Mapping[int, float]
+    ids: Mapping[int, int]
 
 
 def gpus_of(export: Export, process: Whole, device: Whole) -> Gpus:
@@ -48,14 +49,16 @@ def gpus_of(export: Export, process: Whole, device: Whole) -> Gpus:
         numbers = [int(gpu["id"]) for gpu in found if gpu is not None]
     devices: dict[int, DeviceInfo] = {}
     bandwidth: dict[int, float] = {}
+    ids: dict[int, int] = {}
     for number, gpu in sorted(zip(numbers, found, strict=True), key=lambda one: one[0]):
         if number == UNKNOWN:
             continue
         devices.setdefault(number, _device(number, gpu))
+        ids.setdefault(number, gpu["id"] if gpu and isinstance(gpu["id"], int) else number)
         rate = _whole(gpu, "memoryBandwidth")
         if rate:
             bandwidth[number] = float(rate)
-    return Gpus(np.array(numbers, dtype=np.int64)[place], tuple(devices.values()), bandwidth)
+    return Gpus(np.array(numbers, dtype=np.int64)[place], tuple(devices.values()), bandwidth, ids)
 
 
 def _pairs(one: Whole, other: Whole) -> tuple[Whole, list[tuple[int, int]]]:

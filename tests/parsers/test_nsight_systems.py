@@ -373,6 +373,29 @@ def test_ranks_from_mpi_then_from_the_name(tmp_path: Path) -> None:
     assert rows(read(tmp_path / "a.rank7.sqlite"))["rank"].tolist() == [3]
 
 
+def test_gpu_metrics_are_context(path: Path) -> None:
+    """GIVEN samples of the second GPU of the list, which is CUDA's first, one before the session
+    WHEN read THEN the mean of what lies in a launch, and of the busy time."""
+    made = Writer(path)
+    made.gpu(id=0, cuDevice=1)
+    made.gpu(id=1, cuDevice=0)
+    made.kernel("long()", 1_000, 2_000)
+    made.kernel("short()", 3_000, 3_100)
+    names = {1: "SMs Active [Throughput %]", 2: "DRAM Read Bandwidth [Throughput %]",
+             3: "GPC Clock Frequency [MHz]"}  # fmt: skip
+    for metric, name in names.items():
+        made.add("TARGET_INFO_GPU_METRICS", typeId=0x10001, metricId=metric, metricName=name)
+    for time, active in ((-5, 99), (1_100, 40), (1_300, 60), (1_500, 80), (2_500, 0), (3_050, 20)):
+        for metric, value in ((1, active), (2, 10), (3, 1410)):
+            made.add("GPU_METRICS", timestamp=time, typeId=0x10001, metricId=metric, value=value)
+        made.add("GPU_METRICS", timestamp=time, typeId=0x10000, metricId=1, value=1)
+    made.close()
+    recording = read(path)
+    found = [(one["row"], one["metric"], one["value"]) for one in recording.raw_metrics.to_pylist()]
+    assert found == [(0, "SMs Active", 60.0), (0, "DRAM Read Bandwidth", 10.0)]
+    assert "while GPU 0 worked: SMs Active 50 %, DRAM Read Bandwidth 10 %" in notes(recording)
+
+
 # --- files without kernels -------------------------------------------------------------------------
 
 
