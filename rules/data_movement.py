@@ -1,7 +1,7 @@
 """Launches that move data without computing: one rule a role of ``roles.toml``."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from traceroof.core.facts import (
 )
 from traceroof.core.tracing import each
 from traceroof.patterns import slug
-from traceroof.rule import Attainable, Grade, Layer, Rule
+from traceroof.rule import Attainable, Grade, Layer, Rule, Threshold, at_least, at_most
 
 # Where both figures are at hand: the part of the role's time that goes.
 _ALL = 1.0
@@ -63,6 +63,7 @@ class _Waste:
     likely: float = _ALL
     also: Callable[[Facts], Mask] | None = None
     only: Callable[[Facts], Mask] | None = None
+    limits: Mapping[str, Threshold] = field(default_factory=dict)
     condition: str = ""
     more: tuple[str, ...] = ()
     fires: tuple[Mapping[str, Any], ...] = ()
@@ -79,20 +80,20 @@ _WASTES = (
         id="layout-conversion-share",
         topic="layout",
         role="layout change",
-        title="Changing layouts takes long",
+        title="Layout changes take long",
         least_pct=5,
         what="transpose, concatenate or copy tensors into another layout",
         why=(
             "A transpose, a permuted copy or a concatenation reads and writes a whole tensor and "
-            "computes nothing. They appear where two neighbours want different layouts, often in "
+            "computes nothing. They appear where two neighbours need different layouts, often in "
             "pairs that undo each other."
         ),
         fix=(
-            "One layout from end to end (channels_last for convolutions), the transpose folded into "
-            "the product's flags or strides, outputs written into slices of one preallocated tensor "
-            "instead of concatenated, the copy fused with a neighbour by torch.compile."
+            "Use one layout from end to end (channels_last for convolutions). Fold the transpose "
+            "into the product's flags or strides. Write outputs into slices of one preallocated "
+            "tensor instead of concatenating them. Fuse the copy with a neighbour (torch.compile)."
         ),
-        refute="After the change the copies must be gone and the total lower by half their time.",
+        refute="After the change the copies must be gone, and the total time lower by half their time.",
         layer="framework",
         # Some of them are needed somewhere.
         likely=0.5,
@@ -109,19 +110,19 @@ _WASTES = (
         least_pct=3,
         what="copy tensors on the device as they are",
         only=_by_the_way,
-        condition=", most of it from inside another operator (contiguous, clone, a collective)",
+        condition=", most of it inside another operator (contiguous, clone, a collective)",
         why=(
-            "clone(), contiguous() and copies between buffers move every byte twice for nothing that "
-            "the model asked for. At device bandwidth they still add up."
+            "clone(), contiguous() and copies between buffers move every byte twice, and the model did "
+            "not ask for it. Even at device bandwidth they add up."
         ),
         fix=(
-            "Write into the target at once (out=, views, preallocated buffers), drop clones that "
-            "guard against nothing, keep collective buffers and gradients in one place "
+            "Write into the target directly (out=, views, preallocated buffers), remove unneeded "
+            "clones, keep collective buffers and gradients in one place "
             "(gradient_as_bucket_view=True in DDP)."
         ),
         refute=(
-            "Remove one copy: its launch must be gone, the step shorter by its time, and the "
-            "result the same."
+            "Remove one copy. Its launch must be gone, the step shorter by its time, and the result "
+            "the same."
         ),
         layer="framework",
         effort="one-line",
@@ -139,22 +140,22 @@ _WASTES = (
         id="device-copy-share",
         topic="device-copy",
         role="copy",
-        title="Copies within the device that the code asks for",
+        title="The code copies tensors within the device",
         least_pct=3,
         what="copy tensors on the device as they are",
         only=_asked_for,
         launcher="aten::copy_",
         condition=", most of it with no other operator around the copy",
         why=(
-            "Each copy reads and writes every byte once. These were asked for by name (copy_(), a "
-            "copy of the runtime), so nothing in the profile says that they could go."
+            "Each copy reads and writes every byte once. The code requests these explicitly (copy_(), "
+            "a copy of the runtime), so the profile does not show whether they can be removed."
         ),
         fix=(
-            "Ask of each whether its target could be written in the first place: a view, out=, a "
-            "buffer that two steps take in turn."
+            "Check for each copy whether its target can be written directly: a view, out=, a double "
+            "buffer."
         ),
         refute=(
-            "Remove one copy: if the result changes, or the step takes as long as before, leave it."
+            "Remove one copy. If the result changes, or the step takes as long as before, keep it."
         ),
         layer="framework",
         severity="info",
@@ -171,24 +172,32 @@ _WASTES = (
         id="precision-convert-churn",
         topic="precision-cast",
         role="cast",
-        title="Casting between element types takes long",
+        title="Casts between element types take long",
         least_pct=3,
         what="cast tensors between element types",
-        also=lambda k: (k.cast_launches >= k.products) & (k.products >= 8) & (k.cast_pct >= 1),
-        condition=", or one cast or more for each matrix product and 1 % of the GPU time",
+        also=lambda k: k.meets("cast_launches") & k.meets("products") & k.meets("some_casts"),
+        limits={
+            "cast_launches": at_least(1, of="products", words="or {op} products"),
+            "products": at_least(8),
+            "some_casts": at_least(1, column="cast_pct", told=False),
+        },
+        condition=(
+            ", or there is one cast or more per matrix product ({products} products or more) and "
+            "{some_casts} of the GPU time"
+        ),
         more=("products",),
         why=(
             "A cast reads and writes a whole tensor. Autocast casts weights on every use, and "
             "modules that switch to FP32 and back cast their input and their output."
         ),
         fix=(
-            "One type through a whole region; weights cast once, not in every step; casts fused "
-            "into the kernel before (torch.compile does that); norms and activations that take "
-            "16-bit input and accumulate in FP32 inside."
+            "Use one type throughout a region. Cast weights once, not in every step. Fuse casts into "
+            "the previous kernel (torch.compile does that). Use norms and activations that take "
+            "16-bit input and accumulate in FP32."
         ),
         refute=(
-            "Count the casts in one step before and after the change: launches and time of the "
-            "casts must fall together, and no other kernel get slower."
+            "Count the casts in one step before and after the change. Launches and time of the casts "
+            "must fall together, and no other kernel must get slower."
         ),
         layer="framework",
         risk="numerics",
@@ -203,17 +212,17 @@ _WASTES = (
         least_pct=1,
         what="pad tensors",
         why=(
-            "Padding copies the tensor into a larger one, and everything behind it computes on the "
-            "padded part as well, which this figure does not count: the true lengths are not in a "
-            "profile."
+            "Padding copies the tensor into a larger one, and everything after it computes on the "
+            "padded part as well. This figure does not count that, because a profile does not have "
+            "the true lengths."
         ),
         fix=(
             "Sort sequences into buckets of similar length, pack them and use kernels for variable "
-            "lengths, let the convolution or the kernel behind pad on the fly."
+            "lengths, or let the convolution or the next kernel pad on the fly."
         ),
         refute=(
-            "Print how many elements of a batch are padding: if it is less than a fifth, leave "
-            "it; after packing, the products must get faster by that share."
+            "Print how many elements of a batch are padding. If it is less than a fifth, keep it. "
+            "After packing, the products must get faster by that share."
         ),
         layer="model",
         severity="info",
@@ -228,10 +237,10 @@ _WASTES = (
         what="set gradients to zero",
         why=(
             "Zeroing writes every gradient once, and the first backward pass then reads and adds "
-            "where it could simply write."
+            "instead of just writing."
         ),
-        fix="optimizer.zero_grad(set_to_none=True), the default from PyTorch 2.0 on.",
-        refute="The fills must be gone from the trace.",
+        fix="Use optimizer.zero_grad(set_to_none=True), the default from PyTorch 2.0 on.",
+        refute="After the change the fills must be gone from the trace.",
         layer="framework",
         effort="one-line",
         grade="observed",
@@ -241,20 +250,20 @@ _WASTES = (
         id="embedding-scatter",
         topic="embedding",
         role="scattered gradient",
-        title="Adding gradients into a table row by row takes long",
+        title="Adding gradients into embedding rows takes long",
         least_pct=3,
         what="add gradients into table rows",
         why=(
             "Rows that occur several times in a batch must be summed. The framework's own kernels "
-            "sort the indices first or let threads with the same row wait for each other; a few very "
+            "sort the indices first or let threads with the same row wait for each other. A few very "
             "frequent rows make that serial."
         ),
         fix=(
-            "Fused embedding tables (FBGEMM, TorchRec) or sparse gradients, index_select or gather "
-            "with unique indices, a lookup written as a one-hot product for small tables; for "
-            "x[index] with a gradient, index_select in place of indexing."
+            "Use fused embedding tables (FBGEMM, TorchRec) or sparse gradients, index_select or gather "
+            "with unique indices, or a one-hot product for small tables. For x[index] with a "
+            "gradient, use index_select instead of indexing."
         ),
-        refute="Train on random instead of real indices: if the time falls, repeats were the cause.",
+        refute="Train on random instead of real indices. If the time falls, repeated rows were the cause.",
         layer="framework",
         # Rows still have to be read and added.
         likely=0.5,
@@ -272,16 +281,16 @@ _WASTES = (
         what="write keys and values into the cache",
         why=(
             "A decoding step writes one key and one value per layer and sequence: a few kilobytes. "
-            "What takes time is a launch of its own for each layer, or a copy of more than is new."
+            "The time goes to a separate launch per layer, or to copying more than the new tokens."
         ),
         fix=(
-            "A kernel that rotates the query and key and writes the cache at once, the write fused "
-            "into the attention kernel, graph replay so that launches cost nothing, copies of new "
-            "tokens only."
+            "Use one kernel that rotates query and key and writes the cache, or fuse the write into "
+            "the attention kernel. Replay a graph so that launches cost little. Copy only new "
+            "tokens."
         ),
         refute=(
-            "Compare the bytes of the new keys and values with the DRAM bytes that the kernels "
-            "move: if the two agree, nothing is written twice."
+            "Compare the bytes of the new keys and values with the DRAM bytes that the kernels move. "
+            "If the two agree, nothing is written twice."
         ),
         layer="operator",
         effort="kernel",
@@ -295,16 +304,16 @@ _WASTES = (
         least_pct=5,
         what="convert quantised tensors back",
         why=(
-            "Weights or messages in few bits save bytes only while they stay small. A pass of its own "
-            "that widens them reads the small tensor, writes the wide one, and the product reads that "
-            "again: more bytes than without quantisation."
+            "Weights or messages in few bits save bytes only while they stay narrow. A separate pass "
+            "that widens them reads the narrow tensor and writes the wide one, and the product reads "
+            "that again: more bytes than without quantisation."
         ),
         fix=(
-            "A product that converts in registers (Marlin, Machete, torchao's int4 and int8 "
-            "products, FP8 scaled_mm), or weights widened once where memory allows."
+            "Use a product that converts in registers (Marlin, Machete, torchao's int4 and int8 "
+            "products, FP8 scaled_mm), or widen the weights once where memory allows."
         ),
         refute=(
-            "Time the fused product on the same shape: if it is no faster than dequantisation and"
+            "Time the fused product on the same shape. If it is no faster than dequantisation and"
             " product together, keep them apart."
         ),
         layer="operator",
@@ -318,12 +327,12 @@ def _rule(waste: _Waste) -> Rule:
     pct, launches, source = (f"{slug(waste.role)}_{what}" for what in ("pct", "launches", "from"))
 
     def when(k: Facts) -> Mask:
-        found = np.asanyarray(getattr(k, pct) >= waste.least_pct)
+        found = k.meets(pct)
         if waste.also:
             found = np.asanyarray(found | waste.also(k))
         if waste.only:
             found = np.asanyarray(found & waste.only(k))
-        return np.asanyarray(found & (getattr(k, pct) <= _MOST_PCT))
+        return np.asanyarray(found & k.meets("most"))
 
     def saves(k: Facts, peak: Attainable) -> Column:
         part = np.where(np.asanyarray(peak.memory) < 1, waste.likely, _ALL)
@@ -346,9 +355,8 @@ def _rule(waste: _Waste) -> Rule:
         scope="category",
         why=waste.why,
         condition=(
-            f"launches that {waste.what} take {waste.least_pct:g} % of the GPU time or more"
-            f"{waste.condition}; not where they are more than {_MOST_PCT} %: then the run was made "
-            "for them"
+            f"launches that {waste.what} take {{{pct}}} of the GPU time or more{waste.condition}; not "
+            "where they take more than {most}, because then the run was made for them"
         ),
         needs=(pct,),
         uses=(launches, source, "share_pct", "category", *waste.more),
@@ -368,7 +376,11 @@ def _rule(waste: _Waste) -> Rule:
         effort=waste.effort,
         risk=waste.risk,
         severity=waste.severity,
-        thresholds={pct: f">= {waste.least_pct:g}, <= {_MOST_PCT}"},
+        thresholds={
+            pct: at_least(waste.least_pct),
+            "most": at_most(_MOST_PCT, column=pct),
+            **waste.limits,
+        },
         references=waste.references,
         fires=(
             example(waste.least_pct),

@@ -77,7 +77,7 @@ def _rule(one: _Type) -> Rule:
     other = next(name.dtype for name in _TYPES if name is not one)
     return Rule(
         id=f"gemm-precision-{one.dtype}",
-        title=f"Products run in FP32 where {one.name} would do",
+        title=f"Matrix products run in FP32 instead of {one.name}",
         scope="run",
         topic="gemm-precision",
         why=(
@@ -87,8 +87,8 @@ def _rule(one: _Type) -> Rule:
         ),
         condition=(
             "GEMMs, convolutions and attention on FP32 operands, by recorded types or kernel names, "
-            "take 5 % of the GPU time or more, on a GPU whose 16-bit peak is higher than that of the "
-            "units they use"
+            "take {precision_pct} of the GPU time or more, on a GPU whose 16-bit peak is higher than "
+            "that of the units they use"
         ),
         needs=("precision_pct", "precision_to", "precision_least_ns", "precision_likely_ns"),
         uses=(
@@ -106,8 +106,8 @@ def _rule(one: _Type) -> Rule:
         ),
         fix=f"{one.fix} This changes numerics: compare the results with FP32 before keeping it.",
         refute=(
-            f"Run one step under autocast: the kernels' names must change to {one.name} ones and "
-            "their time fall. If it hardly does, the products are too small, or bytes limit them."
+            f"Run one step under autocast. The kernels' names must change to {one.name} ones and "
+            "their time must fall. If it hardly does, the products are too small, or bytes limit them."
         ),
         saves=_saves,
         kind="option",

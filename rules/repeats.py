@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,20 +32,19 @@ _REPEATS = (
         topic="small-kernels-graph",
         pattern="serial",
         title="One kernel is launched many times in a row",
-        condition=(
-            "one kernel on one grid ten times or more in a row on one stream, each of 100 µs at most"
-        ),
+        condition=("one short kernel on one grid ten times or more in a row on one stream"),
         why=(
             "Each launch costs about 2 µs on the GPU whatever it does, and a small grid leaves most "
-            "multiprocessors idle. The same work in one launch pays once and fills them."
+            "multiprocessors idle. The same work in one launch pays once and fills them. Launches of "
+            "up to 100 µs count."
         ),
         fix=(
-            "A batched call (bmm, a foreach operator, vmap, a grouped product), tensors stacked or "
-            "concatenated before, or the loop inside the kernel."
+            "Use a batched call (bmm, a foreach operator, vmap, a grouped product), stack or "
+            "concatenate the tensors first, or move the loop into the kernel."
         ),
         refute=(
-            "If each launch needs the result of the one before, they cannot be merged: then a graph "
-            "replay at least removes the gaps."
+            "Check whether each launch needs the result of the previous one. If so, they cannot be "
+            "merged, but a graph replay removes the gaps."
         ),
         references=("Zhou et al.: GPA, a GPU performance advisor, CGO 2021 (kernel merge)",),
     ),
@@ -58,14 +57,14 @@ _REPEATS = (
             "a pattern of up to four launches with an indexing operator ten times or more in a row"
         ),
         why=(
-            "A loop in Python that takes out or writes one element or row at a time launches several "
-            "kernels of 2 µs for a few bytes, and the host spends far longer on each."
+            "A Python loop that reads or writes one element or row at a time launches several kernels "
+            "of 2 µs for a few bytes, and the host spends far longer on each."
         ),
         fix=(
-            "One indexing call with all indices (x[index], gather, index_put_), a mask, or "
+            "Use one indexing call with all indices (x[index], gather, index_put_), a mask, or "
             "torch.vmap over the loop."
         ),
-        refute="After the change the launches must be one or two, with the same result.",
+        refute="After the change one or two launches must remain, with the same result.",
         references=("PyTorch profiler, ForLoopIndexingPattern",),
     ),
 )
@@ -82,9 +81,10 @@ def _rule(one: _Repeat) -> Rule:
 
     def wasteful(k: Facts) -> Mask:
         # Launches of full work lose little by being many.
-        whole = getattr(k, time) + getattr(k, gap)
-        spared = spared_ns(k)
-        return np.asanyarray((spared >= 0.005 * k.time_ns) & (spared >= 0.1 * whole))
+        return k.meets(time) & k.meets("part")
+
+    def whole_ns(k: Facts) -> Column:
+        return np.asanyarray(getattr(k, time) + getattr(k, gap))
 
     def saves(k: Facts, peak: Attainable) -> Column:
         return np.asanyarray(spared_ns(k) / k.time_ns)
@@ -101,8 +101,8 @@ def _rule(one: _Repeat) -> Rule:
         title=one.title,
         scope="run",
         why=one.why,
-        condition=f"{one.condition}; fixed costs and gaps of 0.5 % of the run or more, and a "
-        "tenth of the time they take",
+        condition=f"{one.condition}; fixed costs and gaps are {{{time}:.1%}} of the run or more, and "
+        "{part:.0%} of the time that the launches and their gaps take or more",
         needs=(time, kept, gap),
         uses=(pct, launches, regions, example, "time_ns"),
         applies=lambda k: ~np.isnan(getattr(k, time)),
@@ -114,7 +114,15 @@ def _rule(one: _Repeat) -> Rule:
         fix=one.fix,
         refute=one.refute,
         saves=saves,
-        thresholds={time: "with gaps, less what stays: >= 0.5 % of the run"},
+        thresholds={
+            time: at_least(
+                0.005,
+                measure=spared_ns,
+                of="time_ns",
+                words="with gaps, less what stays: {op} {value:.1%} of the run",
+            ),
+            "part": at_least(0.1, column=time, measure=spared_ns, of=whole_ns, told=False),
+        },
         kind="conditional",
         grade="inferred",
         layer=one.layer,

@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.hardware.ceilings import UNCALIBRATED
-from traceroof.rule import Attainable, Rule, at_least
+from traceroof.rule import Attainable, Rule, above, at_least, below
 
 
 def _judged(k: Facts) -> Column:
@@ -27,7 +27,7 @@ def _saves_step(k: Facts, peak: Attainable) -> Column:
 
 
 def _decodes(k: Facts) -> Mask:
-    return np.asanyarray(k.decode_steps > 0)
+    return k.meets("decode_steps")
 
 
 # 13.5 GB at 2.039 TB/s: 6.61 ms (LLaMA-7B in FP16 on an A100 80 GB); at 85 % 7.79 ms.
@@ -68,27 +68,31 @@ RULES = (
         title="What the run serves: prompts or tokens",
         scope="run",
         why=(
-            "Reading prompts is limited by arithmetic and decides the time to the first token; making "
-            "tokens one by one is limited by reading weights and cache, and decides the time of each "
-            "further one. The same kernel can be right for one and wrong for the other."
+            "Reading prompts (prefill) is limited by arithmetic and decides the time to the first "
+            "token. Generating tokens one by one (decode) is limited by reading weights and "
+            "cache, and decides the time of each further token. The same kernel can be right for "
+            "one and wrong for the other."
         ),
-        condition="passes of a serving engine, or attention with a cache, that tell the two apart",
+        condition=(
+            "passes of a serving engine, or attention with a cache, that tell prefill from decode"
+        ),
         needs=("prefill_pct", "decode_pct"),
         uses=("mixed_pct", "serving_from", "prompt_tokens_pct", "decode_sequences", "decode_step_ns"),
         applies=lambda k: ~np.isnan(k.prefill_pct),
         when=lambda k: (k.prefill_pct + k.decode_pct) >= 0,
         because=(
-            "{prefill_pct} of the GPU time goes to reading prompts, {decode_pct} to making tokens, "
-            "by {serving_from}"
+            "{prefill_pct} of the GPU time goes to reading prompts, {decode_pct} to generating "
+            "tokens, by {serving_from}"
         ),
         fix=(
-            "Optimise prefill for FLOPs and decode for bytes. Where one pass does both, chunked prefill trades the "
-            "delay of tokens against throughput; with a single request it changes nothing."
+            "Optimise prefill for FLOPs, decode for bytes. Where one pass does both, chunked "
+            "prefill trades the delay of tokens against throughput. With a single request it "
+            "changes nothing."
         ),
         refute=(
-            "Compare with the engine's own counts of prompt and generated tokens: steps with more"
-            " tokens than sequences must be the prefill steps."
-),
+            "Compare with the engine's own counts of prompt and generated tokens. Steps with more "
+            "tokens than sequences must be the prefill steps."
+        ),
         kind="hard",
         grade="observed",
         layer="framework",
@@ -106,43 +110,48 @@ RULES = (
     Rule(
         id="tpot-floor",
         topic="memory-bandwidth-decode",
-        title="A token takes far longer than reading the weights",
+        title="A decoding step takes far longer than reading the weights",
         scope="run",
         why=(
-            "A step that makes one token for each sequence must read every weight once, and the keys "
-            "and values of all tokens before. These bytes over bandwidth are the least time of a "
-            "step. Where the cache's size is unknown, the weights are the least time of the products "
-            "only."
+            "A step that generates one token per sequence must read every weight once, and the "
+            "keys and values of all previous tokens. These bytes over the bandwidth are the least "
+            "time of a step. Where attention runs and the size of its cache is unknown, the "
+            "weights are held against the time of the products only. Nine tenths of the products' "
+            "time must have shapes."
         ),
         condition=(
-            "weights and cache over the attainable bandwidth below 0.7 of the median time of a "
-            "decoding step; where attention runs and its cache is unknown, the weights below 0.7 of "
-            "the time of the step's products. Nine tenths of the products' time have shapes"
+            "decoding steps were found (more than {decode_steps}), and weights and cache over the "
+            "attainable bandwidth take less than {decode_step_ns:.0%} of the median time of a "
+            "step (where attention runs and its cache is unknown: the weights, of the time of the "
+            "step's products)"
         ),
         needs=("decode_step_ns", "decode_floor_ns"),
         uses=("decode_reads", "decode_products_ns", "decode_attention_ns", "decode_kv_bytes", "decode_steps", "decode_weight_bytes", "decode_time_ns", "decode_sequences", "decode_weights_pct", "time_ns"),
         applies=_decodes,
-        when=lambda k: _used(k) < 0.7,
+        when=lambda k: k.meets("decode_step_ns"),
         because=(
-            "a decoding step takes {decode_step_ns}, its products {decode_products_ns}; reading what "
-            "it must ({decode_reads}) takes {decode_floor_ns} at the nominal bandwidth"
+            "a decoding step takes {decode_step_ns}, its products {decode_products_ns}; reading "
+            "what it must ({decode_reads}) takes {decode_floor_ns} at the nominal bandwidth"
         ),
         fix=(
-            "Find what fills the step: gaps between launches (graph replay), slow products of few "
-            "rows, attention over the cache, collectives. At the floor only fewer bytes help: weights "
-            "in fewer bits, more sequences in a step, speculative decoding. With one sequence the "
-            "scheduler's options change nothing."
+            "Find what fills the step: gaps between launches (replay a graph), slow products of "
+            "few rows, attention over the cache, collectives. At the floor only fewer bytes help: "
+            "weights in fewer bits, more sequences per step, speculative decoding. With one "
+            "sequence, the scheduler's options change nothing."
         ),
         refute=(
-            "Double the sequences of a step: if its time hardly changes, reading the weights "
-            "takes it; if it doubles, something else does."
-),
+            "Double the sequences of a step. If its time hardly changes, reading the weights "
+            "takes it. If it doubles, something else does."
+        ),
         saves=_saves_step,
         kind="hard",
         grade="derived",
         layer="framework",
         effort="config",
-        thresholds={"decode_step_ns": "> floor / 0.7", "decode_products_ns": "> floor / 0.7, cache unknown"},
+        thresholds={
+            "decode_steps": above(0, told=False),
+            "decode_step_ns": below(0.7, measure=_used, words="floor {op} {value} of it"),
+        },
         references=("Pope et al.: Efficiently scaling transformer inference, 2022",),
         # 7.79 / 11.1 = 0.702; 7.79 / 11.2 = 0.695.
         # 8.40 / 12.1 = 0.694; 8.40 / 11.9 = 0.706.
@@ -163,15 +172,16 @@ RULES = (
     Rule(
         id="sampling-sort-overhead",
         topic="sampling",
-        title="Choosing the next token takes long",
+        title="Sampling the next token takes long",
         scope="run",
         why=(
-            "Sorting or scanning a vocabulary of a hundred thousand entries for each sequence, in "
-            "several launches, can take as long as several layers of the model."
+            "Sorting or scanning a vocabulary of a hundred thousand entries per sequence, in "
+            "several launches, can take as long as several layers of the model. Where no sampler "
+            "is recorded, sorts, scans and softmaxes over rows of 30,000 entries or more count."
         ),
         condition=(
-            "launches of the sampler, or where tokens are made of sorts, scans and softmaxes over "
-            "rows of 30,000 entries or more, at 5 % of the GPU time or more"
+            "launches of the sampler, or where tokens are generated of sorts, scans and softmaxes "
+            "over rows as long as a vocabulary, take {sampling_pct} of the GPU time or more"
         ),
         needs=("sampling_pct",),
         uses=("sampling_launches", "gpu_time_ns", "time_ns", "decode_pct"),

@@ -1,7 +1,7 @@
 """What warps wait for between two instructions: one rule a stall reason."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,10 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import each, one_of
-from traceroof.rule import Attainable, Rule
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Attainable, Rule, Threshold, above, at_most, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 from traceroof.rules._least import KEPT, beyond_kept
-
-_LONG = 0.3
-_ISSUING = 0.8
 
 # How good the shares are: all reasons counted, sampled, or only those that a sentence mentions.
 _TRUST: Mapping[str, float] = {"pc-samples": 0.9, "rule text (partial)": 0.8}
@@ -48,26 +46,27 @@ class _Stall:
     uses: tuple[str, ...] = ()
     unless: Callable[[Facts], Mask] | None = None
     exists: Callable[[Facts], Mask] | None = None
+    limits: Mapping[str, Threshold] = field(default_factory=dict)
     condition: str = ""
     info: bool = False
     pardoned: tuple[Mapping[str, Any], ...] = ()
 
 
 def _busy_math(k: Facts) -> Mask:
-    return np.asanyarray(np.fmax(k.tensor_pct, k.pipe_fma_pct) >= 60)
+    return ~(k.meets("tensor_pct") & k.meets("pipe_fma_pct"))
 
 
 def _pipe_in_its_own_right(k: Facts) -> Mask:
     # At 80 % the pipe itself is the finding. Fused attention does not get there: between its two
     # products stand the exponentials, and the best of it reaches 73 to 75 %.
     attention = one_of(k.category, "attention") & one_of(k.top_pipe, "tensor")
-    return np.asanyarray((k.top_pipe_pct >= 80) | (attention & (k.top_pipe_pct >= 70)))
+    return np.asanyarray(~k.meets("top_pipe_pct") | (attention & ~k.meets("attention_pipe")))
 
 
 def _roles(k: Facts) -> Mask:
     # Consumer warps wait for producers at barriers by design; with busy tensor cores, or where
     # nobody measured them, that is no finding.
-    return np.asanyarray((k.name_warp_specialised == 1) & ~(k.tensor_pct < 50))
+    return np.asanyarray((k.name_warp_specialised == 1) & ~k.meets("tensor_pct"))
 
 
 def _newer_than_hopper(k: Facts) -> Mask:
@@ -86,24 +85,25 @@ _STALLS = (
         title="Warps wait for loads",
         waits="waiting for loads from global, local or texture memory",
         why=(
-            "A warp stops at the first instruction that needs a value still on its way. L2 "
-            "answers after a few hundred cycles, device memory after more; other warps and "
+            "A warp stops at the first instruction that needs a value that has not arrived. L2 "
+            "answers after a few hundred cycles, device memory after more. Other warps and "
             "independent loads must fill that time."
         ),
         fix=(
-            "With DRAM below 50 % latency is not covered: issue loads earlier (double buffering[nvidia:  "
+            "With DRAM below 50 %, latency is not hidden: issue loads earlier (double buffering[nvidia:  "
             "with cp.async or TMA][amd:  through LDS or registers]), unroll for several independent loads per thread, load 16 bytes "
             "at a time, raise occupancy if it is low. Between 50 and 80 % fewer bytes help too. "
             "With a high L2 hit rate keep reused data in shared memory or registers."
         ),
         refute=(
-            "Double the loads in flight (unroll by two, or twice the blocks): if the time stays, "
-            "the wait was covered already."
+            "Double the loads in flight (unroll by two, or twice the blocks). If the time stays, "
+            "the wait was hidden already."
         ),
         uses=("dram_pct", "l2_hit_pct", "l1_hit_pct", "achieved_occupancy_pct", "warps_active"),
         # At the wall of device memory the wait is the symptom: dram-at-wall says so.
-        unless=lambda k: k.dram_pct > 80,
-        condition="; not with DRAM above 80 %",
+        unless=lambda k: ~k.meets("dram_pct"),
+        limits={"dram_pct": at_most(80, or_unknown=True)},
+        condition="; not with DRAM above {dram_pct}",
         pardoned=({"dram_pct": 80.1},),
     ),
     _Stall(
@@ -124,7 +124,7 @@ _STALLS = (
             "shuffles instead of round trips through shared memory, load from it earlier."
         ),
         refute=(
-            "Replace the shared-memory reads by constants in a copy of the kernel: if the time "
+            "Replace the shared-memory reads by constants in a copy of the kernel. If the time "
             "stays, the wait is for special functions or hidden by other warps."
         ),
         uses=("shared_conflict_pct", "pipe_xu_pct"),
@@ -140,12 +140,12 @@ _STALLS = (
             "Too many of them in a row fill it, whatever each one costs."
         ),
         fix=(
-            "Fewer and wider accesses: 8 or 16 bytes per thread, ldmatrix, a larger register tile "
-            "so that each value loaded is used more often; fewer shuffles and transcendental "
-            "calls; arithmetic between them."
+            "Use fewer and wider accesses: 8 or 16 bytes per thread, ldmatrix, a larger register tile "
+            "so that each loaded value is used more often. Use fewer shuffles and transcendental "
+            "calls, with arithmetic between them."
         ),
         refute=(
-            "Halve the number of shared-memory instructions by widening them: if the time stays, "
+            "Halve the number of shared-memory instructions by widening them. If the time stays, "
             "the queue was not the limit."
         ),
         uses=("stall_short_scoreboard", "pipe_xu_pct", "pipe_lsu_pct", "shared_conflict_pct"),
@@ -161,12 +161,12 @@ _STALLS = (
             "ones, scattered addresses and register spills fill its queue."
         ),
         fix=(
-            "Local loads and stores above zero mean spills or indexed local arrays: remove those "
-            "first. Then fewer and wider accesses (16 bytes per thread), no repeated loads of the "
+            "Local loads and stores above zero mean spills or indexed local arrays. Remove those "
+            "first. Then use fewer and wider accesses (16 bytes per thread), no repeated loads of the "
             "same address, coalesced addresses, arithmetic between the accesses."
         ),
         refute=(
-            "Vectorise the loads of the hottest loop: accesses fall to a half or a quarter; if the "
+            "Vectorise the loads of the hottest loop. Accesses fall to a half or a quarter. If the "
             "time stays, the queue was not the limit."
         ),
         uses=("local_requests", "global_sectors_excess_pct", "pipe_lsu_pct"),
@@ -178,14 +178,14 @@ _STALLS = (
         title="Warps wait for room in the texture queue",
         waits="waiting for a slot in the L1 queue of texture and surface accesses",
         why=(
-            "The texture unit takes an access four threads at a time, the path of global loads all "
-            "32 of a warp, so its queue fills early."
+            "The texture unit processes an access four threads at a time, the path of global loads "
+            "all 32 of a warp. So its queue fills early."
         ),
         fix=(
-            "Plain global loads (also for read-only data) where filtering and addressing modes are "
-            "not needed; fewer and wider fetches; arithmetic between them."
+            "Use plain global loads (also for read-only data) where filtering and addressing modes "
+            "are not needed, and fewer and wider fetches with arithmetic between them."
         ),
-        refute="Replace the fetches by global loads: if the time stays, the queue was not the limit.",
+        refute="Replace the fetches by global loads. If the time stays, the queue was not the limit.",
         uses=("pipe_tex_pct",),
     ),
     _Stall(
@@ -195,18 +195,25 @@ _STALLS = (
         title="Warps wait for an execution pipe",
         waits="waiting for a busy execution pipe",
         why=(
-            "Ready instructions of several warps want the same pipe. With that pipe at 60 % or "
-            "more the compute wall is near; below, the kernel uses it in bursts."
+            "Ready instructions of several warps need the same pipe. With that pipe at 60 % or "
+            "more, the compute wall is near. Below, the kernel uses it in bursts."
         ),
         fix=(
             "Move work to idle pipes (integer address arithmetic to the uniform path[nvidia: , "
-            "conversions off the XU], products to tensor cores), spread bursts by interleaving other "
-            "instructions. With a well-used pipe this is what a good kernel looks like."
+            "conversions off the XU], products to tensor cores). Spread bursts by interleaving other "
+            "instructions. With a well-used pipe, this is normal for a good kernel."
         ),
-        refute="Remove part of that pipe's instructions in a copy: the time must fall.",
+        refute="Remove part of that pipe's instructions in a copy. The time must fall.",
         uses=("top_pipe", "top_pipe_pct", "second_pipe_pct", "category"),
         unless=_pipe_in_its_own_right,
-        condition="; not with a pipe at 80 % or more, nor in attention with tensor cores at 70 %",
+        limits={
+            "top_pipe_pct": below(80, or_unknown=True),
+            "attention_pipe": below(70, column="top_pipe_pct", or_unknown=True, told=False),
+        },
+        condition=(
+            "; not with a pipe at {top_pipe_pct} or more, nor in attention with tensor cores at "
+            "{attention_pipe} or more"
+        ),
         pardoned=(
             {"top_pipe": "fma", "top_pipe_pct": 80.0},
             {"category": "attention", "top_pipe": "tensor", "top_pipe_pct": 70.0},
@@ -220,23 +227,27 @@ _STALLS = (
         waits="waiting for sibling warps at a block barrier",
         why=(
             "At a barrier the whole block waits for its slowest warp. Uneven work, many barriers "
-            "and large blocks lengthen the wait; one block per multiprocessor leaves nothing else "
-            "to run meanwhile."
+            "and large blocks lengthen the wait. With one block per multiprocessor nothing else can "
+            "run meanwhile."
         ),
         fix=(
             "Give each thread several elements before the first barrier, so that fewer blocks wait "
-            "fewer times for the same data, and reduce the last warp by shuffles. Even out the work "
-            "before the barrier, use smaller blocks (from 512 threads on), so "
-            "that two or more reside, drop barriers that guard one warp's data[nvidia:  (__syncwarp), split "
-            "arrive from wait (cuda::barrier)], double buffer to need one barrier per tile."
+            "less often for the same data, and reduce the last warp by shuffles. "
+            "Even out the work before the barrier. Use smaller blocks (if they have 512 threads or "
+            "more), so that two or more are resident. Remove barriers that guard one warp's data[nvidia:  (__syncwarp), split "
+            "arrive from wait (cuda::barrier)]. Double buffer to need one barrier per tile."
         ),
         refute=(
-            "Compare blocks of half the size with the same total work: if the time stays, the wait "
-            "was covered by other blocks."
+            "Compare blocks of half the size with the same total work. If the time stays, the wait "
+            "was hidden by other blocks."
         ),
         uses=("threads_per_block", "tensor_pct", "name_warp_specialised"),
         unless=_roles,
-        condition="; not in kernels with producer and consumer warps unless tensor use is below 50 %",
+        limits={"tensor_pct": below(50, told=False)},
+        condition=(
+            "; not in kernels with producer and consumer warps unless tensor-core use is below "
+            "{tensor_pct}"
+        ),
         pardoned=(
             {"name_warp_specialised": 1, "tensor_pct": 50.0},
             {"name_warp_specialised": 1},
@@ -249,15 +260,15 @@ _STALLS = (
         title="Warps wait for memory fences",
         waits="waiting at memory fences",
         why=(
-            "A fence holds the warp until its earlier writes are visible, for a device- or "
-            "system-wide fence as far as L2 or the bus."
+            "A fence holds the warp until its earlier writes are visible: in L2 for a device-wide "
+            "fence, across the bus for a system-wide one."
         ),
         fix=(
             "Narrow the scope (__threadfence_block, or acquire/release at block scope), fence once "
-            "after several writes, drop fences next to a barrier. A kernel that synchronises the "
+            "after several writes, remove fences next to a barrier. A kernel that synchronises the "
             "whole grid waits here on purpose."
         ),
-        refute="Remove the fences in a copy (results may be wrong): the time must fall.",
+        refute="Remove the fences in a copy (results may be wrong). The time must fall.",
     ),
     _Stall(
         id="stall-wait",
@@ -266,20 +277,24 @@ _STALLS = (
         title="Warps wait for the latency of their own arithmetic",
         waits="waiting for the fixed latency of the instruction before",
         why=(
-            "Each instruction needs the result of the last, and too few other warps are ready to "
-            "issue meanwhile."
+            "Each instruction needs the result of the previous one, and too few other warps are "
+            "ready to issue meanwhile."
         ),
         fix=(
-            "Independent work in each thread: several accumulators, unrolling, two outputs a "
-            "thread; more warps where occupancy allows."
+            "Give each thread independent work: several accumulators, unrolling, two outputs per "
+            "thread. Use more warps where occupancy allows."
         ),
         refute=(
-            "Run two independent chains in one thread: if the time nearly doubles, the latency was "
-            "covered."
+            "Run two independent chains in one thread. If the time nearly doubles, the latency was "
+            "hidden."
         ),
         uses=("tensor_pct", "pipe_fma_pct", "warps_active", "warps_eligible"),
         unless=_busy_math,
-        condition="; not with tensor or FMA use at 60 % or more",
+        limits={
+            "tensor_pct": below(60, or_unknown=True),
+            "pipe_fma_pct": below(60, or_unknown=True),
+        },
+        condition="; not with tensor use at {tensor_pct} or more or FMA use at {pipe_fma_pct} or more",
         pardoned=({"tensor_pct": 60.0}, {"pipe_fma_pct": 60.0, "tensor_pct": 0.0}),
     ),
     _Stall(
@@ -289,14 +304,14 @@ _STALLS = (
         title="More warps are ready than can issue",
         waits="ready while another warp was chosen",
         why=(
-            "These warps could issue but the scheduler took another one. It is no fault: there is "
-            "parallelism to spare."
+            "These warps could issue, but the scheduler chose another one. This is not a problem: "
+            "there is parallelism to spare."
         ),
         fix=(
-            "Nothing to repair. Fewer warps with more registers each (larger tiles, more reuse) "
-            "may be affordable."
+            "Nothing to fix. Fewer warps with more registers each (larger tiles, more reuse) may be "
+            "possible."
         ),
-        refute="Lower the occupancy: if the time grows, the spare warps were needed.",
+        refute="Lower the occupancy. If the time grows, the spare warps were needed.",
         uses=("warps_eligible", "achieved_occupancy_pct"),
         info=True,
     ),
@@ -308,15 +323,15 @@ _STALLS = (
         waits="waiting for instructions to be fetched",
         why=(
             "The next instruction is not in the instruction cache: the code is larger than the "
-            "cache or jumps far, or the kernel is so short that it only ever runs cold."
+            "cache or jumps far, or the kernel is so short that it always runs cold."
         ),
         fix=(
             "Below one wave of blocks the kernel is short and cold: batch it with others. "
-            "Otherwise shrink the hot loop: less unrolling and inlining, fewer fused stages, rare "
-            "branches out of line."
+            "Otherwise make the hot loop smaller: less unrolling and inlining, fewer fused stages, "
+            "rare branches moved out of line."
         ),
         refute=(
-            "Run the same kernel on ten times the data: if the share falls, it was the cold start."
+            "Run the same kernel on ten times the data. If the share falls, it was the cold start."
         ),
         uses=("waves", "median_ns"),
     ),
@@ -331,14 +346,14 @@ _STALLS = (
             "address per warp at a time."
         ),
         fix=(
-            "Fewer distinct constant addresses in a warp: read tables indexed by thread from "
-            "global or shared memory, pass large argument structures by pointer. A short kernel "
+            "Use fewer distinct constant addresses per warp: read tables indexed by thread from "
+            "global or shared memory, and pass large argument structures by pointer. A short kernel "
             "pays this once at its start."
         ),
-        refute="Move the table to shared memory: the time must fall.",
+        refute="Move the table to shared memory. The time must fall.",
         uses=("waves", "median_ns", "compute_capability"),
         exists=lambda k: ~_newer_than_hopper(k),
-        condition="; compute capability up to 9.0",
+        condition="; on Hopper and older GPUs",
     ),
     _Stall(
         id="stall-dispatch",
@@ -347,14 +362,14 @@ _STALLS = (
         title="Warps are held back at dispatch",
         waits="held back by the dispatcher",
         why=(
-            "The instruction was chosen but could not be sent: register ports or another resource "
-            "of the dispatcher were taken. It is rare."
+            "The instruction was chosen but could not be dispatched, because register ports or "
+            "another resource of the dispatcher were busy. This is rare."
         ),
         fix=(
-            "See which instructions it is on the source page; other operand registers or another "
-            "order of instructions may avoid it."
+            "Find the instructions on the source page. Other operand registers or another order of "
+            "instructions may avoid it."
         ),
-        refute="Reorder or rewrite the instructions named there: the time must fall.",
+        refute="Reorder or rewrite the instructions named there. The time must fall.",
     ),
     _Stall(
         id="stall-sleeping",
@@ -364,10 +379,10 @@ _STALLS = (
         waits="sleeping (nanosleep) or yielding",
         why="Threads wait for a flag by polling with pauses, or a warp yields on purpose.",
         fix=(
-            "Shorter pauses, fewer pollers (one thread per block), or no waiting in the kernel: split "
-            "it there or overlap the wait with work."
+            "Use shorter pauses and fewer polling threads (one per block), or do not wait in the "
+            "kernel: split it there, or overlap the wait with work."
         ),
-        refute="Halve the pause: if the time stays, the flag itself comes late.",
+        refute="Halve the pause. If the time stays, the flag itself is set late.",
     ),
     _Stall(
         id="stall-branch-resolving",
@@ -375,12 +390,12 @@ _STALLS = (
         reason="branch_resolving",
         title="Warps wait for branch targets",
         waits="waiting for branch targets",
-        why="Each branch stops its warp until the target is known; short loop bodies pay it often.",
+        why="Each branch stops its warp until the target is known. Short loop bodies pay this often.",
         fix=(
             "Unroll short loops, replace short branches by selects, hoist conditions out of loops, "
             "avoid indirect calls."
         ),
-        refute="Unroll the hottest loop by four: the time must fall.",
+        refute="Unroll the hottest loop by four. The time must fall.",
         uses=("branch_efficiency_pct", "threads_per_instruction"),
     ),
     _Stall(
@@ -390,14 +405,14 @@ _STALLS = (
         title="Finished warps wait for their stores",
         waits="waiting after EXIT for stores to leave",
         why=(
-            "A warp keeps its slot until its last stores are out. Many stores at the very end, "
-            "scattered ones above all, hold the slots of whole blocks."
+            "A warp keeps its slot until its last stores have left. Many stores at the end, "
+            "especially scattered ones, hold the slots of whole blocks."
         ),
         fix=(
             "Coalesce the final stores, write wider, reduce in the block before writing, store "
             "results as soon as they are known."
         ),
-        refute="Leave out the final stores in a copy: the time must fall.",
+        refute="Remove the final stores in a copy. The time must fall.",
         uses=("store_bytes_per_sector", "store_sectors_per_request"),
     ),
     _Stall(
@@ -407,29 +422,30 @@ _STALLS = (
         title="Warps wait for matrix instructions",
         waits="waiting for warpgroup matrix instructions (wgmma)",
         why=(
-            "Consumer warps of a Hopper matrix kernel wait for the tensor cores. With those below "
-            "60 % the pipeline in front of them is too shallow: data arrives late."
+            "Consumer warps of a Hopper matrix kernel wait for the tensor cores. If these are used "
+            "below 60 %, the pipeline in front of them is too shallow: data arrives late."
         ),
         fix=(
-            "More pipeline stages, a larger tile, one more consumer warpgroup, wgmma groups kept "
-            "in flight (wait for the last but one)."
+            "Use more pipeline stages, a larger tile or one more consumer warpgroup. Keep wgmma "
+            "groups in flight (wait for the last but one)."
         ),
-        refute="Add a stage: tensor use must rise and the time fall.",
+        refute="Add a stage. Tensor use must rise and the time must fall.",
         uses=("tensor_pct", "compute_capability"),
-        unless=lambda k: k.tensor_pct >= 80,
+        unless=lambda k: ~k.meets("tensor_pct"),
+        limits={"tensor_pct": below(80, or_unknown=True)},
         exists=lambda k: ~_not_hopper(k),
-        condition="; not with tensor use at 80 % or more; compute capability 9.0",
+        condition="; not with tensor use at {tensor_pct} or more; on Hopper GPUs",
         pardoned=({"tensor_pct": 80.0},),
     ),
     _Stall(
         id="stall-misc",
         topic="latency",
         reason="misc",
-        title="Warps wait for a reason the hardware does not name",
+        title="Warps wait for a reason that the hardware does not name",
         waits="stalled for reasons that the hardware does not name",
         why="A collection of rare hardware conditions.",
-        fix="Nothing can be said from the share alone; the source page shows where it occurs.",
-        refute="Remove the instructions where it occurs: the time must fall.",
+        fix="Nothing follows from the share alone. The source page shows where it occurs.",
+        refute="Remove the instructions where it occurs. The time must fall.",
         info=True,
     ),
 )
@@ -458,12 +474,11 @@ def _rule(one: _Stall) -> Rule:
             kind=bool,
         )
         absent = ~one.exists(k) if one.exists else np.zeros(len(k), dtype=bool)
-        busy = k.issue_active_ceiling >= _ISSUING
-        return np.asanyarray(has_headroom(k) & ~busy & ~(silent & (spoken | absent)))
+        idle = k.meets("issue_active_ceiling")
+        return np.asanyarray(has_headroom(k) & idle & ~(silent & (spoken | absent)))
 
     def when(k: Facts) -> Mask:
-        fires = (share(k) > _LONG) & ~(k.issue_active_ceiling >= _ISSUING)
-        fires &= ~(k.kernel_dram_pct >= 80)
+        fires = k.meets(own) & k.meets("issue_active_ceiling") & k.meets("kernel_dram_pct")
         return np.asanyarray(fires & ~one.unless(k) if one.unless else fires)
 
     def saves(k: Facts, peak: Attainable) -> Column:
@@ -485,9 +500,10 @@ def _rule(one: _Stall) -> Rule:
         scope="kernel",
         why=one.why,
         condition=(
-            "over 30 % of a warp's time between two instructions, while schedulers issue in under "
-            "80 % of their cycles, where that was measured, and nothing is at its wall"
-            f"{one.condition}"
+            f"more than {{{own}:.0%}} of a warp's time between two instructions, while schedulers "
+            "issue in less than {issue_active_ceiling:.0%} of their cycles, where that was measured, "
+            "device memory is used below {kernel_dram_pct}, and nothing is at its wall"
+            + one.condition
         ),
         needs=(own,),
         uses=(
@@ -503,8 +519,8 @@ def _rule(one: _Stall) -> Rule:
         because=f"warps spend {{{own}:.0%}} of their cycles {one.waits}",
         fix=one.fix,
         refute=(
-            f"{one.refute} Judge by the time and by the cycles of this reason: its share also "
-            "falls when another reason grows."
+            f"{one.refute} Judge by the time and by the cycles of this reason. Its share also falls "
+            "when another reason grows."
         ),
         saves=None if one.info else saves,
         likely=None if one.info else likely,
@@ -514,7 +530,13 @@ def _rule(one: _Stall) -> Rule:
         layer="operator",
         severity="info" if one.info else None,
         trust=_trust,
-        thresholds={**HEADROOM, own: "> 0.3", "issue_active_ceiling": "< 0.8"},
+        thresholds={
+            **HEADROOM,
+            own: above(0.3),
+            "issue_active_ceiling": below(0.8, or_unknown=True),
+            "kernel_dram_pct": below(WALL_PCT, or_unknown=True),
+            **one.limits,
+        },
         references=(
             "Nsight Compute CPIStall rule: reason above 30 %, issue slots below 80 %",
             "Nsight Compute Profiling Guide: warp stall reasons",
@@ -527,6 +549,7 @@ def _rule(one: _Stall) -> Rule:
         silent=(
             {**typical, own: 0.3},
             {**typical, "issue_active_ceiling": 0.8},
+            {**typical, "kernel_dram_pct": 80.0},
             {**typical, "memory_pct": 80.0},
             {**typical, "primary_class": "l1-bound"},
             {"stalls_from": "rule text (partial)", "issue_active_ceiling": 0.3},

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least
 
 # Order and names or grids alone suggest what sizes confirm.
 _TRUST_IN_ORDER = 0.6
@@ -41,23 +41,23 @@ _PATTERNS = (
         pattern="chain",
         title="Element-wise kernels run one after another on the same data",
         condition=(
-            "two or more different element-wise or copying launches in a row on one stream, of one "
-            "size (10 %), with nothing between them"
+            "two or more different element-wise or copying launches in a row on one stream, of about "
+            "the same size, with nothing between them"
         ),
         why=(
-            "Each of these kernels reads a whole tensor from memory, does an operation or two on "
-            "each element and writes it back, for the next one to read again. One kernel would read "
-            "the first input and write the last output."
+            "Each of these kernels reads a whole tensor from memory, does an operation or two per "
+            "element and writes it back, and the next kernel reads it again. One fused kernel would "
+            "read the first input and write the last output. Sizes may differ by 10 %."
         ),
         says="{chain_launches} element-wise launches run in {chain_regions} chains",
         fix=(
-            "torch.compile, a fused operator of the library, or one hand-written kernel. Four or "
-            "five operations at a time are safe; longer chains may run out of registers, so measure "
-            "them, and keep a switch back."
+            "Use torch.compile, a fused operator of the library, or one hand-written kernel. Four or "
+            "five operations at a time are safe. Longer chains may run out of registers: measure "
+            "them, and keep a way back."
         ),
         refute=(
-            "Count launches and DRAM bytes of the region after fusing: both must fall as "
-            "predicted. If a second reader needs the tensor between, the write stays."
+            "Count launches and DRAM bytes of the region after fusing. Both must fall as predicted. "
+            "If something else reads the intermediate tensor, its write stays."
         ),
         references=(
             "PyTorch 2: torch.compile, ASPLOS 2024 (TorchInductor's fusion)",
@@ -71,16 +71,16 @@ _PATTERNS = (
         title="Normalisation runs in several kernels",
         condition=(
             "a reduction, a root and the element-wise launches around them, or an addition whose sum "
-            "a layer or RMS norm reads at once"
+            "a layer or RMS norm reads next"
         ),
         why=(
-            "Mean and variance, reciprocal root, scaling and casting as launches of their own read "
-            "and write the tensor each time. A fused norm reads it once and writes it once, with the "
-            "residual addition in the same pass."
+            "Mean and variance, reciprocal root, scaling and casting each read and write the tensor "
+            "as separate launches. A fused norm reads it once and writes it once, with the residual "
+            "addition in the same pass."
         ),
         says="{norm_launches} launches make {norm_regions} normalisations",
         fix=(
-            "torch.nn.functional.rms_norm or layer_norm (fused kernels), a library's residual norm "
+            "Use torch.nn.functional.rms_norm or layer_norm (fused kernels), a library's residual norm "
             "(fused_add_rms_norm in vLLM, Liger, Apex, TransformerEngine), or torch.compile around "
             "the module."
         ),
@@ -95,13 +95,13 @@ _PATTERNS = (
         topic="attention-kernel",
         pattern="softmax",
         title="Softmax runs in several kernels",
-        condition="a maximum, an exponential, a sum and a division right after one another",
+        condition="a maximum, an exponential, a sum and a division directly after one another",
         why=(
-            "Written out in single operations a softmax passes over its tensor four or five times. "
-            "The fused kernel reads it once and writes it once."
+            "In single operations, a softmax passes over its tensor four or five times. The fused "
+            "kernel reads it once and writes it once."
         ),
         says="{softmax_launches} launches make {softmax_regions} softmaxes",
-        fix="torch.softmax instead of single operations, or torch.compile around them.",
+        fix="Use torch.softmax instead of single operations, or torch.compile around them.",
         refute="After the change each softmax is one launch; the results must agree to rounding.",
         references=("Milakov, Gimelshein: Online normalizer calculation for softmax, 2018",),
     ),
@@ -115,17 +115,17 @@ _PATTERNS = (
             "between them"
         ),
         why=(
-            "Query times key makes a matrix of sequence length squared for every head. It is "
-            "written, read by the softmax, written again and read by the second product. Fused "
-            "attention keeps it on the chip."
+            "Query times key makes a matrix of sequence length squared per head. It is written, read "
+            "by the softmax, written again and read by the second product. Fused attention keeps it "
+            "on chip."
         ),
         says="{attention_launches} launches make {attention_regions} attentions",
         fix=(
-            "torch.nn.functional.scaled_dot_product_attention with a fused backend, FlashAttention "
-            "or a library's own. Additive masks, odd head sizes and dropout may rule a backend out: "
-            "torch.nn.attention.sdpa_kernel says why."
+            "Use torch.nn.functional.scaled_dot_product_attention with a fused backend, "
+            "FlashAttention, or the library's own. Additive masks, odd head sizes and dropout may "
+            "exclude a backend: torch.nn.attention.sdpa_kernel says why."
         ),
-        refute="Switch the backend: one kernel remains, and peak memory falls.",
+        refute="Switch the backend. One kernel must remain, and peak memory must fall.",
         references=("Dao et al.: FlashAttention, 2022",),
         roof="compute",
     ),
@@ -133,35 +133,35 @@ _PATTERNS = (
         id="gemm-epilogue-unfused",
         topic="unfused-elementwise",
         pattern="epilogue",
-        title="Bias, activation or residual run behind a matrix product",
+        title="Bias, activation or residual run after a matrix product",
         condition=(
-            "an element-wise launch, or two, right behind a matrix product and as large as its result"
+            "one or two element-wise launches directly after a matrix product, as large as its result"
         ),
         why=(
-            "The product's result is on the chip when it is done, but goes to memory and comes back "
-            "for a simple operation. The product's own kernel can do it in its epilogue."
+            "The result of the product is on chip when it is done, but it goes to memory and comes "
+            "back for a simple operation. The product's own kernel can do it in its epilogue."
         ),
         says="{epilogue_launches} element-wise launches follow {epilogue_regions} products",
         fix=(
-            "torch.addmm and linear with a bias, cuBLASLt or hipBLASLt epilogues (bias, GELU, ReLU), "
+            "Use torch.addmm and linear with a bias, cuBLASLt or hipBLASLt epilogues (bias, GELU, ReLU), "
             "torch.compile with max-autotune for the rest; a residual as the product's C input."
         ),
-        refute="The element-wise launch must be gone and the product hardly slower.",
+        refute="Use the epilogue. The element-wise launch must be gone and the product hardly slower.",
         references=("NVIDIA cuBLAS documentation: cublasLtEpilogue_t",),
     ),
     _Pattern(
         id="conv-bias-before-bn",
         topic="unfused-elementwise",
         pattern="bias",
-        title="A convolution adds a bias that batch norm takes away again",
-        condition="an addition launched for a convolution's bias, with a batch norm right behind it",
+        title="A convolution adds a bias that batch norm removes again",
+        condition="an addition launched for a convolution's bias, directly followed by a batch norm",
         why=(
             "Batch norm subtracts the mean of each channel, and with it any constant that the "
-            "convolution added. The bias costs a pass over the output, and a gradient, for nothing."
+            "convolution added. The bias costs a pass over the output and a gradient for nothing."
         ),
-        says="{bias_launches} bias additions stand before a batch norm",
-        fix="bias=False in convolutions that a batch norm follows.",
-        refute="The loss must not change, the additions must be gone.",
+        says="{bias_launches} bias additions run before a batch norm",
+        fix="Set bias=False in convolutions that a batch norm follows.",
+        refute="Set bias=False. The loss must not change, and the additions must be gone.",
         references=("PyTorch performance tuning guide: disable bias before batch norm",),
         least_pct=0.5,
         layer="model",
@@ -198,12 +198,12 @@ def _rule(one: _Pattern) -> Rule:
         title=one.title,
         scope="run",
         why=one.why,
-        condition=f"{one.condition}; {one.least_pct:g} % of the GPU time or more",
+        condition=f"{one.condition}; {{{pct}}} of the GPU time or more",
         needs=(pct, time, least, kept),
         uses=(*counts, example, known, "time_ns"),
         # Where nothing was found there is nothing to judge.
         applies=lambda k: ~np.isnan(getattr(k, pct)),
-        when=lambda k: getattr(k, pct) >= one.least_pct,
+        when=lambda k: k.meets(pct),
         because=f"{one.says} and take {{{pct}}} of the GPU time: {{{example}}}",
         fix=one.fix,
         refute=one.refute,
@@ -213,7 +213,7 @@ def _rule(one: _Pattern) -> Rule:
         layer=one.layer,
         effort=one.effort,
         trust=trust,
-        thresholds={pct: f">= {one.least_pct:g}"},
+        thresholds={pct: at_least(one.least_pct)},
         references=one.references,
         fires=(
             found(one.least_pct),
