@@ -6,7 +6,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Rule, above, at_least, below
-from traceroof.rules._kernels import tunable
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, tunable
 from traceroof.rules._least import KEPT, beyond_kept
 
 # Warps that wait for memory; AMD counts dependency waits instead of stall reasons.
@@ -100,6 +100,62 @@ RULES = (
             {"atomic_requests_pct": 20.0, "stall_lg_throttle": 0.3},
             {"atomic_requests_pct": 20.0, "wait_dependency": 0.3},
             {"atomic_requests_pct": 40.0},
+        ),
+    ),
+    Rule(
+        id="atomics-per-element",
+        topic="atomics",
+        title="Nearly every load is followed by a global atomic",
+        scope="kernel",
+        why=(
+            "An atomic on global memory travels to the L2 slice that owns its address and waits its "
+            "turn there. One for every element makes the slowest path of the memory system the "
+            "path of all data, however few bytes it moves."
+        ),
+        condition=(
+            "at least {atomic_requests:.0%} as many atomic or reduction requests as global loads; "
+            "nothing at its wall"
+        ),
+        needs=("atomic_requests", "global_load_requests"),
+        uses=(*STATE, "stall_long_scoreboard", "stall_lg_throttle", "l2_hit_pct", *KEPT),
+        applies=has_headroom,
+        when=lambda k: k.meets("atomic_requests") & k.meets("any"),
+        because=(
+            "{atomic_requests:,.0f} atomic requests for {global_load_requests:,.0f} loads[; warps "
+            "wait for memory {stall_long_scoreboard:.0%} of the time]"
+        ),
+        fix=(
+            "Combine before the atomic: several elements per thread in registers, a warp by "
+            "shuffles, a block in shared memory; then one atomic per block. Bins: a private copy "
+            "for each block in shared memory."
+        ),
+        refute=(
+            "Replace the atomic by a plain store in a copy (the results are then wrong). If the "
+            "time stays, the atomics do not matter."
+        ),
+        saves=beyond_kept,
+        likely=lambda k, peak: np.asanyarray(0.6 * beyond_kept(k, peak)),
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        suppresses=("atomics-contention", "stall-long-scoreboard", "stall-lg-throttle"),
+        thresholds={
+            **HEADROOM,
+            "atomic_requests": at_least(0.5, of="global_load_requests"),
+            "any": above(0, column="atomic_requests"),
+        },
+        references=(
+            "NVIDIA blog: Faster Parallel Reductions on Kepler",
+            "NVIDIA CUDA C++ Best Practices Guide: atomics",
+        ),
+        fires=(
+            {"atomic_requests": 1e6, "global_load_requests": 1e6},
+            {"atomic_requests": 5.1e5, "global_load_requests": 1e6},
+        ),
+        silent=(
+            {"atomic_requests": 4.9e5, "global_load_requests": 1e6},
+            {"atomic_requests": 0.0, "global_load_requests": 0.0},
+            {"atomic_requests": 1e6, "global_load_requests": 1e6, "memory_pct": 85.0},
         ),
     ),
     Rule(

@@ -5,12 +5,23 @@ import numpy as np
 from traceroof.core.facts import Column, Facts
 from traceroof.rule import Attainable, Rule, above
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
+from traceroof.rules._least import KEPT, beyond_kept
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
     warps = np.ceil(k.threads_per_block / k.warp_size)
     empty = 1 - np.mod(k.threads_per_block, k.warp_size) / k.warp_size
-    return np.asanyarray(np.fmin(empty / warps, spare(k, peak)))
+    # Where the block is less than a warp, slots of warps stay empty as well.
+    filled = (1 - empty / warps) * np.where(
+        (warps == 1) & (k.achieved_occupancy_pct > 0), k.achieved_occupancy_pct / 100, 1.0
+    )
+    return np.asanyarray(np.fmin(np.fmin(1 - filled, spare(k, peak)), beyond_kept(k, peak)))
+
+
+def _likely(k: Facts, peak: Attainable) -> Column:
+    warps = np.ceil(k.threads_per_block / k.warp_size)
+    empty = 1 - np.mod(k.threads_per_block, k.warp_size) / k.warp_size
+    return np.asanyarray(np.fmin(empty / warps, _saves(k, peak)))
 
 
 RULES = (
@@ -28,13 +39,14 @@ RULES = (
             "the threads per block are not a multiple of the warp size, nothing at its wall"
         ),
         needs=("threads_per_block", "warp_size"),
-        uses=STATE,
+        uses=(*STATE, "achieved_occupancy_pct", *KEPT),
         applies=has_headroom,
         when=lambda k: k.meets("threads_per_block"),
         because="{threads_per_block:.0f} threads per block in warps of {warp_size:.0f}",
         fix="Round the block size up to a multiple of the warp size. Mask the threads beyond the data.",
         refute="Round it up. Instructions per useful element, and the time, must fall.",
         saves=_saves,
+        likely=_likely,
         kind="conditional",
         grade="observed",
         layer="hardware",

@@ -9,12 +9,23 @@ from traceroof.rules._kernels import tunable
 from traceroof.rules._least import LEAST, beyond_least
 
 # A multiprocessor loads 32 words a cycle from L1 or shared memory. Two words for each multiply-add
-# feed 16 of its 128 FP32 lanes.
+# feed 16 of its 128 FP32 lanes; up to compute capability 8.0 it has 64.
 _WITHOUT_REUSE_PCT = 12.5
 
 
 def _use(k: Facts) -> Column:
-    return np.asanyarray(np.fmax(k.product_flop_pct, np.fmax(k.pipe_fma_pct, k.flop_pct)))
+    # The multiply-add pipe also does index arithmetic, so counted operations come first.
+    counted = np.where(np.isnan(k.flop_pct), k.product_flop_pct, k.flop_pct)
+    return np.asanyarray(np.where(np.isnan(counted), k.pipe_fma_pct, counted))
+
+
+def _without_reuse(k: Facts) -> Mask:
+    fewer_lanes = np.where(k.compute_capability <= 8.0, 2, 1)
+    return np.asanyarray(_use(k) <= _WITHOUT_REUSE_PCT * fewer_lanes)
+
+
+def _loading(k: Facts) -> Mask:
+    return np.asanyarray((k.compute_pct >= 60) | (k.l1_pct >= 60))
 
 
 def _applies(k: Facts) -> Mask:
@@ -25,7 +36,7 @@ def _applies(k: Facts) -> Mask:
 
 
 _FIELDS = ("primary_class", "tensor_pct", "name_tensor_core", "kernel_dram_pct",
-           "pipe_fma_pct", "l1_pct", "threads_per_block", *LEAST)  # fmt: skip
+           "pipe_fma_pct", "l1_pct", "compute_capability", "threads_per_block", *LEAST)  # fmt: skip
 _NAIVE = {"category": "gemm", "compute_pct": 97.0, "product_flop_pct": 5.8}
 _SCALAR = {"category": "gemm", "compute_pct": 80.8, "load_sectors_per_request": 4.0,
            "product_flop_pct": 18.7}  # fmt: skip
@@ -43,13 +54,14 @@ RULES = (
             "128 FP32 lanes. A busy load path is no limit here, it is the fault."
         ),
         condition=(
-            "an FP32 product without tensor cores whose compute units are busy to 60 % or more, "
-            "at 12.5 % of the FP32 peak or less (by counted operations, else by what it loads)"
+            "an FP32 product without tensor cores whose compute units or first-level cache are busy "
+            "to 60 % or more, at 12.5 % of the FP32 peak or less (25 % up to compute capability "
+            "8.0), by counted operations, else by what it loads"
         ),
         needs=("category", "compute_pct"),
         uses=_FIELDS,
         applies=lambda k: _applies(k) & ~np.isnan(_use(k)),
-        when=lambda k: (k.compute_pct >= 60) & (_use(k) <= _WITHOUT_REUSE_PCT),
+        when=lambda k: _loading(k) & _without_reuse(k),
         because=(
             "its compute units are busy {compute_pct} of the time, with loads: the product runs at "
             "[{product_flop_pct} (by what it loads)][{flop_pct}] of the FP32 peak"
@@ -78,7 +90,9 @@ RULES = (
         fires=(
             _NAIVE,
             {**_NAIVE, "compute_pct": 60.0, "product_flop_pct": 12.4},
-            {"category": "gemm", "compute_pct": 90.0, "pipe_fma_pct": 10.0, "flop_pct": 6.0},
+            {"category": "gemm", "compute_pct": 90.0, "pipe_fma_pct": 30.0, "flop_pct": 6.0},
+            {**_NAIVE, "product_flop_pct": 20.0, "compute_capability": 7.5},
+            {**_NAIVE, "compute_pct": 40.0, "l1_pct": 90.0},
         ),
         silent=(
             {**_NAIVE, "product_flop_pct": 12.7},

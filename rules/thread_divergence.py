@@ -13,7 +13,15 @@ def _active(k: Facts) -> Column:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    return np.asanyarray((1 - _active(k) / k.warp_size) * k.compute_pct / 100)
+    # Full warps need as many fewer instructions, and wait as much less often.
+    needed = k.compute_pct / (100 * np.asanyarray(peak.compute)) * _active(k) / k.warp_size
+    return np.asanyarray(np.fmin(1 - needed, beyond_least(k, peak)))
+
+
+def _likely(k: Facts, peak: Attainable) -> Column:
+    busy = np.where(np.isnan(k.compute_pct), 100 * k.issue_active, k.compute_pct)
+    idle = (1 - _active(k) / k.warp_size) * busy / 100
+    return np.asanyarray(np.minimum(_saves(k, peak), idle))
 
 
 RULES = (
@@ -37,6 +45,8 @@ RULES = (
             "threads_per_instruction_predicated",
             "branch_efficiency_pct",
             "compute_pct",
+            "issue_active",
+            *LEAST,
         ),
         # At the wall of device memory, idle lanes cost nothing.
         applies=lambda k: tunable(k) & ~of_class(k, "dram-bound"),
@@ -56,6 +66,7 @@ RULES = (
             "Sort the input by branch. Threads per instruction must rise and the time must fall."
         ),
         saves=_saves,
+        likely=_likely,
         kind="conditional",
         grade="observed",
         layer="operator",
@@ -106,7 +117,7 @@ RULES = (
             & np.isnan(k.threads_per_instruction)
             & ~(k.kernel_dram_pct >= 80)
         ),
-        when=lambda k: k.branch_efficiency_pct < 95,
+        when=lambda k: 100 - k.branch_efficiency_pct > 5,
         because="only {branch_efficiency_pct} of the branches keep a warp together",
         fix=(
             "Let the first threads of a block work and the others end: compute the element from "
