@@ -10,6 +10,7 @@ from traceroof.core.facts import (
 )
 from traceroof.core.tracing import each
 from traceroof.hardware.ceilings import UNCALIBRATED, Attainable
+from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 from traceroof.patterns.launch_order import sizes_of
 
 #: Columns that the functions below read.
@@ -20,12 +21,11 @@ CEILINGS = ("flop_attainable", "dram_attainable")
 
 # A modelled rate above the peak by more than rounding: the data came from a cache, or the model is
 # wrong for this launch (``groups``). Then it says nothing.
-_LIMIT_PCT = 105
 
 
 def credible(k: Facts) -> Mask:
     """Groups whose modelled work fits their time and their device."""
-    above = np.fmax(k.model_flop_pct, k.model_dram_pct) > _LIMIT_PCT
+    above = np.fmax(k.model_flop_pct, k.model_dram_pct) > MODEL_LIMIT_PCT
     return np.asanyarray(~np.isnan(k.roof_pct) & ~above)
 
 

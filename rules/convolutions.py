@@ -80,32 +80,35 @@ RULES = (
     Rule(
         id="im2col-traffic",
         topic="conv-efficiency",
-        title="A convolution copies its input out before it multiplies",
+        title="A convolution copies its input before it multiplies",
         scope="kernel",
         why=(
-            "Explicit im2col writes each pixel once for every filter position that covers it, nine "
+            "Explicit im2col writes each pixel once per filter position that covers it, nine "
             "times for 3x3, and reads all of it back. Implicit products and Winograd kernels "
             "address the image itself."
         ),
         condition=(
-            "a kernel that unfolds an image into columns or back, or a convolution that moves more "
-            "than 3 times the bytes of its shapes"
+            "a kernel that unfolds an image into columns or back, or a convolution that moves "
+            "more than {traffic_ratio} times the bytes of its shapes"
         ),
         needs=(),
         uses=("primary_class", "category", "role", "traffic_ratio", "share_pct", "operator",
               "model_shape"),
         applies=lambda k: computes(k) & (_unfolding(k) | (k.category == "conv")),
-        when=lambda k: _unfolding(k) | (k.meets("traffic_ratio")),
+        when=lambda k: _unfolding(k) | k.meets("traffic_ratio"),
         because=(
             "{share_pct} of the kernel time goes to it (role: {role}; bytes moved over those that "
             "its shapes need: {traffic_ratio})"
         ),
         fix=(
-            "An implicit convolution: cuDNN or MIOpen instead of the framework's own slow path "
-            "(supported type, layout and dilation), channels_last, cudnn.benchmark. For unfold "
-            "in the model itself: write it as a convolution."
+            "Use an implicit convolution: cuDNN or MIOpen instead of the framework's slow path "
+            "(supported type, layout and dilation), channels_last, cudnn.benchmark. If the model "
+            "itself uses unfold, write it as a convolution."
         ),
-        refute="After the change the im2col kernels must be gone and the product no slower.",
+        refute=(
+            "Use the implicit convolution. The im2col kernels must be gone and the product no "
+            "slower."
+        ),
         saves=_saves_traffic,
         kind="hard",
         grade="inferred",
@@ -129,26 +132,30 @@ RULES = (
         title="Convolutions change the layout of their tensors",
         scope="category",
         why=(
-            "Tensor-core convolutions work on channels-last data. Given channels-first tensors, the "
-            "library transposes input, weight and output of every call and back."
+            "Tensor-core convolutions work on channels-last data. With channels-first tensors, "
+            "the library transposes input, weight and output of every call, and back."
         ),
         condition=(
-            "a layout change for every second kernel that convolves or more (launched by a "
-            "convolution, or named nchwToNhwc and the like), 1 % of the GPU time or more"
+            "{conv_layout_per_conv} layout changes or more per kernel that convolves (launched by "
+            "a convolution, or named nchwToNhwc and similar), {conv_layout_pct} of the GPU time "
+            "or more"
         ),
         needs=("conv_layout_pct", "conv_layout_per_conv"),
         uses=("category", "share_pct", "layout_change_launches"),
         applies=lambda k: k.conv_layout_pct > 0,
-        when=lambda k: (k.meets("conv_layout_per_conv")) & (k.meets("conv_layout_pct")),
+        when=lambda k: k.meets("conv_layout_per_conv") & k.meets("conv_layout_pct"),
         because=(
             "for each kernel that convolves there are {conv_layout_per_conv} layout changes between "
             "channels first and channels last; together they take {conv_layout_pct} of the GPU time"
         ),
         fix=(
-            "model.to(memory_format=torch.channels_last) and the input alike; keep every operator "
-            "between convolutions in that format, or it changes back."
+            "Use model.to(memory_format=torch.channels_last) and the same for the input. Keep "
+            "every operator between convolutions in that format, or it changes back."
         ),
-        refute="The transposes must be gone; a convolution that gets slower has no kernel for it.",
+        refute=(
+            "Convert the model. The transposes must be gone. A convolution that gets slower has "
+            "no kernel for this layout."
+        ),
         saves=lambda k, peak: k.conv_layout_pct / k.share_pct,
         kind="hard",
         grade="inferred",

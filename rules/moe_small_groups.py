@@ -73,23 +73,26 @@ RULES = (
     Rule(
         id="moe-permute-share",
         topic="moe",
-        title="Routing and sorting rows for the experts takes long",
+        title="Routing rows to the experts takes long",
         scope="category",
         why=(
-            "Choosing experts, counting, sorting and copying rows does no arithmetic that the model "
-            "asked for. In eager code it is a dozen small launches for every layer."
+            "Choosing experts, counting, sorting and copying rows does no arithmetic of the "
+            "model. In eager code it is a dozen small launches per layer."
         ),
-        condition="kernels of expert routing at 10 % of the GPU time or more",
+        condition="kernels of expert routing take {share_pct} of the GPU time or more",
         needs=("share_pct",),
         uses=("category", "launches", "median_ns"),
         applies=lambda k: k.category == "moe-routing",
         when=lambda k: k.meets("share_pct"),
         because="{launches} routing launches, {median_ns} in the median, take {share_pct} of the GPU time",
         fix=(
-            "One fused kernel for gating and sorting (vLLM, SGLang, Megatron have them), a grouped "
-            "product that gathers its rows itself, routing captured in the graph."
+            "Use one fused kernel for gating and sorting (vLLM, SGLang and Megatron have them), a "
+            "grouped product that gathers its rows itself, and capture the routing in the graph."
         ),
-        refute="The launches of a layer must fall to one or two, and the category with them.",
+        refute=(
+            "Fuse the routing. The launches per layer must fall to one or two, and the time of "
+            "the category with them."
+        ),
         saves=lambda k, peak: np.ones(len(k)),
         kind="conditional",
         grade="inferred",

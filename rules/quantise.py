@@ -9,7 +9,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import one_of
-from traceroof.rule import Attainable, Rule, at_least, below
+from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible
 
@@ -163,35 +163,36 @@ RULES = (
         title="INT8 is slow on this device",
         scope="kernel",
         why=(
-            "Most GPUs multiply INT8 twice as fast as 16 bit. Some new ones gave that up for FP8 and "
-            "FP4: there INT8 is no faster than 16 bit, or far slower."
+            "Most GPUs multiply INT8 twice as fast as 16 bit. Some new GPUs gave that up for FP8 "
+            "and FP4: there INT8 is no faster than 16 bit, or far slower."
         ),
         condition=(
-            "an INT8 product on a device whose INT8 peak is below 1.2 times its 16-bit peak, and "
-            "whose FP8 peak is higher"
+            "an INT8 product on a device whose INT8 peak is below {int8_speedup} times its "
+            "half-precision peak, and whose FP8 peak is more than {fp8_over_int8} times its INT8 "
+            "peak"
         ),
         needs=("int8_speedup", "fp8_over_int8"),
         uses=("category", "primary_class", "operand_dtype"),
         applies=lambda k: tunable(k)
         & one_of(k.category, "gemm", "conv", "attention")
         & (k.operand_dtype == "int8"),
-        when=lambda k: (k.meets("int8_speedup")) & (k.fp8_over_int8 > 1),
+        when=lambda k: k.meets("int8_speedup") & k.meets("fp8_over_int8"),
         because=(
             "INT8 peaks at {int8_speedup} times the 16-bit rate here, FP8 at {fp8_over_int8} times "
             "the INT8 rate"
         ),
         fix="Quantise to FP8 or FP4 for this device, or multiply in 16 bits.",
         refute=(
-            "Time the same product in FP8: if it is no faster than INT8, the table's rates do not"
-            " hold for this shape."
-),
+            "Time the same product in FP8. If it is no faster than INT8, the rates of the device "
+            "table do not apply to this shape."
+        ),
         saves=lambda k, peak: 1 - 1 / k.fp8_over_int8,
         kind="option",
         grade="derived",
         layer="model",
         effort="refactor",
         risk="numerics",
-        thresholds={"int8_speedup": below(1.2)},
+        thresholds={"int8_speedup": below(1.2), "fp8_over_int8": above(1)},
         references=("traceroof devices: dense peaks with their sources",),
         # B300: 0.15 against 2.25 POP/s.
         fires=(
@@ -210,25 +211,30 @@ RULES = (
         title="Converting the weights takes longer than reading them",
         scope="kernel",
         why=(
-            "The product reads weights in few bits and widens them in registers. Here the conversions "
+            "The product reads weights in few bits and widens them in registers. The conversions "
             "keep the integer pipe busy while device memory is not."
         ),
         condition=(
-            "a weight-only quantised product with the ALU pipe at 60 % or more and DRAM below 60 %"
+            "a weight-only quantised product with the ALU pipe at {pipe_alu_pct} or more and DRAM "
+            "below {dram_pct}"
         ),
         needs=("pipe_alu_pct", "dram_pct"),
         uses=("primary_class", "role", "pipe_xu_pct", "model_shape"),
         applies=lambda k: tunable(k) & (k.role == "weight-only product"),
-        when=lambda k: (k.meets("pipe_alu_pct")) & (k.meets("dram_pct")),
+        when=lambda k: k.meets("pipe_alu_pct") & k.meets("dram_pct"),
         because=(
             "the ALU pipe runs at {pipe_alu_pct} and device memory at {dram_pct} in a product of "
             "packed weights"
         ),
         fix=(
-            "A layout in which one instruction converts several weights (interleaved, as in Marlin), "
-            "16-byte loads, scales applied after the product where they allow it, larger groups."
+            "Use a layout in which one instruction converts several weights (interleaved, as in "
+            "Marlin), 16-byte loads, scales applied after the product where possible, and larger "
+            "groups."
         ),
-        refute="Replace the conversion by a plain cast in a copy: if the time stays, it was hidden.",
+        refute=(
+            "Replace the conversion by a plain cast in a copy. If the time stays, the conversion "
+            "was hidden."
+        ),
         saves=lambda k, peak: 1 - k.dram_pct / 80,
         kind="conditional",
         grade="observed",

@@ -12,7 +12,7 @@ _PIPES = tuple(f"pipe_{pipe}_pct" for pipe in PIPES)
 
 # A modelled rate above the peak by more than rounding shows that the bytes came from a cache, or
 # the operations were fewer: then the model says nothing about the wall.
-_MODEL_LIMIT_PCT = 105.0
+MODEL_LIMIT_PCT = 105.0
 
 _MODEL = ("model_flop_pct", "model_dram_pct", "t_min_ns")
 _DRAM = ("dram_throughput_pct", "dram_bytes_per_s", "dram_peak_bytes_per_s",
@@ -54,7 +54,7 @@ def _top_pipe(see: See) -> Texts:
 def _modelled(see: See) -> tuple[Reals, Reals]:
     """Use of arithmetic and of DRAM by the operator's model, where that is plausible."""
     flop, dram = see("model_flop_pct"), see("model_dram_pct")
-    plausible = ~(np.fmax(flop, dram) > _MODEL_LIMIT_PCT) & ~np.isnan(see("t_min_ns"))
+    plausible = ~(np.fmax(flop, dram) > MODEL_LIMIT_PCT) & ~np.isnan(see("t_min_ns"))
     return np.where(plausible, np.nan_to_num(flop), np.nan), np.where(plausible, dram, np.nan)
 
 

@@ -16,6 +16,7 @@ from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.core.kernel_table import Column, Source, as_reals
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.patterns import decoding, fusion, precision, roles, serving, unshaped
 from traceroof.timeline import Timeline
@@ -200,7 +201,9 @@ def _under_the_roof(category: str, grouped: Groups) -> Mapping[str, float]:
         ("category", "time_ns", "roof_pct", "model_flop_pct", "model_dram_pct")
     )
     # A model above the peak is wrong for this launch (``groups``): it does not count as known.
-    plausible = ~np.isnan(see.roof_pct) & ~(np.fmax(see.model_flop_pct, see.model_dram_pct) > 105)
+    plausible = ~np.isnan(see.roof_pct) & ~(
+        np.fmax(see.model_flop_pct, see.model_dram_pct) > MODEL_LIMIT_PCT
+    )
     groups = (see.category == category) & (see.time_ns > 0)
     known = groups & plausible
     taken = float(see.time_ns[known].sum())

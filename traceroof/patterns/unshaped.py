@@ -12,6 +12,7 @@ import pyarrow as pa
 from traceroof.core.kernel_table import Column
 from traceroof.hardware.roofline import DEFAULT_FLOPS_SHARE
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 
 #: Columns of the facts of scope ``run`` that come from here; absent where there is no such work.
 UNSHAPED_COLUMNS: tuple[Column, ...] = tuple(
@@ -31,7 +32,6 @@ UNSHAPED_COLUMNS: tuple[Column, ...] = tuple(
     )
 )  # fmt: skip
 
-_CREDIBLE_PCT = 105
 _COLUMNS = (
     "category", "model", "operand_dtype", "half_speedup", "name_no_matrix", "roof_pct",
     "model_flop_pct", "model_dram_pct", "flop_attainable", "time_ns", "launches",
@@ -46,7 +46,7 @@ def unshaped(grouped: Groups, total_ns: float) -> Mapping[str, float]:
     products &= (see.time_ns > 0) & ~(see.half_speedup > 1)
     has_shape = np.array([isinstance(one, str) for one in see.model], dtype=bool)
     without = products & ~has_shape
-    above = np.fmax(see.model_flop_pct, see.model_dram_pct) > _CREDIBLE_PCT
+    above = np.fmax(see.model_flop_pct, see.model_dram_pct) > MODEL_LIMIT_PCT
     known = products & has_shape & ~np.isnan(see.roof_pct) & ~above
     if not without.any():
         return {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.report.html import timeline_figures
 from traceroof.report.html.chart import (
     Chart,
@@ -26,7 +27,6 @@ from traceroof.report.html.palette import COLORS, FAMILIES, look
 from traceroof.report.html.roofline_figure import roofline
 
 # Where Nsight Compute's SpeedOfLight rule, and the classes, draw the line.
-_WALL_PCT, _BUSY_PCT = 80, 60
 
 
 def charts(diagnosis: Diagnosis) -> dict[str, Chart | None]:
@@ -157,8 +157,8 @@ def use(diagnosis: Diagnosis) -> Chart | None:
     ys = [float(kernel.metrics["compute_pct"]) for _, kernel in shown]
     edge = 104.0
     lines = (
-        (_WALL_PCT, "ink", "dash", "at a wall"),
-        (_BUSY_PCT, "soft", "dot", "busy"),
+        (WALL_PCT, "ink", "dash", "at a wall"),
+        (BUSY_PCT, "soft", "dot", "busy"),
     )
     traces: list[Any] = [
         go.Scatter(
@@ -204,8 +204,8 @@ def use(diagnosis: Diagnosis) -> Chart | None:
         ],
         kernels=[index for index, _ in shown],
         legend=[
-            ("ink", "┄", f"{_WALL_PCT} %: at a wall"),
-            ("soft", "┈", f"{_BUSY_PCT} %: busy"),
+            ("ink", "┄", f"{WALL_PCT:g} %: at a wall"),
+            ("soft", "┈", f"{BUSY_PCT:g} %: busy"),
             *class_legend(shown),
         ],
     )  # fmt: skip
