@@ -81,6 +81,21 @@ def pausing(k: Facts) -> Column:
     return np.asanyarray(np.where(k.pause_time_ns > k.late_launch_ns, k.pause_time_ns, 0.0))
 
 
+#: Columns that ``off_host`` reads.
+HOST = ("host_part_ns", "idle_launch_ns")
+
+
+def off_host(k: Facts, charged: Column, spent: Column) -> Column:
+    """What is saved at most where the host no longer spends some time, as a share of the span: that
+    time, as far as the GPU waits for the host at all.
+
+    charged: the idle time that lies beside it. The host gets ahead by all of it, so that it shortens
+    waits that come later, and other waits of the same gap.
+    """
+    waits = np.nan_to_num(k.host_part_ns) + np.nan_to_num(k.idle_launch_ns)
+    return part(np.fmax(charged, np.minimum(np.nan_to_num(spent), waits)), k)
+
+
 def waited(k: Facts) -> Column:
     """Exposed communication that is waiting for other ranks, as far as it shows: known from their
     recordings, or from equal collectives that take different times; and the first one of all. ns."""

@@ -4,13 +4,19 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Rule, above, at_least
-from traceroof.rules._timelines import QUALITY, part, trust
+from traceroof.rules._timelines import HOST, QUALITY, off_host, part, trust
 
 
 def _saves(k: Facts) -> Column:
     # Without steps the second half shows whether it goes on; then all of it counts.
     goes_on = (np.nan_to_num(k.steps) == 0) & (k.late_idle_allocate_ns >= 0.2 * k.idle_allocate_ns)
-    return part(np.where(goes_on, k.idle_allocate_ns, k.late_idle_allocate_ns), k)
+    charged = np.where(goes_on, k.idle_allocate_ns, k.late_idle_allocate_ns)
+    spent = np.where(goes_on, k.allocate_time_ns, k.late_allocate_time_ns)
+    return off_host(k, charged, spent)
+
+
+def _idle(k: Facts) -> Column:
+    return part(np.fmax(k.late_idle_allocate_ns, 0), k)
 
 
 def _fires(k: Facts) -> Mask:
@@ -44,6 +50,7 @@ RULES = (
             "allocate_calls",
             "allocate_time_ns",
             "steps",
+            *HOST,
             *(name for name in QUALITY if name != "span_ns"),
         ),
         when=_fires,
@@ -74,8 +81,8 @@ RULES = (
             "late_allocate_calls": above(0),
             "idle_for_memory": at_least(
                 0.005,
-                measure=_saves,
-                column="idle_allocate_ns",
+                measure=_idle,
+                column="late_idle_allocate_ns",
                 words="{op} {value:.1%} of the span",
             ),
         },
@@ -98,7 +105,7 @@ RULES = (
                 "late_allocate_calls": 1.0,
                 "late_allocate_time_ns": 0.5e6,
                 "idle_allocate_ns": 0.5e6,
-                "late_idle_allocate_ns": 0.1e6,
+                "late_idle_allocate_ns": 0.5e6,
             },
         ),
         silent=(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from traceroof.rule import Rule, Threshold, above, at_least, at_most
-from traceroof.rules._timelines import QUALITY, part, trust
+from traceroof.rules._timelines import HOST, QUALITY, off_host, trust
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ def _rule(one: _Loader) -> Rule:
             "data_loader_time_ns",
             "loader_in_main",
             "idle_ns",
+            *HOST,
             *(name for name in QUALITY if name != "span_ns"),
         ),
         applies=lambda k: k.meets("loader_in_main"),
@@ -83,7 +84,7 @@ def _rule(one: _Loader) -> Rule:
             "Use one batch again and again. If the step does not get shorter, the loader was not "
             "the limit."
         ),
-        saves=lambda k, peak: part(k.idle_data_loader_ns, k),
+        saves=lambda k, peak: off_host(k, k.idle_data_loader_ns, k.data_loader_time_ns),
         kind="hard",
         grade="observed",
         layer="framework",

@@ -4,11 +4,18 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule, at_least
-from traceroof.rules._timelines import QUALITY, part, trust
+from traceroof.rules._timelines import HOST, QUALITY, off_host, part, trust
 
 
 def _pauses(k: Facts) -> Column:
     return part(np.nan_to_num(k.idle_load_ns) + np.nan_to_num(k.idle_collect_ns), k)
+
+
+def _saves(k: Facts) -> Column:
+    idle = np.nan_to_num(k.idle_load_ns) + np.nan_to_num(k.idle_collect_ns)
+    # Loading in the cold start is not counted.
+    spent = np.fmax(k.late_load_time_ns, k.idle_load_ns) + k.collect_time_ns
+    return off_host(k, idle, spent)
 
 
 RULES = (
@@ -23,7 +30,7 @@ RULES = (
         ),
         condition="idle for {idle_load_ns:.1%} of the span or more in such pauses",
         needs=("idle_load_ns", "idle_collect_ns", "load_time_ns", "collect_time_ns"),
-        uses=("late_load_time_ns", *QUALITY),
+        uses=("late_load_time_ns", *HOST, *QUALITY),
         when=lambda k: k.meets("idle_load_ns"),
         because=(
             "the GPU is idle for {idle_load_ns} while code is compiled or loaded[ "
@@ -39,7 +46,7 @@ RULES = (
         refute=(
             "Record a later window. If the pauses do not come again, they belonged to first use."
         ),
-        saves=lambda k, peak: _pauses(k),
+        saves=lambda k, peak: _saves(k),
         kind="hard",
         grade="observed",
         layer="framework",

@@ -60,6 +60,7 @@ def _columns() -> tuple[Column, ...]:
             "ns",
             "idle_dependency_ns of the longest gap, where little ran before it",
         ),
+        ("host_part_ns", "ns", "idle time until the host launched the next work, whatever it did"),
         ("cold_ns", "ns", "idle_cold_ns of the whole recording, warm-up steps included"),
         ("whole_span_ns", "ns", "span of the whole recording, warm-up steps included"),
     )

@@ -131,6 +131,7 @@ def _idle_facts(idle: Idle, steady: int) -> dict[str, float]:
     return {
         **{f"idle_{cause}_ns": value for cause, value in causes.items()},
         "start_wait_ns": idle.start_wait(),
+        "host_part_ns": int((idle.host_end - idle.start)[idle.is_launch_known].sum()),
         "gaps": idle.count_apart,
         "longest_gap_ns": idle.longest_ns,
         "gaps_after_sync": idle.count("sync"),
