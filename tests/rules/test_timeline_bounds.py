@@ -64,7 +64,8 @@ def simulated(ops: Sequence[Op]) -> tuple[list[dict[str, Any]], list[tuple[str, 
 def span(ops: Sequence[Op]) -> int:
     """What the program takes on the GPU, ns."""
     rows, _ = simulated(ops)
-    return max(row["start_ns"] + row["duration_ns"] for row in rows) - rows[0]["start_ns"]
+    ends = [int(row["start_ns"] + row["duration_ns"]) for row in rows]
+    return max(ends) - int(rows[0]["start_ns"])
 
 
 def bound(rule: str, ops: Sequence[Op]) -> int:
