@@ -83,7 +83,7 @@ def store_run(
     from hashlib import sha256
 
     from traceroof.ingest.combine import combine
-    from traceroof.store import digest_of
+    from traceroof.store.digests import digest_of
 
     before = kept.get(into) if into else None
     together = [*([before.recording] if before else []), *recordings]

@@ -40,7 +40,8 @@ from traceroof.core.recording import (
 )
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
-from traceroof.store import Store, calibration_of, catalogue, digest_of, parquet, staging
+from traceroof.store import Store, calibration_of, catalogue, parquet, staging
+from traceroof.store.digests import digest_of
 
 WORKER = Path(__file__).with_name("store_worker.py")
 
