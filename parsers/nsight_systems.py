@@ -70,7 +70,9 @@ def _read(path: Path, export: Export, progress: Progress) -> Recording:
     ranges = ranges_of(export)
     links = link(ranges, runtime)
     progress(3, _STAGES)
-    launching = runtime.at(np.unique(call[call >= 0]))
+    is_launching = np.zeros(len(runtime), dtype=bool)
+    is_launching[call[call >= 0]] = True
+    launching = runtime.at(np.flatnonzero(is_launching))
     gpus = gpus_of(export, process, done.columns["deviceId"])
     rank, rank_notes = _rank(path, export, process)
     notes = [*notes_of(done, call, runtime), *_lost(done, call, runtime), *rank_notes]

@@ -17,7 +17,7 @@ import pyarrow as pa
 from traceroof.core.recording import SPANS
 from traceroof.ingest.sqlite import UNKNOWN, Whole
 from traceroof.parsers.host.arrow import Texts, wholes
-from traceroof.parsers.host.containment import containers, holding
+from traceroof.parsers.host.containment import Containers, containers, holding
 from traceroof.parsers.host.paths import Paths, nearest, paths_to
 from traceroof.parsers.host.steps import Steps, containing_step, told_apart
 from traceroof.parsers.nsight.nsys_host import Calls
@@ -170,6 +170,9 @@ def link(ranges: Ranges, calls: Calls) -> Links:
 
     parts = containers(lanes.of(named), named.start, named.end)
     within = parts.innermost(lanes.calls, calls.start, calls.end)
+    is_backward = np.append(operator_path.flags, False)[operator_path.codes]
+    lost = np.flatnonzero(is_backward & (within < 0) & (sequence >= 0))
+    within[lost] = _of_forward(ranges, operators, (operator_lane, parts), sequence[lost])
     module_path = paths_to(
         within, parts.parents(), named.meaning[parts.order], ranges.names, BACKWARD
     )
@@ -177,7 +180,6 @@ def link(ranges: Ranges, calls: Calls) -> Links:
     phases = [-1 if one is None else PHASE_NAMES.index(one) for one in of_chain]
     phase = np.array([*phases, -1], dtype=np.int64)[module_path.codes]
     phase[(phase < 0) & (sequence >= 0)] = PHASE_NAMES.index("forward")
-    is_backward = np.append(operator_path.flags, False)[operator_path.codes]
     phase[is_backward] = PHASE_NAMES.index("backward")
     return Links(
         operator=np.append(meaning, np.int32(-1))[inside],
@@ -189,6 +191,28 @@ def link(ranges: Ranges, calls: Calls) -> Links:
         steps=steps,
         meanings=ranges.meanings,
     )
+
+
+def _of_forward(
+    ranges: Ranges, operators: Ranges, at: tuple[Whole, Containers], wanted: Whole
+) -> Whole:
+    """For each of autograd's numbers the named range around the operator of the forward pass that
+    drew it, as a position in the containers; -1 where there is none. Backward runs on a thread of
+    its own, outside of the ranges of the model."""
+    lane, parts = at
+    drawn = np.array(
+        [-1 if one.sequence is None or BACKWARD.search(one.name) else one.sequence
+         for one in ranges.meanings] + [-1], dtype=np.int64,
+    )[operators.meaning]  # fmt: skip
+    rows = np.flatnonzero(np.isin(drawn, wanted) & (drawn >= 0))
+    rows = rows[np.lexsort((operators.start[rows], drawn[rows]))]
+    inside = parts.innermost(lane[rows], operators.start[rows], operators.end[rows])
+    if not len(rows):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    # Operators that draw no number share that of the next one that does: the last one drew it.
+    last = np.searchsorted(drawn[rows], wanted, side="right") - 1
+    known = (last >= 0) & (drawn[rows][np.maximum(last, 0)] == wanted)
+    return np.where(known, inside[np.maximum(last, 0)], -1)
 
 
 class _Lanes:

@@ -174,6 +174,29 @@ def test_ranges_become_operators_modules_steps_and_phases(path: Path) -> None:
     assert [one["name"] for one in operators] == ["aten::linear"] * 2
 
 
+def test_a_backward_kernel_is_of_the_module_of_its_forward_operator(path: Path) -> None:
+    """GIVEN backward on a thread of its own, as autograd runs it WHEN read THEN its kernels are in
+    the range in which the forward operator with their number ran."""
+    engine = THREAD + 1
+    made = Writer(path)
+    for number, layer in ((7, "layer 0"), (8, "layer 1")):
+        begin = number * 1_000
+        made.range(layer, begin, begin + 900)
+        made.range(f"aten::linear, seq = {number}, op_id = 1", begin + 100, begin + 800)
+        made.range(f"aten::addmm, seq = {number}, op_id = 2", begin + 200, begin + 700)
+    for number in (8, 7):
+        begin = 30_000 - number * 1_000
+        outer = f"autograd::engine::evaluate_function: AddmmBackward0, seq = {number}, op_id = 3"
+        made.range(outer, begin, begin + 900, globalTid=engine)
+        made.range("aten::mm, op_id = 4", begin + 100, begin + 800, globalTid=engine)
+        made.call("cudaLaunchKernel_v7000", begin + 200, begin + 300, number, engine)
+        made.kernel("gemm", begin + 400, begin + 500, number)
+    made.close()
+    found = read(path).kernels.to_pylist()
+    assert [one["module_path"] for one in found] == ["layer 1", "layer 0"]
+    assert [one["phase"] for one in found] == ["backward"] * 2
+
+
 def test_text_may_be_registered_and_domains_name_their_writer(path: Path) -> None:
     made = Writer(path)
     made.range("TSL", -1_878_291_120, None, eventType=75, domainId=3)

@@ -50,12 +50,14 @@ _BROKEN = (sqlite3.Error, UnicodeDecodeError, OverflowError)
 class Database:
     """An open database.
 
-    tables: real tables, name -> columns. notes: what was damaged.
+    tables: real tables, name -> columns. filled: those of them that are never null. notes: what was
+    damaged.
     """
 
     path: Path
     connection: sqlite3.Connection
     tables: Mapping[str, tuple[str, ...]]
+    filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
 
     def read(self, table: str, columns: Sequence[str]) -> dict[str, list[Any]]:
@@ -97,7 +99,7 @@ class Database:
     def _constants(self, table: str, names: Sequence[str]) -> dict[str, int]:
         """Columns of a long table that have one value in all rows: a process, a device, the shape
         of a block. Asking whether they do is much cheaper than reading them."""
-        query = ", ".join(map(_whole_of, names))
+        query = self._wholes_of(table, names)
         try:
             rows = self.connection.execute(
                 f"SELECT {query} FROM {_quoted(table)} LIMIT {_ROWS_AT_ONCE}"
@@ -118,8 +120,13 @@ class Database:
             if not other
         }
 
+    def _wholes_of(self, table: str, names: Sequence[str]) -> str:
+        # Where nothing can be null, not asking for nulls saves a tenth.
+        filled = self.filled.get(table, frozenset())
+        return ", ".join(_quoted(one) if one in filled else _whole_of(one) for one in names)
+
     def _varying(self, table: str, names: Sequence[str]) -> dict[str, Whole]:
-        query = ", ".join(map(_whole_of, names))
+        query = self._wholes_of(table, names)
         parts: list[list[Whole]] = [[] for _ in names]
         try:
             cursor = self.connection.execute(f"SELECT {query} FROM {_quoted(table)}")
@@ -217,14 +224,15 @@ def _refuse_unfinished(path: Path) -> None:
 def _opened(plain: Path, path: Path) -> Iterator[Database]:
     try:
         with _connected(plain) as connection:
-            tables = {}
+            tables, filled = {}, {}
             for name in list(_names(connection)):
                 if name in PRIVATE_TABLES:
                     continue
                 rows = connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
                 tables[name] = tuple(str(row[1]) for row in rows if row[1] not in PRIVATE_COLUMNS)
+                filled[name] = frozenset(str(row[1]) for row in rows if row[3])
             connection.set_authorizer(_authorised)
-            yield Database(path, connection, tables, _cut_short(plain))
+            yield Database(path, connection, tables, filled, _cut_short(plain))
     except _BROKEN as error:
         # A damaged schema can end up in the message, as bytes that are no text.
         words = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
