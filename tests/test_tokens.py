@@ -1,0 +1,197 @@
+"""Tokens in a profiler's file go nowhere: nothing of its metadata is stored or printed.
+
+Traces carry command lines, environments, host names and settings, and with them secrets. A token
+is planted in every place of a format that is none of the fields which traceroof uses; neither the
+store nor any output holds it.
+"""
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import traceroof
+from traceroof.core.recording import Run
+from traceroof.ingest.detect import read
+from traceroof.report.common import json as as_json
+from traceroof.report.html.render import render as as_html
+from traceroof.report.run import csv, markdown, terminal
+from traceroof.store import Store
+
+TOKEN = "secret-token-for-tests"
+
+Plant = Callable[[Path, Path], Path]
+
+
+def torch(root: Path, folder: Path) -> Path:
+    """Top-level keys, distributed and device information, arguments, names of processes."""
+    trace = json.loads((root / "sample_traces/torch/decode.json").read_text())
+    for key in ("username", "command", "environment", "traceName", "trace_id", "host_name", "INFO"):
+        trace[key] = TOKEN
+    trace["config"] = {"env": {"HF_TOKEN": TOKEN}, "argv": ["train.py", f"--token={TOKEN}"]}
+    trace.setdefault("distributedInfo", {})["store_url"] = TOKEN
+    for one in trace["deviceProperties"]:
+        one["driver_path"] = TOKEN
+    for event in trace["traceEvents"]:
+        event["note"] = TOKEN
+        event.setdefault("args", {})["cmdline"] = TOKEN
+    trace["traceEvents"][:0] = [
+        {"ph": "M", "name": name, "pid": 1, "tid": 1, "ts": 0, "args": {"name": TOKEN}}
+        for name in ("process_name", "process_labels", "thread_name")
+    ]
+    path = folder / "trace.json"
+    path.write_text(json.dumps(trace))
+    return path
+
+
+def nsight_compute_csv(root: Path, folder: Path) -> Path:
+    """What a log holds beside the table, and the column of the host."""
+    text = (root / "sample_traces/nsight_compute/transformer_layer.details.csv").read_text()
+    text = re.sub(r'"127\.0\.0\.1"', f'"{TOKEN}"', text)
+    assert TOKEN in text
+    before = (
+        f"$ HF_TOKEN={TOKEN} ncu --csv python train.py --key {TOKEN}\n"
+        f"==PROF== Connected to process 7 (/home/{TOKEN}/bin/python)\n"
+        f"==WARNING== Could not deploy sections to /home/{TOKEN}\n"
+        f"logged in with {TOKEN}\n"
+    )
+    path = folder / "log.csv"
+    path.write_text(before + text + f"==PROF== Report: /home/{TOKEN}/report.ncu-rep\n")
+    return path
+
+
+def nsight_compute_text(root: Path, folder: Path) -> Path:
+    """The lines around a page."""
+    text = (root / "tests/field_cases/nsight_compute/table_name.txt").read_text()
+    path = folder / "page.txt"
+    text = text.replace("app@127.0.0.1", f"app@{TOKEN}")
+    path.write_text(f"$ ncu ./app --token {TOKEN}\n==PROF== {TOKEN}\n{TOKEN}\n\n{text}\n{TOKEN}\n")
+    return path
+
+
+def rocprof_compute(root: Path, folder: Path) -> Path:
+    """The command line and the host in the description, the log and the settings."""
+    shutil.copytree(root / "tests/field_cases/amd/J_ranks/0", folder / "profile")
+    description = folder / "profile/sysinfo.csv"
+    header, row = description.read_text().splitlines()[:2]
+    cells = row.split(",")
+    for name in ("command", "hostname", "workload_name", "cpu_model", "sbios", "vbios"):
+        cells[header.split(",").index(name)] = TOKEN
+    description.write_text(f"{header}\n{','.join(cells)}\n")
+    (folder / "profile/log.txt").write_text(f"rocprofiler-compute version: 3\n{TOKEN}\n")
+    (folder / "profile/profiling_config.yaml").write_text(
+        f"format_rocprof_output: csv\nk: {TOKEN}\n"
+    )
+    return folder / "profile"
+
+
+def rocprofv3_json(root: Path, folder: Path) -> Path:
+    """All metadata of the tool, and unknown fields of every agent and kernel."""
+    document = json.loads((root / "tests/field_cases/amd/P3_csv_json/3_results.json").read_text())
+    for process in document["rocprofiler-sdk-tool"]:
+        process["metadata"] = {
+            **process.get("metadata", {}),
+            "command": ["python", f"--token={TOKEN}"], "environment": {"HF_TOKEN": TOKEN},
+            "node": {"hostname": TOKEN}, "config": {"output_path": TOKEN}, "build_spec": TOKEN,
+        }  # fmt: skip
+        process["host_functions"] = [{"name": TOKEN}]
+        process["summary"] = [{"domain": TOKEN}]
+        for agent in process.get("agents", []):
+            agent["serial"] = TOKEN
+    path = folder / "3_results.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def rocprofv3_csv(root: Path, folder: Path) -> Path:
+    """A column that is none of the list of agents, and files of another kind."""
+    shutil.copytree(root / "tests/field_cases/amd/P2_good", folder / "run")
+    agents = folder / "run/3_agent_info.csv"
+    header, *rows = agents.read_text().splitlines()
+    agents.write_text("\n".join([f'{header},"Serial"', *(f'{row},"{TOKEN}"' for row in rows)]))
+    (folder / "run/input.json").write_text(json.dumps({"env": TOKEN}))
+    (folder / "run/config.txt").write_text(TOKEN)
+    return folder / "run"
+
+
+def rocprof_v1_json(root: Path, folder: Path) -> Path:
+    """The description of the machine and the arguments of calls."""
+    event = {"ph": "X", "name": "k(int)", "pid": "6", "tid": "0", "ts": "10", "dur": "5",
+             "args": {"BeginNs": "10000", "EndNs": "15000", "DurationNs": "5000", "Data": TOKEN,
+                      "args": f"( stream(0x0) token({TOKEN}))"}}  # fmt: skip
+    process = {"ph": "M", "pid": 6, "name": "process_name", "args": {"name": "GPU0"}}
+    path = folder / "results.json"
+    path.write_text(
+        '{"traceEvents":[{},' + f"{json.dumps(process)},{json.dumps(event)}],"
+        + f'"otherData":{{"command":"{TOKEN}","Agent1.Uuid":"{TOKEN}"}}}}'
+    )  # fmt: skip
+    return path
+
+
+def rocprof_v1_database(root: Path, folder: Path) -> Path:
+    """Arguments and data of every row, and a table of settings."""
+    path = folder / "results.db"
+    shutil.copy(root / "tests/field_cases/hostile/v1db_no_beginns.db", path)
+    _fill_texts(path, ("args", "Data", "roctx-range"))
+    return path
+
+
+def hipprof_database(root: Path, folder: Path) -> Path:
+    """A table of settings beside the kernels."""
+    path = folder / "rank0.db"
+    shutil.copy(root / "tests/field_cases/amd/H3_hipprof_two_ranks/hip_prof_rank0.db", path)
+    _fill_texts(path, ())
+    return path
+
+
+def _fill_texts(path: Path, columns: tuple[str, ...]) -> None:
+    connection = sqlite3.connect(path)
+    names = [
+        row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")
+    ]
+    for name in names:
+        known = [row[1] for row in connection.execute(f'PRAGMA table_info("{name}")')]
+        for column in columns:
+            if column in known:
+                connection.execute(f'UPDATE "{name}" SET "{column}" = ?', (TOKEN,))
+    connection.execute("CREATE TABLE settings (command TEXT, environment TEXT)")
+    connection.execute("INSERT INTO settings VALUES (?, ?)", (TOKEN, TOKEN))
+    connection.commit()
+    connection.close()
+
+
+PLANTS: tuple[Plant, ...] = (
+    torch, nsight_compute_csv, nsight_compute_text, rocprof_compute, rocprofv3_json, rocprofv3_csv,
+    rocprof_v1_json, rocprof_v1_database, hipprof_database,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
+def test_a_planted_token_is_nowhere(root: Path, tmp_path: Path, plant: Plant) -> None:
+    source = tmp_path / "in"
+    source.mkdir()
+    recording = read([plant(root, source)])
+    run = Run(recording, "planted")
+    diagnosis = traceroof.diagnose(run)
+    for text in (
+        terminal.render(diagnosis), markdown.render(diagnosis), csv.render(diagnosis),
+        as_json.render(diagnosis, top=None), as_html(diagnosis),
+    ):  # fmt: skip
+        assert TOKEN not in text
+    assert TOKEN not in repr(recording.devices) + repr(recording.sources)
+    store = tmp_path / "store"
+    Store.open(store).add(recording, name="planted", digest="0" * 64)
+    for path in filter(Path.is_file, store.rglob("*")):
+        assert TOKEN.encode() not in path.read_bytes()
+        if path.suffix == ".parquet":
+            assert not _holds(pq.read_table(path).to_pylist())
+
+
+def _holds(rows: list[dict[str, Any]]) -> bool:
+    return any(TOKEN in str(value) for row in rows for value in row.values())
