@@ -155,6 +155,8 @@ def test_a_table_without_kernels_has_no_groups() -> None:
         ("block_z", 1, 2),
         ("input_shapes", "[[2, 3]]", "[[3, 2]]"),
         ("input_dtypes", '["float"]', '["half"]'),
+        ("registers_per_thread", 32, 45),
+        ("shared_memory_static_bytes", 1024.0, 9216.0),
         ("grid_y", 1, None),
     ],
 )
@@ -170,7 +172,7 @@ def test_categories_keep_launches_apart() -> None:
 
 @pytest.mark.parametrize(
     ("column", "first", "second"),
-    [("stream", 7, 8), ("device", 0, 1), ("rank", 0, 1), ("registers_per_thread", 32, 33)],
+    [("stream", 7, 8), ("device", 0, 1), ("rank", 0, 1), ("registers_per_thread", 32, None)],
 )
 def test_what_does_not(column: str, first: Any, second: Any) -> None:
     assert len(grouped({column: [first, second], "duration_ns": [1, 1]})) == 1

@@ -223,3 +223,13 @@ def test_the_vendor_in_most_launches(root: Path) -> None:
     (occupancy,) = [one for one in kernel.vendor if one.rule == "AchievedOccupancy"]
     assert occupancy.speedup_pct == 30
     assert "(70.0%)" in occupancy.text
+
+
+def test_variants_of_one_name(root: Path) -> None:
+    """GIVEN one name and shape with 32 and 45 registers THEN two kernels, 90 and 70 us."""
+    path = root / "tests/field_cases/nsight_compute/merged_variants.csv"
+    kernels = traceroof.diagnose(path).kernels
+    assert [(one.metrics["registers_per_thread"], one.time_ns) for one in kernels] == [
+        (45, 90_000),
+        (32, 70_000),
+    ]

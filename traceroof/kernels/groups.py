@@ -95,6 +95,11 @@ _KEY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "input_shapes", "input_dtypes",
     "process_name",
 )  # fmt: skip
+# What the compiler fixes for all launches of one kernel: where it differs, so do the kernels.
+_CONSTANTS = (
+    "registers_per_thread", "accumulation_registers_per_thread", "shared_memory_static_bytes",
+    "shared_memory_bytes",
+)  # fmt: skip
 
 # Quantities of one launch that depend on nothing but the launch: averaged per launch, not by time.
 _PER_LAUNCH_UNITS = frozenset(
@@ -215,7 +220,21 @@ def _codes(
     part: _Rows, category: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Group number of each row, numbered by first appearance, and each group's first row."""
-    return together(_keys(part, category))
+    codes, first = together(_keys(part, category))
+    for name in _CONSTANTS:
+        if part.known(name):
+            values = _filled(part.reals(name), codes, len(first))
+            if (values != values[first][codes]).any():
+                codes, first = together((codes, factorized(values)[0]))
+    return codes, first
+
+
+def _filled(values: Reals, codes: npt.NDArray[np.int64], count: int) -> Reals:
+    """The values, unknown ones as the first known of their group, -1 where it knows none."""
+    known = np.flatnonzero(~np.isnan(values))
+    own = np.full(count, -1.0)
+    own[codes[known[::-1]]] = values[known[::-1]]
+    return np.where(np.isnan(values), own[codes], values)
 
 
 def _keys(part: _Rows, category: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
