@@ -48,3 +48,8 @@ def test_texts_read_well_in_both(rule: object) -> None:
             text = said(getattr(rule, name), vendor)
             assert not re.search(r"\[(nvidia|amd)|  | [,.;)]|\( ", text), (name, vendor, text)
         assert not re.search(r"\b([Ww]arps?|[Mm]ultiprocessors?)\b", text), text
+
+
+def test_the_verb_is_no_thread_block() -> None:
+    assert said("Copies block the host", "amd") == "Copies block the host"
+    assert said("blocks of the grid", "amd") == "workgroups of the grid"

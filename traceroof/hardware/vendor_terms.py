@@ -84,7 +84,8 @@ def _any_of(words: Mapping[str, str]) -> re.Pattern[str]:
             f"[{word[0]}{word[0].upper()}]{re.escape(word[1:])}"
             for word in sorted(words, key=len, reverse=True)
         )
-        + r")(?!\w)"
+        # "Copies block the host": the verb has no other name.
+        + r")(?!\w)(?! the host)"
     )
 
 

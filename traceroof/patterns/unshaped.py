@@ -33,7 +33,7 @@ UNSHAPED_COLUMNS: tuple[Column, ...] = tuple(
 )  # fmt: skip
 
 _COLUMNS = (
-    "category", "model", "operand_dtype", "half_speedup", "name_no_matrix", "roof_pct",
+    "category", "role", "model", "operand_dtype", "half_speedup", "name_no_matrix", "roof_pct",
     "model_flop_pct", "model_dram_pct", "flop_attainable", "time_ns", "launches",
 )  # fmt: skip
 
@@ -41,8 +41,9 @@ _COLUMNS = (
 def unshaped(grouped: Groups, total_ns: float) -> Mapping[str, float]:
     """Values by the names of UNSHAPED_COLUMNS. total_ns: time of all GPU activities."""
     see = grouped.facts.only(_COLUMNS)
-    # FP32 products are judged by their precision first.
+    # FP32 products are judged by their precision first; experts are no measure of other products.
     products = np.isin(see.category, ("gemm", "conv")) & ~(see.name_no_matrix == 1)
+    products &= see.role != "expert product"
     products &= (see.time_ns > 0) & ~(see.half_speedup > 1)
     has_shape = np.array([isinstance(one, str) for one in see.model], dtype=bool)
     without = products & ~has_shape
