@@ -11,10 +11,9 @@ from traceroof.rules._least import KEPT, beyond_kept
 def _saves(k: Facts, peak: Attainable) -> Column:
     warps = np.ceil(k.threads_per_block / k.warp_size)
     empty = 1 - np.mod(k.threads_per_block, k.warp_size) / k.warp_size
-    # Where the block is less than a warp, slots of warps stay empty as well.
-    filled = (1 - empty / warps) * np.where(
-        (warps == 1) & (k.achieved_occupancy_pct > 0), k.achieved_occupancy_pct / 100, 1.0
-    )
+    # Of blocks below a warp so few fit that slots stay empty as well; in a small grid it says so.
+    by_slots = (warps == 1) & (k.achieved_occupancy_pct > 0) & ~(k.waves < 1)
+    filled = (1 - empty / warps) * np.where(by_slots, k.achieved_occupancy_pct / 100, 1.0)
     return np.asanyarray(np.fmin(np.fmin(1 - filled, spare(k, peak)), beyond_kept(k, peak)))
 
 
@@ -39,7 +38,7 @@ RULES = (
             "the threads per block are not a multiple of the warp size, nothing at its wall"
         ),
         needs=("threads_per_block", "warp_size"),
-        uses=(*STATE, "achieved_occupancy_pct", *KEPT),
+        uses=(*STATE, "achieved_occupancy_pct", "waves", *KEPT),
         applies=has_headroom,
         when=lambda k: k.meets("threads_per_block"),
         because="{threads_per_block:.0f} threads per block in warps of {warp_size:.0f}",

@@ -4,7 +4,15 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule
-from traceroof.rules._kernels import HEADROOM, MATRIX, MATRIX_WORK, has_headroom, matrix_work
+from traceroof.rules._kernels import (
+    COUNTED,
+    HEADROOM,
+    MATRIX,
+    MATRIX_WORK,
+    counted,
+    has_headroom,
+    matrix_work,
+)
 from traceroof.rules._least import KEPT, beyond_kept
 
 _LARGE = 512
@@ -17,7 +25,8 @@ def _leaves_slots(k: Facts) -> Mask:
 def _applies(k: Facts) -> Mask:
     # Too few blocks to fill the slots anyway, or another limit that is lower.
     others = (k.waves < 1) | (k.theoretical_occupancy_pct < k.block_occupancy_pct - 1)
-    return np.asanyarray(has_headroom(k) & ~matrix_work(k) & ~others & ~(k.kernel_dram_pct >= 80))
+    open_to_change = counted(k) & has_headroom(k) & ~matrix_work(k)
+    return np.asanyarray(open_to_change & ~others & ~(k.kernel_dram_pct >= 80))
 
 
 def _likely(k: Facts, peak: Attainable) -> Column:
@@ -26,7 +35,7 @@ def _likely(k: Facts, peak: Attainable) -> Column:
 
 
 _SHAPES = {"median_ns": 18.8e6, "best_shape_ns": 14.1e6, "best_shape": "64 x 4 x 1"}
-_BLOCK = {"block_occupancy_pct": 66.7, "threads_per_block": 1024.0}
+_BLOCK = {"block_occupancy_pct": 66.7, "threads_per_block": 1024.0, "by_counters": 1.0}
 
 RULES = (
     Rule(
@@ -85,7 +94,7 @@ RULES = (
         needs=("block_occupancy_pct", "threads_per_block"),
         uses=(
             "primary_class", "compute_pct", "memory_pct", "waves", "warp_slots",
-            "theoretical_occupancy_pct", "achieved_occupancy_pct", *MATRIX, *KEPT,
+            "theoretical_occupancy_pct", "achieved_occupancy_pct", *MATRIX, *KEPT, *COUNTED,
         ),
         applies=_applies,
         when=_leaves_slots,
@@ -118,9 +127,10 @@ RULES = (
             "NVIDIA CUDA C++ Programming Guide: warps per multiprocessor by compute capability",
             "NVIDIA CUDA C++ Best Practices Guide: thread and block heuristics",
         ),
-        fires=(_BLOCK, {"block_occupancy_pct": 75.0, "threads_per_block": 513.0}),
+        fires=(_BLOCK, {**_BLOCK, "block_occupancy_pct": 75.0, "threads_per_block": 513.0}),
         silent=(
-            {"block_occupancy_pct": 75.1, "threads_per_block": 1024.0},
+            {**_BLOCK, "block_occupancy_pct": 75.1},
+            {**_BLOCK, "by_counters": 0.0},
             {**_BLOCK, "threads_per_block": 512.0},
             {**_BLOCK, "waves": 0.5},
             {**_BLOCK, "compute_pct": 97.0},

@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule, at_least, below
-from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
+from traceroof.rules._kernels import COUNTED, HEADROOM, STATE, counted, has_headroom, spare
 
 # The device table has GPUs of 16 to 304.
 _SCHEDULERS = 4
@@ -24,6 +24,8 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     empty = np.where(k.blocks < k.sm_count, np.fmax(empty, idle), empty)
     return np.asanyarray(np.fmin(empty, spare(k, peak)))
 
+
+_FEW = {"blocks": 4.0, "median_ns": 7.5e8, "threads_per_block": 64.0, "by_counters": 1.0}
 
 RULES = (
     Rule(
@@ -112,9 +114,9 @@ RULES = (
             "multiprocessors is unknown"
         ),
         needs=("blocks", "median_ns"),
-        uses=("primary_class", "compute_pct", "memory_pct", "waves", "threads_per_block"),
+        uses=("primary_class", "compute_pct", "memory_pct", "waves", "threads_per_block", *COUNTED),
         # With the number of multiprocessors, the waves tell.
-        applies=lambda k: has_headroom(k) & np.isnan(k.waves),
+        applies=lambda k: counted(k) & has_headroom(k) & np.isnan(k.waves),
         when=lambda k: k.meets("blocks") & k.meets("median_ns"),
         because="{blocks:.0f} blocks of {threads_per_block:.0f} threads run for {median_ns}",
         fix=(
@@ -140,13 +142,14 @@ RULES = (
             "NVIDIA CUDA C++ Best Practices Guide: thread and block heuristics",
         ),
         fires=(
-            {"blocks": 4.0, "median_ns": 7.5e8, "threads_per_block": 64.0},
-            {"blocks": 15.0, "median_ns": 20_000.0},
+            _FEW,
+            {**_FEW, "blocks": 15.0, "median_ns": 20_000.0},
         ),
         silent=(
-            {"blocks": 16.0, "median_ns": 7.5e8},
-            {"blocks": 4.0, "median_ns": 19_000.0},
-            {"blocks": 4.0, "median_ns": 7.5e8, "waves": 0.02},
+            {**_FEW, "blocks": 16.0},
+            {**_FEW, "median_ns": 19_000.0},
+            {**_FEW, "by_counters": 0.0},
+            {**_FEW, "waves": 0.02},
         ),
     ),
 )
