@@ -111,6 +111,18 @@ class Buffer:
                 return -1
 
 
+# What searching for the ends of broken events may cost in all, in bytes: so much, and this part of
+# the file. A file that is broken throughout would be searched to its end for every event.
+_MOST_SCANNED = 4 << 20
+_SCANNED_PART = 16
+# Looking for the next boundary is that much cheaper than following brackets.
+_SEARCH_IS_CHEAP = 16
+# An event lacks no more closing brackets than it has levels.
+_MOST_MISSING = 3
+# Once that is spent, an event is this long at most.
+_SHORT_EVENT_BYTES = 1 << 12
+
+
 class NotJson(Exception):
     """The file begins with something that is neither a JSON object nor a list."""
 
@@ -145,6 +157,7 @@ class Reader:
         self.has_ended = False
         self._wanted = wanted
         self._found: list[list[Any]] = []
+        self._passed = self._scanned = 0
 
     def whole(self) -> Iterator[list[Any]]:
         """The events of a whole file. Raises NotJson when it is no JSON object or list."""
@@ -274,6 +287,7 @@ class Reader:
             if not before:
                 self.counts[CUT] = 1
                 return
+            self._passed += buffer.end - before
             cut = buffer.end if buffer.ended else self._last_boundary(buffer.end)
             # Without any: the last events and what follows the list, or one huge event.
             ended = self._run(cut if cut > 0 else buffer.end)
@@ -405,22 +419,41 @@ class Reader:
         buffer = self.buffer
         start = buffer.start
         if buffer.data[start] != ord("{"):
+            if self._exhausted:
+                return self._next_start(start)
             end = self._value_end(start)
             self.counts[LOST] += 1
             buffer.start = end if end > 0 else start + 1
             return True
         # What looks like the next event tells where this one ends, broken quotes or not; only
         # if that does not give an event, what is inside may look like one, and brackets decide.
-        following = _BOUNDARY.search(buffer.data, start + 1, buffer.end)
+        limit = min(buffer.end, start + _SHORT_EVENT_BYTES) if self._exhausted else buffer.end
+        following = _BOUNDARY.search(buffer.data, start + 1, limit)
         behind = following.start() + 1 if following else -1
-        if behind > 0 and self._take(start, behind):
+        self._scanned += ((behind if behind > 0 else limit) - start) // _SEARCH_IS_CHEAP
+        if behind > 0 and (self._take(start, behind) or self._take_closed(start, behind)):
             return True
+        if self._exhausted:
+            return self._next_start(start)
         end = self._value_end(start)
         if end > 0 and self._take(start, end):
             return True
         if not buffer.ended and (behind < 0 or end < 0) and buffer.end - start < _PATIENCE_BYTES:
             return False
         return self._pass(start, end)
+
+    @property
+    def _exhausted(self) -> bool:
+        """Whether searching for the ends of broken events has cost as much as it may."""
+        return self._scanned > _MOST_SCANNED + self._passed // _SCANNED_PART
+
+    def _next_start(self, start: int) -> bool:
+        """Give a broken event up for whatever begins like one behind it."""
+        buffer = self.buffer
+        following = _EVENT_START.search(buffer.data, start + 1, buffer.end)
+        buffer.start = following.start() if following else buffer.end
+        self.counts[LOST] += 1
+        return following is not None
 
     def _pass(self, start: int, end: int) -> bool:
         """Go behind a lost event, whose brackets close at ``end`` if they do (else -1), to what
@@ -432,6 +465,8 @@ class Reader:
             buffer.start = end
             return True
         for found in _EVENT_START.finditer(data, start + 1, buffer.end):
+            if self._exhausted:
+                return self._next_start(start)
             before = bytes(data[max(start, found.start() - 64) : found.start()]).rstrip()
             # In a list or as a value it would be part of the broken event.
             if before[-1:] not in (b"[", b":", b"") and self._is_event(found.start()):
@@ -477,24 +512,52 @@ class Reader:
         self._found.append(found)
         return True
 
+    def _take_closed(self, start: int, end: int) -> bool:
+        """Find the event ``data[start:end]`` that lacks a few closing brackets."""
+        text = bytes(self.buffer.data[start:end])
+        if len(text) > _SHORT_EVENT_BYTES:
+            return False
+        missing: list[bytes] = []
+        for token in _TOKEN.finditer(text):
+            mark = token[0]
+            if mark in (b"{", b"["):
+                missing.append(b"}" if mark == b"{" else b"]")
+            elif mark in (b"}", b"]") and missing:
+                missing.pop()
+        if not 0 < len(missing) <= _MOST_MISSING:
+            return False
+        try:
+            found = self.decode(b"[" + text + b"".join(reversed(missing)) + b"]")
+        except _FAILURES:
+            return False
+        if len(found) != 1 or found[0].ph is None:
+            return False
+        self.buffer.start = end
+        self.counts[MENDED] += 1
+        self._found.append(found)
+        return True
+
     def _value_end(self, start: int) -> int:
         """Where the value at ``start`` ends; -1 where its end is not in the buffer."""
         data, limit = self.buffer.data, self.buffer.end
         if data[start] not in b"{[":
             found = _SCALAR.match(data, start, limit)
             return found.end() if found else start + 1
-        depth = 0
+        depth, end = 0, -1
+        reached = start
         for token in _TOKEN.finditer(data, start, limit):
-            mark = data[token.start()]
+            mark, reached = data[token.start()], token.end()
             if mark in b"{[":
                 depth += 1
             elif mark in b"}]":
                 depth -= 1
-            elif token.end() - token.start() == 1:
-                return -1
+            elif reached - token.start() == 1:
+                break
             if depth == 0:
-                return token.end()
-        return -1
+                end = reached
+                break
+        self._scanned += reached - start
+        return end
 
 
 def cuts(path: Path, size: int, step: int) -> list[int]:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import traceroof
 from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Recording
 from traceroof.diagnosis.diagnose import diagnose
@@ -1231,3 +1232,32 @@ def test_mutated_traces_are_diagnosed_or_refused(samples: Path, tmp_path: Path) 
             assert terminal.render(diagnosis)
             json.loads(report_json.render(diagnosis))
     assert read_ones > 0
+
+
+_EVENT = (
+    '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,'
+    '"args":{"stream":7,"device":0}}'
+)
+_START = '{"schemaVersion":1,"traceEvents":['
+BROKEN_THROUGHOUT = {
+    "a bracket lost per event": _START + ",\n".join([_EVENT] + [_EVENT[:-1]] * 9_000) + "]}",
+    "brackets": _START + "[" * 500_000,
+    "objects": _START + "{" * 500_000,
+    "names that never end": _START + '{"name":"' * 60_000,
+    "nested": _START + '{"a":' * 100_000,
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_THROUGHOUT)
+def test_what_is_broken_throughout_ends_soon(tmp_path: Path, kind: str) -> None:
+    """GIVEN half a megabyte in which every event is broken WHEN read THEN seconds of CPU at most:
+    the search for the ends of broken events has a budget."""
+    path = tmp_path / "trace.json"
+    path.write_text(BROKEN_THROUGHOUT[kind])
+    with time_limit(10):
+        try:
+            run = traceroof.read(path)
+        except TraceroofError:
+            return
+    # Closing brackets that are missing before the next event are put back.
+    assert len(run.kernels) == 9_000
