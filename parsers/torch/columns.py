@@ -261,11 +261,12 @@ class Fold:
         return kept, start[known], duration[known]
 
     def _threads_of(self, events: list[Any]) -> Codes:
-        pairs = zip([event.pid for event in events], [event.tid for event in events], strict=True)
+        pids, tids = [event.pid for event in events], [event.tid for event in events]
         try:
-            return self.threads.codes(pairs, len(events))
+            return self.threads.codes(zip(pids, tids, strict=True), len(events))
         except TypeError:
-            return self.threads.codes(map(_hashable, pairs), len(events))
+            pairs = map(_hashable, zip(pids, tids, strict=True))
+            return self.threads.codes(pairs, len(events))
 
     def _range_columns(self, events: list[Any], start: Whole, duration: Whole) -> dict[str, Any]:
         return {

@@ -71,6 +71,8 @@ def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path]]":
     import shutil
     import tempfile
 
+    if sys.stdin is None:
+        raise TraceroofError("- means standard input, which is closed", "pipe a file into it")
     with tempfile.TemporaryDirectory(prefix="traceroof-") as folder:
         spool = Path(folder) / "stdin"
         with spool.open("wb") as copy:

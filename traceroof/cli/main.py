@@ -4,7 +4,12 @@ Payload goes to stdout, talk to stderr. Heavy imports happen inside the commands
 ``traceroof --help`` answers at once.
 """
 
+import os
+import signal
 import sys
+import traceback
+from contextlib import suppress
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -18,6 +23,7 @@ from traceroof.cli.lists import devices, formats, rules
 from traceroof.cli.report import report
 from traceroof.cli.runs import baseline_app, runs_app
 from traceroof.cli.scrub import scrub
+from traceroof.core.units import shown
 from traceroof.errors import COULD_NOT, DONE, TraceroofError
 
 app = typer.Typer(
@@ -54,19 +60,65 @@ def _traceroof(
     pass
 
 
+class _Ended(BaseException):
+    """A signal asked the program to stop: what is open is closed on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _Ended(number)
+
+
 def main() -> None:
-    """Run the command line: the one place where errors become an exit code."""
+    """Run the command line: the one place where errors and signals become an exit code."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), _stop)
     try:
-        app(standalone_mode=True)
-    except TraceroofError as error:
-        typer.echo(f"traceroof: {error.message}", err=True)
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except _Ended as ended:
+        code = _SIGNALLED + ended.number
+    except BrokenPipeError:
+        # Whoever read the output has what they wanted.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _SIGNALLED + signal.SIGPIPE
+    except Exception as error:  # noqa: BLE001 - whatever it is, people get a sentence
+        code = COULD_NOT
+        with suppress(OSError, ValueError, AttributeError):  # stderr may be closed
+            _tell(error)
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.flush()
+    sys.exit(code if isinstance(code, int) else DONE)
+
+
+# What a shell reports of a program that a signal ended, less the signal's number.
+_SIGNALLED = 128
+
+
+def _tell(error: Exception) -> None:
+    """One sentence on stderr, and what to do."""
+    if isinstance(error, TraceroofError):
+        typer.echo(f"traceroof: {shown(error.message)}", err=True)
         if error.hint:
-            typer.echo(f"  {error.hint}", err=True)
-        sys.exit(COULD_NOT)
-    except OSError as error:
+            typer.echo(f"  {shown(error.hint)}", err=True)
+    elif hasattr(error, "show") and hasattr(error, "exit_code"):
+        error.show()  # an option or argument that is none
+    elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"traceroof: {where}{error.strerror or error}", err=True)
-        sys.exit(COULD_NOT)
+        typer.echo(f"traceroof: {shown(f'{where}{error.strerror or error}')}", err=True)
+    elif os.environ.get("TRACEROOF_DEBUG"):
+        traceback.print_exception(error)
+    else:
+        what = shown(f"{type(error).__name__}: {error}"[:_LONGEST])
+        typer.echo(f"traceroof: an error that traceroof did not expect: {what}", err=True)
+        typer.echo("  TRACEROOF_DEBUG=1 prints where it happened, for a bug report", err=True)
+
+
+_LONGEST = 300
 
 
 if __name__ == "__main__":

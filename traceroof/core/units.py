@@ -70,6 +70,15 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
+def shown(text: str) -> str:
+    """Text for a message: control characters, also those that turn the direction of writing, as
+    escapes, so that a file's name is recognised and reaches no terminal as a command."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 # What rules count, for the number one: "1 launches" is nobody's English.
 _SINGULAR: Mapping[str, str] = {
     many: one

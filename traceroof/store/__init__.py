@@ -202,7 +202,7 @@ class Store:
             self._sweep()
             with self._claim() as claim, self._catalogue.writing() as connection:
                 row = self._resolve(connection, run)
-                claim.note([row.folder], self._catalogue.label)
+                claim.note([row.folder], self._catalogue.identity)
                 of_run = (BASELINES.c.store == self._identity, BASELINES.c.run == row.id)
                 connection.execute(sa.delete(BASELINES).where(*of_run))
                 connection.execute(sa.delete(RUNS).where(*self._is(row.id)))
@@ -428,7 +428,7 @@ class Store:
             id = now.id if now else self._free_id(connection, digest)
             folder = next(name for name in _folder_names(id) if not (runs / name).exists())
             replaced = [now.folder] if now else []
-            claim.note([folder, *replaced], self._catalogue.label)
+            claim.note([folder, *replaced], self._catalogue.identity)
             os.rename(claim.folder / "run", runs / folder)
             staging.sync(runs)
             contents = _Contents(recording.sources, recording.devices, files, _beside(recording))
@@ -527,9 +527,12 @@ class Store:
                     continue
                 catalogue, claim.rubbish = claim.journal()
                 # Another catalogue may refer to these folders: its users tidy up.
-                if not claim.rubbish or catalogue == self._catalogue.label:
+                if not claim.rubbish or catalogue == self._catalogue.identity:
                     self._settle(claim)
 
+
+#: The longest file name that common file systems take.
+NAME_BYTES = 255
 
 # Of a measured ceiling what the column ``contents`` holds.
 _HOW = ("probe", "launches", "launch_size")
@@ -588,11 +591,14 @@ def _identity(folder: Path) -> str:
 
 
 def _checked_name(name: str) -> str:
+    """A name as it is kept. It is printable, no option (``-h``) and no path (``..``), and short
+    enough for a file's name in any encoding."""
     name = name.strip()
-    if not name or len(name) > NAME_LENGTH or not name.isprintable():
+    fits = name.isprintable() and len(name) <= NAME_LENGTH and len(name.encode()) <= NAME_BYTES
+    if not name or not fits or name.startswith("-") or set(name) <= {"."}:
         raise TraceroofError(
             f"{name[:40]!r} cannot be a name",
-            f"use 1 to {NAME_LENGTH} printable characters",
+            f"use 1 to {NAME_LENGTH} printable characters ({NAME_BYTES} bytes), no - in front",
         )
     return name
 
@@ -608,7 +614,8 @@ def _default_name(sources: Sequence[Source]) -> str:
     first = Path(sources[0].path) if sources else Path()
     name = (first.parent.name if len(sources) > 1 else "") or first.name
     text = "".join(letter if letter.isprintable() else "?" for letter in name).strip()
-    return text[:NAME_LENGTH] or "run"
+    short = text[:NAME_LENGTH].encode()[:NAME_BYTES].decode("utf-8", "ignore").lstrip("-")
+    return short if short.strip(".") else "run"
 
 
 def _folder_names(id: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -110,12 +111,14 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Catalogue:
-    """folder: the store's, for messages. label: what the catalogue is called there; holds no
-    secret and is the same for every process that uses it."""
+    """folder: the store's, for messages. label: what the catalogue is called there, without
+    secrets. identity: the same for every process that uses it and for no other catalogue; a digest,
+    as it stands for the whole address but the password."""
 
     folder: Path
     engine: sa.Engine
     label: str
+    identity: str
 
     @classmethod
     def open(cls, folder: Path, url: str | None) -> Self:
@@ -125,7 +128,7 @@ class Catalogue:
         """
         if url is None:
             path = folder / "catalogue.db"
-            catalogue = cls(folder, _sqlite_engine(path), path.name)
+            catalogue = cls(folder, _sqlite_engine(path), path.name, path.name)
         else:
             catalogue = cls(folder, *_engine_of(url))
         with catalogue._explained():
@@ -278,8 +281,8 @@ class Catalogue:
         )
 
 
-def _engine_of(text: str) -> tuple[sa.Engine, str]:
-    """The engine for a URL, and a label for it without its secrets."""
+def _engine_of(text: str) -> tuple[sa.Engine, str, str]:
+    """The engine for a URL, a label for it without its secrets, and its identity."""
     try:
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
@@ -287,23 +290,32 @@ def _engine_of(text: str) -> tuple[sa.Engine, str]:
             "the catalogue's address is not a database URL",
             "write TRACEROOF_CATALOGUE like postgresql+psycopg://host/database, or unset it",
         ) from None
-    label = url.set(username=None, password=None, query={}).render_as_string()
+    # An "@" in a password that is not escaped makes the rest of it part of the host.
+    host = url.host.rpartition("@")[2] if url.host else url.host
+    bare = url.set(host=host, password=None)
+    label = bare.set(username=None, query={}).render_as_string()
+    if url.get_backend_name() == "sqlite" and url.database:
+        # Relative to the folder of whoever uses it: each has a file of its own.
+        bare = bare.set(database=str(Path(url.database).resolve()))
+    identity = sha256(bare.render_as_string().encode()).hexdigest()
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise TraceroofError(
                 f"the catalogue {label} would be forgotten at once",
                 "name a file: sqlite:///path/to/catalogue.db",
             )
-        return _sqlite_engine(Path(str(url.database))), label
+        return _sqlite_engine(Path(str(url.database))), label, identity
     try:
-        return sa.create_engine(url, poolclass=sa.NullPool), label
+        return sa.create_engine(url, poolclass=sa.NullPool), label, identity
     except ModuleNotFoundError as error:
         raise TraceroofError(
             f"the catalogue {label} needs the Python package {error.name}",
             "pip install 'traceroof[postgres]'" if error.name == "psycopg" else "install it",
         ) from None
     except (SQLAlchemyError, TypeError) as error:
-        raise TraceroofError(f"the catalogue {label} cannot be used: {error}") from None
+        # The driver's words may repeat the address.
+        words = str(error).replace(str(url.password), "***") if url.password else str(error)
+        raise TraceroofError(f"the catalogue {label} cannot be used: {words}") from None
 
 
 def _sqlite_engine(path: Path) -> sa.Engine:
