@@ -259,6 +259,20 @@ class Doubted:
     factor: npt.NDArray[np.float64]
 
 
+def _missing(gaps: Mapping[str, Mask], unjudged: Mask) -> tuple[tuple[str, ...], ...]:
+    """Per subject the columns that are unknown; few combinations occur, however many subjects."""
+    if not unjudged.any():
+        return ((),) * len(unjudged)
+    table = np.array([gap & unjudged for gap in gaps.values()], dtype=bool)
+    patterns, of_row = np.unique(table, axis=1, return_inverse=True)
+    names = list(gaps)
+    listed = [
+        tuple(name for name, there in zip(names, column, strict=True) if there)
+        for column in patterns.T.tolist()
+    ]
+    return tuple(listed[at] for at in of_row.reshape(-1).tolist())
+
+
 def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Judgement:
     """Hold one rule against all subjects of its scope."""
     length = len(facts)
@@ -270,10 +284,7 @@ def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Ju
         unjudged |= gap
     unjudged &= concerned
     fired = np.asarray(rule.when(seen), dtype=bool) & concerned & ~unjudged
-    missing = tuple(
-        tuple(name for name, gap in gaps.items() if gap[row]) if unjudged[row] else ()
-        for row in range(length)
-    )
+    missing = _missing(gaps, unjudged)
     trust = np.full(length, GRADES[rule.grade])
     if rule.trust:
         trust = trust * rule.trust(seen)

@@ -6,6 +6,7 @@ hands every operation over (``__array_ufunc__``, ``__array_function__``); only `
 what an array carries, so formulas that are to be printed use ``np.asanyarray``.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -106,10 +107,21 @@ def each(
 
     name: what the result is called where the formula is printed.
     """
-    result = np.array([function(value) for value in column], dtype=kind)
+    result = np.array(_of_distinct(column, function), dtype=kind)
     if not isinstance(column, Traced):
         return result
     return _traced(result, Term(EACH, (column.term,), _value(result), name, (), function))
+
+
+def _of_distinct(column: npt.NDArray[Any], function: Callable[[Any], Any]) -> list[Any]:
+    """``function`` of every value, worked out once per distinct text and once for unknown."""
+    values = np.asarray(column).tolist()
+    known: dict[Any, Any] = {}
+    keys = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
+    for key, value in zip(keys, values, strict=True):
+        if key not in known:
+            known[key] = function(value)
+    return [known[key] for key in keys]
 
 
 def one_of(column: npt.NDArray[Any], *values: str) -> npt.NDArray[np.bool_]:

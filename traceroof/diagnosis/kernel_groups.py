@@ -30,9 +30,12 @@ def kernel_groups(
     facts = grouped.facts
     metric_names = [n for n in _METRIC_NAMES if n in facts and n not in _OWN_FIELDS]
     texts = facts.only(("operator", "input_shapes", "input_dtypes"))
+    known = {metric: _values(getattr(facts, metric)) for metric in metric_names}
     result = []
     for row, name in enumerate(grouped.names):
-        metrics = {metric: facts.value(metric, row) for metric in metric_names}
+        metrics = {
+            metric: value for metric, values in known.items() if (value := values[row]) is not None
+        }
         primary = str(facts.value("primary_class", row))
         share = facts.value("share_pct", row)
         operator, shapes, dtypes = (
@@ -53,7 +56,7 @@ def kernel_groups(
                 grid=_triple(facts, "grid", row),
                 block=_triple(facts, "block", row),
                 operator=operator,
-                metrics={key: value for key, value in metrics.items() if value is not None},
+                metrics=metrics,
                 roofline=by_counters,
                 modelled_roofline=by_model,
                 number=row + 1,
@@ -65,6 +68,11 @@ def kernel_groups(
             )
         )
     return tuple(result)
+
+
+def _values(column: Any) -> list[Any]:
+    """A column as plain values, None for unknown."""
+    return [None if is_unknown_value(one) else one for one in column.tolist()]
 
 
 def _class_near(facts: Facts, row: int) -> ClassNear | None:

@@ -292,12 +292,13 @@ def _engine_of(text: str) -> tuple[sa.Engine, str, str]:
         ) from None
     # An "@" in a password that is not escaped makes the rest of it part of the host.
     host = url.host.rpartition("@")[2] if url.host else url.host
-    bare = url.set(host=host, password=None)
-    label = bare.set(username=None, query={}).render_as_string()
+    place: dict[str, Any] = {"host": host, "port": url.port, "database": url.database}
+    label = sa.URL.create(url.drivername, **place).render_as_string()
     if url.get_backend_name() == "sqlite" and url.database:
         # Relative to the folder of whoever uses it: each has a file of its own.
-        bare = bare.set(database=str(Path(url.database).resolve()))
-    identity = sha256(bare.render_as_string().encode()).hexdigest()
+        place["database"] = str(Path(url.database).resolve())
+    whole = sa.URL.create(url.drivername, username=url.username, query=url.query, **place)
+    identity = sha256(whole.render_as_string().encode()).hexdigest()
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise TraceroofError(

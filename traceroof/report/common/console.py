@@ -1,6 +1,7 @@
 """Rich output as plain text: one console for every table that traceroof prints."""
 
 import io
+import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 
@@ -8,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from traceroof.core import regex
 from traceroof.core.units import one_line
 
 _NARROWEST = 60
+_COMMAND = regex.compile(r"^(\s*)::", re.MULTILINE)
 
 
 def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False) -> str:
@@ -30,7 +33,12 @@ def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False)
         legacy_windows=False,
     )
     draw(console)
-    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"
+    return no_commands("\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n")
+
+
+def no_commands(text: str) -> str:
+    """The text without lines that a CI runner would take for its commands (``::error::``)."""
+    return _COMMAND.sub(r"\1: :", text)
 
 
 def heading(console: Console, text: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from traceroof.core.units import one_line
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.report.common.console import no_commands
 
 # Spreadsheets run cells that begin so as formulas; a leading apostrophe makes them text.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -43,7 +44,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = None) -> str:
             " ".join(by_kernel.get(index, ())),
         ]
         writer.writerow([cell(value) for value in row])
-    return buffer.getvalue()
+    return no_commands(buffer.getvalue())
 
 
 def cell(value: Any) -> Any:
