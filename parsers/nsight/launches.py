@@ -405,7 +405,7 @@ class Launches:
     def _add_identity(self, columns: Columns, devices: list[int | None]) -> None:
         found = self.found
         values = columns.values
-        values["kernel_name"] = [launch.name.strip() or NO_NAME for launch in found]
+        values["kernel_name"] = [_name_of(launch) for launch in found]
         values["process_name"] = [launch.process_name.strip() or None for launch in found]
         values["module_path"] = [launch.range or None for launch in found]
         values["process_id"] = [whole(launch.process_id) for launch in found]
@@ -555,6 +555,14 @@ def _no_number(text: str) -> str | None:
     if text in ("n/a", ""):
         return text
     return "nan" if _NOT_FINITE.fullmatch(text) else None
+
+
+def _name_of(launch: Launch) -> str:
+    """The kernel's name; that of a range result ends in the range, each a workload of its own."""
+    name = launch.name.strip()
+    if name == "range" and launch.range and not launch.grid:
+        return f"range {launch.range}"
+    return name or NO_NAME
 
 
 def _countable(value: float) -> bool:

@@ -233,3 +233,12 @@ def test_variants_of_one_name(root: Path) -> None:
         (45, 90_000),
         (32, 70_000),
     ]
+
+
+def test_ranges_are_workloads_of_their_own(root: Path) -> None:
+    """GIVEN two results called "range" in two NVTX ranges THEN two workloads, decode leaning on
+    memory: 61 % of DRAM, 8 % of compute."""
+    path = root / "tests/field_cases/nsight_compute/range_two_nvtx.csv"
+    kernels = {one.kernel: one for one in traceroof.diagnose(path).kernels}
+    assert set(kernels) == {"range prefill", "range decode"}
+    assert kernels["range decode"].primary_class == "memory-leaning"

@@ -130,7 +130,10 @@ def _launches(kernel: KernelGroup) -> Iterable[Line]:
     yield Line("time", f"{quantity(kernel.time_ns, 'ns')}{share}")
     yield Line("launches", f"{kernel.launches:,}")
     if kernel.median_ns is not None:
-        yield Line("per launch", f"{quantity(kernel.median_ns, 'ns')} (median){spread(kernel)}")
+        # A row of a summary knows the mean of its launches only.
+        is_mean = float(kernel.metrics.get("launch_count") or 1) > 1
+        kind = "mean" if is_mean else "median"
+        yield Line("per launch", f"{quantity(kernel.median_ns, 'ns')} ({kind}){spread(kernel)}")
     yield Line("category", kernel.category)
     yield from facts(kernel)
 
