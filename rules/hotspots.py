@@ -26,8 +26,8 @@ RULES = (
         applies=lambda k: ~np.isnan(k.rank_by_time),
         when=lambda k: k.meets("rank_by_time") & k.meets("share_pct") & k.meets("others"),
         because=(
-            "{launches} launches with a median of {median_ns} take {share_pct} of the GPU time "
-            "(share of their roof, by shapes: {roof_pct})"
+            "{launches} launches with a median of {median_ns} take {share_pct} of the GPU time"
+            "[ (share of their roof, by shapes: {roof_pct})]"
         ),
         fix=(
             "Read the findings of its kernels first. Above 77 % of the roof, kernels are about as "

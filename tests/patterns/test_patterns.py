@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import traceroof
@@ -105,6 +106,23 @@ def test_a_categorys_place_under_the_roof() -> None:
     assert found["modelled_pct"] == pytest.approx(50)
     assert found["roof_pct"] == pytest.approx(12e6 / 2.039e12 / 10e-6 * 100)
     assert found["spare_ns"] == pytest.approx(10_000 - 12e6 / 2.039e12 * 1e9)
+
+
+def test_less_than_half_of_a_category_does_not_speak_for_it() -> None:
+    shapes = json.dumps([[1_000_000], [1_000_000], []])
+    parts = parts_of(
+        {
+            "kernel_name": [ADD, ADD],
+            "operator": ["aten::add", None],
+            "input_shapes": [shapes, None],
+            "input_dtypes": ['["float", "float", "Scalar"]', None],
+            "duration_ns": [10_000, 10_100],
+            "grid_x": [100, 200],
+        }
+    )
+    found = parts.by_category["elementwise"]
+    assert found["modelled_pct"] == pytest.approx(10 / 20.1 * 100)
+    assert np.isnan([found["roof_pct"], found["spare_ns"]]).all()
 
 
 def adam(tensors: int, steps: int = 1, elements: int = 1_000_000) -> dict[str, Any]:

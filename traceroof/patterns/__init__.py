@@ -196,7 +196,8 @@ def _by_category(
 
 
 def _under_the_roof(category: str, grouped: Groups) -> Mapping[str, float]:
-    """How far the launches of a category with a credible model are from their least time."""
+    """How far the launches of a category with a credible model are from their least time; unknown
+    where they take less than half of the category's time, for then they do not speak for it."""
     see = grouped.facts.only(
         ("category", "time_ns", "roof_pct", "model_flop_pct", "model_dram_pct")
     )
@@ -209,10 +210,11 @@ def _under_the_roof(category: str, grouped: Groups) -> Mapping[str, float]:
     taken = float(see.time_ns[known].sum())
     least = float((see.time_ns * np.minimum(see.roof_pct, 100) / 100)[known].sum())
     whole = float(see.time_ns[groups].sum())
+    speaks = taken > 0 and 2 * taken >= whole
     return {
         "modelled_pct": taken / whole * 100 if whole else np.nan,
-        "roof_pct": least / taken * 100 if taken else np.nan,
-        "spare_ns": taken - least if taken else np.nan,
+        "roof_pct": least / taken * 100 if speaks else np.nan,
+        "spare_ns": taken - least if speaks else np.nan,
     }
 
 
