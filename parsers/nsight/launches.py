@@ -558,10 +558,10 @@ def _no_number(text: str) -> str | None:
 
 
 def _name_of(launch: Launch) -> str:
-    """The kernel's name; that of a range result ends in the range, each a workload of its own."""
+    """The kernel's name; that of a range result is its range, each a workload of its own."""
     name = launch.name.strip()
     if name == "range" and launch.range and not launch.grid:
-        return f"range {launch.range}"
+        return f"(range {launch.range})"
     return name or NO_NAME
 
 

@@ -240,5 +240,6 @@ def test_ranges_are_workloads_of_their_own(root: Path) -> None:
     memory: 61 % of DRAM, 8 % of compute."""
     path = root / "tests/field_cases/nsight_compute/range_two_nvtx.csv"
     kernels = {one.kernel: one for one in traceroof.diagnose(path).kernels}
-    assert set(kernels) == {"range prefill", "range decode"}
-    assert kernels["range decode"].primary_class == "memory-leaning"
+    assert set(kernels) == {"(range prefill)", "(range decode)"}
+    assert kernels["(range decode)"].primary_class == "memory-leaning"
+    assert {one.category for one in kernels.values()} == {"other"}
