@@ -106,9 +106,8 @@ def test_decoding_products_slow_and_at_the_wall() -> None:
     assert set(alarms(fast)) == {"quantise-weights"}
     finding = next(f for f in fast.fired() if f.rule == "quantise-weights")
     assert finding.kind == "option"
-    # Half of the weight, which is nearly all of the bytes; no part of the total.
+    # Half of the weight, which is nearly all of the bytes.
     assert finding.time_saved_bound_ns == pytest.approx(20 * 75_000 / 2, rel=1e-3)
-    assert not fast.totals.time_saved_bound_ns or fast.totals.time_saved_bound_ns < 400_000
     # In training the weight is needed whole.
     trained = diagnosed(product(1, 8192, 8192, 75, kernel="gemvx::kernel", phase="forward"))
     assert "quantise-weights" not in alarms(trained)
