@@ -3,7 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Attainable, Rule, above, at_least, at_most, below
 from traceroof.rules._kernels import (
     COUNTED,
     HEADROOM,
@@ -15,18 +16,16 @@ from traceroof.rules._kernels import (
 )
 from traceroof.rules._least import KEPT, beyond_kept
 
-_LARGE = 512
-
 
 def _leaves_slots(k: Facts) -> Mask:
-    return np.asanyarray((k.block_occupancy_pct <= 75) & (k.threads_per_block > _LARGE))
+    return np.asanyarray(k.meets("block_occupancy_pct") & k.meets("threads_per_block"))
 
 
 def _applies(k: Facts) -> Mask:
-    # Too few blocks to fill the slots anyway, or another limit that is lower.
-    others = (k.waves < 1) | (k.theoretical_occupancy_pct < k.block_occupancy_pct - 1)
+    # With too few blocks to fill the slots, or another limit that is lower, the size is not it.
+    alone = k.meets("waves") & k.meets("theoretical_occupancy_pct")
     open_to_change = counted(k) & has_headroom(k) & ~matrix_work(k)
-    return np.asanyarray(open_to_change & ~others & ~(k.kernel_dram_pct >= 80))
+    return np.asanyarray(open_to_change & alone & k.meets("kernel_dram_pct"))
 
 
 def _likely(k: Facts, peak: Attainable) -> Column:
@@ -48,30 +47,30 @@ RULES = (
             "Nothing is estimated: the shapes were measured side by side."
         ),
         condition=(
-            "at least three block shapes of one kernel with as many threads in all, the best of "
-            "them 10 % faster or more"
+            "at least three block shapes of one kernel were measured with equally many threads in "
+            "all, and this one takes more than {median_ns:g} times as long as the fastest"
         ),
         needs=("median_ns", "best_shape_ns"),
         uses=("primary_class", "threads_per_block", "best_shape", "achieved_occupancy_pct"),
         # Without a sweep there is nothing to compare with.
         applies=lambda k: ~np.isnan(k.best_shape_ns),
-        when=lambda k: 1.1 * k.best_shape_ns < k.median_ns,
+        when=lambda k: k.meets("median_ns"),
         because=(
-            "it takes {median_ns} with {threads_per_block:.0f} threads a block, and "
+            "it takes {median_ns} with {threads_per_block:.0f} threads per block, and "
             "{best_shape_ns} with blocks of {best_shape}"
         ),
         fix=(
-            "Take the fastest shape of the file. What fast ones have in common: whole warps "
-            "along x, 128 to 256 threads, so that several blocks fit on a multiprocessor."
+            "Use the fastest shape of the file. Fast shapes usually have whole warps along x and "
+            "128 to 256 threads, so that several blocks fit on a multiprocessor."
         ),
-        refute="Repeat both shapes in turn: if the order changes, the difference is noise.",
+        refute="Repeat both shapes in turn. If the order changes, the difference is noise.",
         saves=lambda k, peak: 1 - k.best_shape_ns / k.median_ns,
         kind="hard",
         grade="observed",
         layer="operator",
         effort="one-line",
         suppresses=("block-not-warp-multiple", "block-too-large", "occ-*"),
-        thresholds={"best_shape_ns": "< median_ns / 1.1"},
+        thresholds={"median_ns": above(1.1, of="best_shape_ns")},
         references=("measured in the file itself",),
         # 1.1 x 14.1 = 15.5 ms.
         fires=(_SHAPES, {**_SHAPES, "median_ns": 15.6e6}),
@@ -83,13 +82,15 @@ RULES = (
         title="Blocks are so large that warp slots stay empty",
         scope="kernel",
         why=(
-            "Blocks reside as a whole. One block of 1,024 threads on a multiprocessor for 1,536 "
-            "leaves a third of its slots empty, and while that block waits at a barrier or for its "
-            "last warp nothing else runs."
+            "A block is resident as a whole. One block of 1,024 threads on a multiprocessor for "
+            "1,536 leaves a third of the warp slots empty. While that block waits at a barrier or "
+            "for its last warp, nothing else runs."
         ),
         condition=(
-            "more than 512 threads a block, of which so few blocks fit that 25 % or more of the "
-            "warp slots stay empty; nothing at its wall"
+            "blocks of more than {threads_per_block} threads, which fill at most "
+            "{block_occupancy_pct} of the warp slots; the grid fills the device, no other limit on "
+            "occupancy is lower, device memory is used below {kernel_dram_pct}, and nothing is at "
+            "its wall"
         ),
         needs=("block_occupancy_pct", "threads_per_block"),
         uses=(
@@ -103,11 +104,11 @@ RULES = (
             "warp slots[; {achieved_occupancy_pct} were filled]"
         ),
         fix=(
-            "Blocks of 128 to 256 threads, which divide the slots of every GPU; keep the same "
-            "number of threads in all, or let each do several elements."
+            "Use blocks of 128 to 256 threads, which divide the warp slots of every GPU. Keep the "
+            "same number of threads in all, or let each thread process several elements."
         ),
         refute=(
-            "Launch blocks of a quarter of the size: if the time stays, the warps that reside were "
+            "Launch blocks of a quarter of the size. If the time stays, the resident warps were "
             "enough."
         ),
         saves=beyond_kept,
@@ -120,8 +121,16 @@ RULES = (
         thresholds={
             **HEADROOM,
             **MATRIX_WORK,
-            "block_occupancy_pct": "<= 75",
-            "threads_per_block": "> 512",
+            "block_occupancy_pct": at_most(75),
+            "threads_per_block": above(512),
+            "waves": at_least(1, or_unknown=True),
+            "theoretical_occupancy_pct": at_most(
+                1,
+                measure=lambda k: k.block_occupancy_pct - k.theoretical_occupancy_pct,
+                or_unknown=True,
+                words="not below block_occupancy_pct",
+            ),
+            "kernel_dram_pct": below(WALL_PCT, or_unknown=True),
         },
         references=(
             "NVIDIA CUDA C++ Programming Guide: warps per multiprocessor by compute capability",

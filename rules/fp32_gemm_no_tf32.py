@@ -16,7 +16,7 @@ from traceroof.rules._matrix import PRODUCT, products
 def _applies(k: Facts) -> Mask:
     # An unknown element type or device leaves the question open; a known other one settles it.
     fp32 = one_of(k.operand_dtype, "fp32") | unknown(k.operand_dtype)
-    capable = (k.compute_capability >= 8.0) | (
+    capable = k.meets("compute_capability") | (
         np.isnan(k.compute_capability) & np.isnan(k.tf32_speedup)
     )
     # What names alone say of a whole run, gemm-precision-* says in one finding.
@@ -50,31 +50,31 @@ RULES = (
             "TF32 keeps FP32's range with 10 bits of mantissa and runs on the tensor cores."
         ),
         condition=(
-            "a GEMM or convolution on FP32 operands with counted tensor-core use below 5 %, on a "
-            "device of compute capability 8.0 or newer whose TF32 peak is at least 1.2 times its "
-            "FP32 peak"
+            "a GEMM or convolution on FP32 operands with measured tensor-core use below "
+            "{pipe_tensor_use_pct}, on a device of compute capability {compute_capability:.1f} or "
+            "newer whose TF32 peak is at least {tf32_speedup:g} times its FP32 peak"
         ),
         needs=("pipe_tensor_use_pct", "operand_dtype", "tf32_speedup"),
         uses=(*PRODUCT, "compute_capability", "dram_pct", "pipe_fma_pct"),
         applies=_applies,
         when=lambda k: (
-            (k.meets("pipe_tensor_use_pct"))
-            & (k.meets("tf32_speedup"))
-            & (k.compute_capability >= 8.0)
+            k.meets("pipe_tensor_use_pct")
+            & k.meets("tf32_speedup")
+            & k.meets("compute_capability")
             & one_of(k.operand_dtype, "fp32")
         ),
         because=(
-            "tensor cores are used {pipe_tensor_use_pct} in this FP32 product; this device's TF32 "
+            "tensor cores are used {pipe_tensor_use_pct} in this FP32 product. The device's TF32 "
             "peak is {tf32_speedup:.1f} times its FP32 peak"
         ),
         fix=(
             'Allow TF32 where 10 mantissa bits suffice: torch.set_float32_matmul_precision("high") '
             "(convolutions: torch.backends.cudnn.allow_tf32), CUBLAS_COMPUTE_32F_FAST_TF32 in "
-            "cuBLAS, tf32 fragments in kernels of your own. BF16 or FP16 autocast gains more."
+            "cuBLAS, TF32 fragments in your own kernels. BF16 or FP16 autocast gains more."
         ),
         refute=(
-            "Allow TF32 and profile again: the kernel's name and tensor use must change and the "
-            "time fall. Compare the results with FP32 before keeping it."
+            "Allow TF32 and profile again. The kernel's name and its tensor-core use must change, "
+            "and the time must fall. Compare the results with FP32 before keeping it."
         ),
         saves=_saves,
         kind="option",
@@ -85,7 +85,7 @@ RULES = (
         thresholds={
             "pipe_tensor_use_pct": below(5),
             "tf32_speedup": at_least(1.2),
-            "compute_capability": ">= 8.0",
+            "compute_capability": at_least(8.0, words="{op} {value:.1f}"),
         },
         references=(
             "PyTorch profiler, FP32MatMulPattern",

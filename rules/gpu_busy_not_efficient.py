@@ -3,6 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
+from traceroof.kernels.bound_class import BUSY_PCT
 from traceroof.rule import Attainable, Rule, above, at_least, below
 
 
@@ -54,7 +55,7 @@ RULES = (
             np.isnan(k.measured_pct), 1.0, np.clip(k.measured_pct, 1, 100) / 100
         ),
         thresholds={
-            "busiest_pct": below(60),
+            "busiest_pct": below(BUSY_PCT),
             "gpu_busy_pct": above(90),
             "measured_pct": at_least(50, or_unknown=True),
         },

@@ -22,12 +22,12 @@ RULES = (
         title="The metrics of this profile do not tell what limits the kernel",
         scope="kernel",
         why=(
-            "A verdict needs the kernel's time and how busy the compute units and the memory system "
-            "were. Single counters without them may be large or small and still not matter."
+            "A verdict needs the time of the kernel and how busy the compute units and the memory "
+            "system were. Without them, a single counter may be large and still not matter."
         ),
         condition=(
-            "a counter tool ran the kernel, and compute or memory use is neither in the file nor "
-            "follows from it"
+            "a kernel with counters whose compute and memory use are neither in the file nor "
+            "follow from it"
         ),
         needs=("primary_class",),
         uses=(
@@ -53,12 +53,12 @@ RULES = (
             "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,"
             "sm__warps_active.avg.pct_of_peak_sustained_active]"
             "[amd: Collect with rocprof-compute profile -b 2 11 16 17, or rocprofv3 --pmc "
-            "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE], and diagnose "
-            "both files together."
+            "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE]. Diagnose both "
+            "files together."
         ),
         refute=(
-            "Collect the metrics: with its time and the share of the peak that compute and memory reach, "
-            "the kernel must get a class."
+            "Collect the metrics. With its time and the share of the peak that compute and memory "
+            "reach, the kernel must get a class."
         ),
         kind="hard",
         role="class",

@@ -4,8 +4,9 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import each
+from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.rule import Attainable, Rule, at_least
+from traceroof.rule import Attainable, Rule, above, at_least, at_most
 from traceroof.rules._kernels import computes
 
 # Adam moves as many bytes for a parameter in FP32 as in mixed precision.
@@ -22,6 +23,14 @@ def _least_ns(k: Facts) -> Column:
     operations."""
     parameters = k.model_flops / ADAM_FLOPS
     return np.asanyarray(parameters * _ADAM_BYTES / k.dram_peak_bytes_per_s * 1e9)
+
+
+def _attainable_ns(k: Facts) -> Column:
+    return np.asanyarray(_least_ns(k) / UNCALIBRATED.memory)
+
+
+def _steps(k: Facts) -> Column:
+    return np.nan_to_num(k.optimizer_steps, nan=1.0)
 
 
 def _fused_adam(k: Facts) -> Mask:
@@ -54,13 +63,14 @@ RULES = (
         title="The optimizer updates one tensor at a time",
         scope="run",
         why=(
-            "The plain implementation launches a handful of element-wise kernels for every parameter "
-            "tensor. Small tensors cost a launch each, and each state is read and written several "
-            "times instead of once."
+            "The plain implementation launches several element-wise kernels per parameter tensor. "
+            "Small tensors cost a launch each, and each state is read and written several times "
+            "instead of once."
         ),
         condition=(
-            "the optimizer's steps take 2 % of the GPU time or more, with 50 launches per step or more "
-            "that work on one tensor, and more than 5 of these for each that works on several"
+            "the optimizer takes {optimizer_pct} of the GPU time or more, with "
+            "{optimizer_plain_launches} launches or more per step that update one tensor, and more "
+            "than {per_grouped_launch} of these for each launch that updates several"
         ),
         needs=("optimizer_pct", "optimizer_plain_launches", "optimizer_launches"),
         uses=(
@@ -68,28 +78,37 @@ RULES = (
             "time_ns",
         ),
         applies=lambda k: ~np.isnan(k.optimizer_pct),
-        when=lambda k: (k.meets("optimizer_pct"))
-        & (k.optimizer_plain_launches >= 50 * np.nan_to_num(k.optimizer_steps, nan=1.0))
-        & (
-            k.optimizer_plain_launches > 5 * (k.optimizer_launches - k.optimizer_plain_launches)
+        when=lambda k: (
+            k.meets("optimizer_pct")
+            & k.meets("optimizer_plain_launches")
+            & k.meets("per_grouped_launch")
         ),
         because=(
-            "{optimizer_plain_launches} of {optimizer_launches} launches work on one tensor each "
-            "(steps: {optimizer_steps}); they take {optimizer_pct} of the GPU time, "
+            "{optimizer_plain_launches} of {optimizer_launches} launches update one tensor each "
+            "(steps: {optimizer_steps}). The optimizer takes {optimizer_pct} of the GPU time, "
             "{optimizer_time_ns}"
         ),
         fix=(
-            "fused=True (or foreach=True) in the optimizer, a library's fused optimizer, or the step "
-            "inside torch.compile."
+            "Set fused=True (or foreach=True) in the optimizer, use a library's fused optimizer, or "
+            "run the step inside torch.compile."
         ),
-        refute="With fused=True the step must be a few launches, and faster.",
+        refute="Set fused=True. The step must be a few launches, and its time must fall.",
         saves=_spared,
         kind="hard",
         grade="observed",
         layer="framework",
         effort="one-line",
         risk="memory",
-        thresholds={"optimizer_pct": at_least(2), "optimizer_plain_launches": ">= 50 per step"},
+        thresholds={
+            "optimizer_pct": at_least(2),
+            "optimizer_plain_launches": at_least(50, of=_steps, words="{op} {value} per step"),
+            "per_grouped_launch": above(
+                5,
+                column="optimizer_plain_launches",
+                of=lambda k: k.optimizer_launches - k.optimizer_plain_launches,
+                words="{op} {value} × the other launches",
+            ),
+        },
         references=("PyTorch profiler, OptimizerSingleTensorPattern",
                     "docs/operators.md: bytes of an optimizer step"),
         fires=(
@@ -111,36 +130,47 @@ RULES = (
         scope="kernel",
         why=(
             "Adam reads the gradient, the weight and two states of every parameter and writes three "
-            "of them back: 28 bytes in FP32, and as many in mixed precision. This step runs close to "
-            "the bandwidth."
+            "of them back: 28 bytes in FP32, and as many in mixed precision. This step moves them at "
+            "close to the attainable bandwidth."
         ),
         condition=(
-            "a fused Adam step that takes at most 1.3 times 28 bytes per parameter at the attainable "
-            "bandwidth"
+            "a fused Adam step that takes at most {duration_ns:g} times as long as its bytes need at "
+            "the attainable bandwidth, and whose bytes at the nominal bandwidth need at most {nominal:g} "
+            "times its time"
         ),
         needs=("model_flops", "dram_peak_bytes_per_s", "duration_ns"),
         uses=("primary_class", "model", "model_shape", "operator"),
         applies=_fused_adam,
-        # Faster than the nominal bandwidth: the states are narrower than supposed.
-        when=lambda k: (1.3 * _least_ns(k) / 0.85 >= k.duration_ns)
-        & (_least_ns(k) <= 1.05 * k.duration_ns),
+        # Faster than the nominal bandwidth: the states are narrower than assumed.
+        when=lambda k: k.meets("duration_ns") & k.meets("nominal"),
         because=(
-            "a launch of {duration_ns} for its part of {model_shape}: 28 bytes per parameter at nearly "
-            "the bandwidth of the device"
+            "a launch takes {duration_ns} for its part of {model_shape}: 28 bytes per parameter at "
+            "nearly the bandwidth of the device"
         ),
         fix=(
-            "Only fewer bytes help: states sharded over the ranks (ZeRO, FSDP), states in 8 or 16 "
-            "bits, steps less often (gradient accumulation)."
+            "Only fewer bytes help. Shard the states over the ranks (ZeRO, FSDP), keep them in 8 or "
+            "16 bits, or step less often (gradient accumulation)."
         ),
         refute=(
-            "Time a plain copy of as many bytes: if it is much faster, the step is not yet at its"
-            " floor."
-),
+            "Time a plain copy of as many bytes. If it is much faster, the step is not yet at its "
+            "floor."
+        ),
         kind="option",
         grade="derived",
         layer="model",
         severity="info",
-        thresholds={"duration_ns": "<= 1.3 times 28 bytes per parameter at 85 % of the bandwidth"},
+        thresholds={
+            "duration_ns": at_most(
+                1.3, of=_attainable_ns, words="{op} {value} × its bytes at the attainable bandwidth"
+            ),
+            "nominal": at_most(
+                1.05,
+                column="duration_ns",
+                measure=_least_ns,
+                of="duration_ns",
+                words="its bytes at the nominal bandwidth {op} {value} × duration_ns",
+            ),
+        },
         effort="config",
         risk="numerics",
         references=(

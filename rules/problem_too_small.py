@@ -4,23 +4,20 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.hardware.roofline import T_FLOOR_NS
-from traceroof.rule import Attainable, Rule
+from traceroof.kernels.bound_class import BUSY_PCT
+from traceroof.rule import Attainable, Rule, at_most, below
 from traceroof.rules._kernels import COUNTED, counted, of_class, on_amd
-
-_SHORT_NS = 10_000
-# AMD's kernels end with a flush of the caches.
-_SHORT_ON_AMD_NS = 20_000
 
 
 def _applies(k: Facts) -> Mask:
     return np.asanyarray(
-        counted(k) & ~of_class(k, "communication", "copy") & ~(k.busiest_pct >= 60)
+        counted(k) & ~of_class(k, "communication", "copy") & k.meets("busiest_pct")
     )
 
 
 def _short(k: Facts) -> Mask:
-    limit = np.where(on_amd(k), _SHORT_ON_AMD_NS, _SHORT_NS)
-    return np.asanyarray(k.median_ns < limit)
+    # Kernels on AMD end with a flush of the caches.
+    return np.where(on_amd(k), k.meets("median_ns_on_amd"), k.meets("median_ns"))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -39,29 +36,31 @@ RULES = (
         scope="kernel",
         why=(
             "A launch takes about 2 µs even if it does nothing, and the first bytes take another "
-            "microsecond to arrive. A kernel that ends within a few microseconds spends its time "
-            "on that, whatever its code looks like."
+            "microsecond to arrive. A kernel of a few microseconds spends its time on that, "
+            "whatever its code does."
         ),
         condition=(
-            "counters of a launch under 10 µs (20 µs on AMD, where the caches are flushed at its "
-            "end) that uses less than 60 % of compute and memory"
+            "a kernel with counters that takes less than {median_ns} per launch "
+            "({median_ns_on_amd} on AMD, where the caches are flushed at its end) and keeps compute "
+            "and memory below {busiest_pct}"
         ),
         needs=("median_ns",),
         uses=("vendor", "primary_class", "busiest_pct", "kernel_dram_pct", "blocks", "sm_count", *COUNTED),
         applies=_applies,
         when=_short,
         because=(
-            "a launch takes {median_ns}, about 2 µs of it start-up[; its bytes keep device memory "
-            "busy for {kernel_dram_pct} of that][; {blocks:,.0f} blocks on {sm_count:.0f} "
+            "a launch takes {median_ns}, about 2 µs of it launch overhead[; its bytes keep device "
+            "memory busy for {kernel_dram_pct} of that][; {blocks:,.0f} blocks on {sm_count:.0f} "
             "multiprocessors]"
         ),
         fix=(
-            "Give each launch more to do: fuse it with its neighbours, batch several inputs, replay "
-            "the sequence as a graph. Tuning inside the kernel gains next to nothing at this size."
+            "Give each launch more work: fuse it with its neighbours, batch several inputs, or "
+            "replay the sequence as a graph. Tuning inside the kernel gains next to nothing at this "
+            "size."
         ),
         refute=(
-            "Run it on ten times the data: if the time grows tenfold, it was not the start-up. A "
-            "profiler also starts each launch with cold caches: compare with a timeline."
+            "Run it on ten times the data. If the time grows tenfold, launch overhead was not the "
+            "limit. A profiler also starts each launch with cold caches. Compare with a timeline."
         ),
         saves=_saves,
         kind="conditional",
@@ -73,7 +72,11 @@ RULES = (
             "occ-*", "stall-*", "imbalance-*", "dram-leaning-headroom", "amd-*",
             "thread-divergence", "uncoalesced-global", "work-per-thread", "block-too-large",
         ),
-        thresholds={"median_ns": "< 10 µs (20 µs on AMD)"},
+        thresholds={
+            "median_ns": below(10_000),
+            "median_ns_on_amd": below(20_000, column="median_ns", unit="ns", words="{op} {value} on AMD"),
+            "busiest_pct": below(BUSY_PCT, or_unknown=True),
+        },
         references=(
             "RRZE-HPC/gpu-benches, gpu-small-kernels: 1.6 to 2.6 µs for an empty kernel",
             "the 10 and 20 µs are a judgement: five and ten times that",
@@ -97,25 +100,24 @@ RULES = (
         title="One block for a few microseconds: nothing to gain",
         scope="kernel",
         why=(
-            "A single block on one multiprocessor that ends within a few microseconds shows how a "
-            "feature works. Its time is the launch, and differences between such kernels are "
-            "noise."
+            "A single block on one multiprocessor for a few microseconds is a demonstration, not a "
+            "workload. Its time is launch overhead, and differences between such kernels are noise."
         ),
-        condition="counters of a launch of one block that takes less than 5 µs",
+        condition="a kernel with counters of one block that takes less than {median_ns} per launch",
         needs=("median_ns", "blocks"),
         uses=COUNTED,
         applies=counted,
-        when=lambda k: (k.blocks == 1) & (k.median_ns < 5_000),
-        because="one block takes {median_ns}, most of it start-up",
-        fix="Judge code like this on a problem that fills the GPU: a thousand blocks and more.",
-        refute="Repeat the launch a hundred times: if the time scatters by less, it is no noise.",
+        when=lambda k: k.meets("blocks") & k.meets("median_ns"),
+        because="one block takes {median_ns}, most of it launch overhead",
+        fix="Profile code like this on a problem that fills the GPU: a thousand blocks or more.",
+        refute="Repeat the launch a hundred times. If its time varies by less than the difference, that is not noise.",
         kind="hard",
         grade="observed",
         layer="operator",
         severity="info",
         suppresses=("problem-too-small", "small-grid", "few-blocks", "latency-bound",
                     "issue-slots-idle", "occ-*", "block-*", "stall-*", "tail-wave"),
-        thresholds={"median_ns": "< 5 µs", "blocks": "one"},
+        thresholds={"median_ns": below(5_000), "blocks": at_most(1)},
         references=("RRZE-HPC/gpu-benches, gpu-small-kernels: 1.6 to 2.6 µs for an empty kernel",),
         fires=(
             {"by_counters": 1.0, "blocks": 1.0, "median_ns": 4_900.0},

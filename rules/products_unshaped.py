@@ -4,10 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.hardware.roofline import T_FLOOR_NS
-from traceroof.rule import Attainable, Rule
-
-# So many launches with shapes tell something of the others.
-_LEAST_LAUNCHES = 8
+from traceroof.rule import Attainable, Rule, at_least, below
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -41,34 +38,38 @@ RULES = (
             "the others come from the same model and library."
         ),
         condition=(
-            "products of 16 bits and less without shapes take 30 % of the GPU time or more outside "
-            "of decoding, and 8 launches or more with shapes reach, by time, less than 56 % of "
-            "their roof at nominal peaks and less than 90 % of what the GPU is known to attain"
+            "16-bit and narrower products without shapes take {unshaped_products_pct} of the GPU "
+            "time or more; {shaped_products_launches} launches or more with shapes reach, weighted "
+            "by time, less than {shaped_roof_pct} of their roof at nominal peaks and less than "
+            "{shaped_reached_pct} of what the GPU is known to attain; decoding takes less than "
+            "{decode_pct}"
         ),
         needs=("unshaped_products_pct", "shaped_roof_pct", "shaped_reached_pct"),
         uses=(
             "unshaped_products_ns", "unshaped_products_launches", "shaped_products_ns",
             "shaped_products_launches", "decode_pct", "time_ns",
         ),
-        applies=lambda k: ~np.isnan(k.shaped_roof_pct) & ~(k.decode_pct >= 50),
-        when=lambda k: (k.unshaped_products_pct >= 30)
-        & (k.shaped_roof_pct < 56)
-        & (k.shaped_reached_pct < 90)
-        & ~(k.shaped_products_launches < _LEAST_LAUNCHES),
+        applies=lambda k: ~np.isnan(k.shaped_roof_pct) & k.meets("decode_pct"),
+        when=lambda k: (
+            k.meets("unshaped_products_pct")
+            & k.meets("shaped_roof_pct")
+            & k.meets("shaped_reached_pct")
+            & k.meets("shaped_products_launches")
+        ),
         because=(
             "{unshaped_products_launches} products without recorded shapes take "
             "{unshaped_products_ns}, {unshaped_products_pct} of the GPU time; the "
             "{shaped_products_launches} with shapes ({shaped_products_ns}) reach {shaped_roof_pct} "
-            "of their roof. Likely is what goes if the others do as well; at most is all of their "
-            "time"
+            "of their roof. The likely saving assumes that the others reach as little; the upper "
+            "bound is all of their time"
         ),
         fix=(
             "Record one pass outside of graphs with record_shapes=True to see which sizes are slow. "
-            "Then let the library search ([nvidia: max-autotune, cublasLt's heuristics][amd: "
+            "Then let the library search ([nvidia: max-autotune, cuBLASLt heuristics][amd: "
             "TunableOp, hipBLASLt tuning]), batch products of few rows, or multiply in FP8."
         ),
         refute=(
-            "Time the best library call for the shapes of that pass: if it is no faster, the shapes "
+            "Time the best library call for the shapes of that pass. If it is no faster, the shapes "
             "are unfavourable."
         ),
         saves=_saves,
@@ -77,9 +78,12 @@ RULES = (
         layer="operator",
         effort="config",
         thresholds={
-            "unshaped_products_pct": ">= 30",
-            "shaped_roof_pct": "< 56",
-            "shaped_reached_pct": "< 90",
+            "unshaped_products_pct": at_least(30),
+            "shaped_roof_pct": below(56),
+            "shaped_reached_pct": below(90),
+            # So many launches with shapes tell something of the others.
+            "shaped_products_launches": at_least(8, or_unknown=True),
+            "decode_pct": below(50, or_unknown=True),
         },
         references=("docs/operators.md: the models of operations and bytes",),
         fires=(

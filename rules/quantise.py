@@ -9,6 +9,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import one_of
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import tunable
 from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible
@@ -235,12 +236,12 @@ RULES = (
             "Replace the conversion by a plain cast in a copy. If the time stays, the conversion "
             "was hidden."
         ),
-        saves=lambda k, peak: 1 - k.dram_pct / 80,
+        saves=lambda k, peak: 1 - k.dram_pct / WALL_PCT,
         kind="conditional",
         grade="observed",
         layer="operator",
         effort="kernel",
-        thresholds={"pipe_alu_pct": at_least(60), "dram_pct": below(60)},
+        thresholds={"pipe_alu_pct": at_least(BUSY_PCT), "dram_pct": below(BUSY_PCT)},
         references=("Frantar et al.: MARLIN, 2024",),
         fires=(
             {"role": "weight-only product", "pipe_alu_pct": 60.0, "dram_pct": 59.9},

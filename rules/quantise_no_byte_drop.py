@@ -12,14 +12,11 @@ from traceroof.core.facts import (
 )
 from traceroof.core.tracing import each, one_of
 from traceroof.operators.operands import BYTES
-from traceroof.rule import Rule
+from traceroof.rule import Rule, above, at_most
 from traceroof.rules._changes import on_both_sides
 
 # Two values of four bits share a byte.
 _WIDTHS: Mapping[str, float] = {**BYTES, "fp4": 0.5}
-
-_FELL = 0.8
-_SAME_WORK = 1.01
 
 
 def _width(dtype: Column) -> Column:
@@ -51,38 +48,38 @@ RULES = (
     Rule(
         id="quantise-no-byte-drop",
         topic="quantisation",
-        title="Narrower operands, and as many bytes as before",
+        title="Narrower operands move as many bytes as before",
         scope="compare",
         why=(
-            "Quantised weights help a kernel that memory limits by the bytes that are no longer "
-            "read. Where the wide values are still in memory (quantised and widened again, or "
-            "widened by a kernel before), the bytes stay, and so does the time."
+            "Quantised weights help a memory-bound kernel because it reads fewer bytes. If the wide "
+            "values are still in memory (quantised and widened again, or widened by an earlier "
+            "kernel), the bytes stay, and so does the time."
         ),
         condition=(
             "a kernel that memory limited in the base has a narrower operand type in the head, does "
-            "no more operations, and its DRAM bytes fell by less than 20 %"
+            "at most {flops_head:g} times the operations, and moves more than {dram_bytes_head:.0%} of "
+            "the DRAM bytes"
         ),
         needs=("operand_dtype_base", "operand_dtype_head", "dram_bytes_base", "dram_bytes_head"),
         uses=("level", "verdict", "class_base", "flops_base", "flops_head"),
         applies=_memory_limited_before,
         when=lambda k: (
             _narrower(k)
-            & (k.dram_bytes_base > 0)
-            & (k.dram_bytes_head > _FELL * k.dram_bytes_base)
-            # More work is another shape, where bytes do not compare.
-            & ~(k.flops_head > _SAME_WORK * k.flops_base)
+            & k.meets("dram_bytes_base")
+            & k.meets("dram_bytes_head")
+            & k.meets("flops_head")
         ),
         because=(
-            "operands {operand_dtype_base} → {operand_dtype_head}, and DRAM bytes of a launch "
+            "operands {operand_dtype_base} → {operand_dtype_head}, and DRAM bytes per launch "
             "{dram_bytes_base} → {dram_bytes_head}"
         ),
         fix=(
-            "Store what is quantised in its narrow type and read it so: a product that widens in "
-            "registers, and no dequantised copy kept beside it."
+            "Store the quantised tensor in its narrow type, and use a product that reads it in that "
+            "type and widens it in registers. Keep no dequantised copy."
         ),
         refute=(
-            "Add up the operands' bytes from the shapes: if those that got narrower are less than a "
-            "third of all (small weights, many rows), 20 % could not be reached."
+            "Add up the bytes of the operands from the shapes. If those that got narrower are less "
+            "than a third of all (small weights, many rows), the bytes could not fall enough."
         ),
         kind="option",
         grade="observed",
@@ -90,7 +87,10 @@ RULES = (
         severity="medium",
         risk="numerics",
         thresholds={
-            "dram_bytes_head": "> 80 % of dram_bytes_base",
+            "dram_bytes_head": above(0.8, of="dram_bytes_base"),
+            "dram_bytes_base": above(0, told=False),
+            # More work is another shape, where bytes do not compare.
+            "flops_head": at_most(1.01, of="flops_base", or_unknown=True),
             "operand_dtype_head": "narrower than operand_dtype_base",
         },
         references=(

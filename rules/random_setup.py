@@ -14,20 +14,20 @@ RULES = (
         scope="kernel",
         why=(
             "Benchmarks and first steps fill inputs and weights with random numbers. That happens "
-            "once and is no part of the work that the profile was made for, however long it takes."
+            "once and is not part of the profiled work, however long it takes."
         ),
-        condition="counters of a kernel that draws random numbers by its name",
+        condition="a kernel with counters whose name says that it draws random numbers",
         needs=("category",),
         uses=COUNTED,
         applies=counted,
         when=lambda k: one_of(k.category, "random"),
         because="by its name the kernel draws random numbers",
         fix=(
-            "Leave it alone if it sets up the inputs, and profile the kernels behind it "
-            "([nvidia: --kernel-name, --launch-skip][amd: -k]). A program that samples in every "
-            "step draws all its numbers in one launch, ahead of time."
+            "If it sets up the inputs, leave it alone and profile the kernels behind it "
+            "([nvidia: --kernel-name, --launch-skip][amd: -k]). If the program samples in every "
+            "step, draw all numbers in one launch, ahead of time."
         ),
-        refute="If a timeline shows the kernel in every step, it is work and no set-up.",
+        refute="If a timeline shows the kernel in every step, it is part of the work.",
         kind="hard",
         grade="inferred",
         layer="framework",

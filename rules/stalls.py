@@ -13,7 +13,7 @@ from traceroof.core.facts import (
     unknown,
 )
 from traceroof.core.tracing import each, one_of
-from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.rule import Attainable, Rule, Threshold, above, at_most, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
 from traceroof.rules._least import KEPT, beyond_kept
@@ -102,7 +102,7 @@ _STALLS = (
         uses=("dram_pct", "l2_hit_pct", "l1_hit_pct", "achieved_occupancy_pct", "warps_active"),
         # At the wall of device memory the wait is the symptom: dram-at-wall says so.
         unless=lambda k: ~k.meets("dram_pct"),
-        limits={"dram_pct": at_most(80, or_unknown=True)},
+        limits={"dram_pct": at_most(WALL_PCT, or_unknown=True)},
         condition="; not with DRAM above {dram_pct}",
         pardoned=({"dram_pct": 80.1},),
     ),
@@ -207,7 +207,7 @@ _STALLS = (
         uses=("top_pipe", "top_pipe_pct", "second_pipe_pct", "category"),
         unless=_pipe_in_its_own_right,
         limits={
-            "top_pipe_pct": below(80, or_unknown=True),
+            "top_pipe_pct": below(WALL_PCT, or_unknown=True),
             "attention_pipe": below(70, column="top_pipe_pct", or_unknown=True, told=False),
         },
         condition=(
@@ -291,8 +291,8 @@ _STALLS = (
         uses=("tensor_pct", "pipe_fma_pct", "warps_active", "warps_eligible"),
         unless=_busy_math,
         limits={
-            "tensor_pct": below(60, or_unknown=True),
-            "pipe_fma_pct": below(60, or_unknown=True),
+            "tensor_pct": below(BUSY_PCT, or_unknown=True),
+            "pipe_fma_pct": below(BUSY_PCT, or_unknown=True),
         },
         condition="; not with tensor use at {tensor_pct} or more or FMA use at {pipe_fma_pct} or more",
         pardoned=({"tensor_pct": 60.0}, {"pipe_fma_pct": 60.0, "tensor_pct": 0.0}),
@@ -432,7 +432,7 @@ _STALLS = (
         refute="Add a stage. Tensor use must rise and the time must fall.",
         uses=("tensor_pct", "compute_capability"),
         unless=lambda k: ~k.meets("tensor_pct"),
-        limits={"tensor_pct": below(80, or_unknown=True)},
+        limits={"tensor_pct": below(WALL_PCT, or_unknown=True)},
         exists=lambda k: ~_not_hopper(k),
         condition="; not with tensor use at {tensor_pct} or more; on Hopper GPUs",
         pardoned=({"tensor_pct": 80.0},),

@@ -58,37 +58,37 @@ RULES = (
         title="A low-precision product runs without tensor cores",
         scope="kernel",
         why=(
-            "The operands have a type that the tensor cores take, but the kernel multiplies on "
-            "the vector pipes at a fraction of the rate: an unaligned shape, an odd layout, an old "
-            "library or a hand-written loop."
+            "The tensor cores support the type of the operands, but the kernel multiplies on the "
+            "vector pipes at a fraction of the rate. Typical reasons are an unaligned shape, an "
+            "unusual layout, an old library or a hand-written loop."
         ),
         condition=(
-            "a GEMM, convolution or attention on FP16, BF16, FP8 or INT8 with tensor-core use "
-            "below 1 % (or a kernel name that marks a vector kernel), on a device whose tensor "
-            "cores take the type; no matrix-vector products and nothing at the wall of device "
-            "memory"
+            "a GEMM, convolution or attention kernel on FP16, BF16, FP8 or INT8 with tensor-core "
+            "use below {pipe_tensor_use_pct} (or a name that marks a vector kernel), on a device "
+            "whose tensor cores support the type; no matrix-vector product, and device memory is "
+            "not at its wall"
         ),
         needs=("pipe_tensor_use_pct", "operand_dtype", "tensor_speedup"),
         uses=(*PRODUCT, "compute_capability", "dram_pct", "name_alignment"),
         applies=_applies,
         when=lambda k: (
-            (k.meets("pipe_tensor_use_pct"))
-            & (k.meets("tensor_speedup"))
+            k.meets("pipe_tensor_use_pct")
+            & k.meets("tensor_speedup")
             & one_of(k.operand_dtype, *_SINCE)
         ),
         because=(
-            "tensor cores are used {pipe_tensor_use_pct} in this {operand_dtype} product; their "
+            "tensor cores are used {pipe_tensor_use_pct} in this {operand_dtype} product. Their "
             "peak for it is {tensor_speedup:.1f} times the FP32 peak"
         ),
         fix=(
-            "Make sizes and leading dimensions multiples of 8 (16 for 8-bit types), use contiguous "
-            "or channels-last layouts, a current cuBLAS, cuDNN or hipBLASLt, a fused attention "
-            "backend; in kernels of your own matrix instructions (CUTLASS, CuTe, Triton dot, "
+            "Make sizes and leading dimensions multiples of 8 (16 for 8-bit types). Use contiguous "
+            "or channels-last layouts, a current cuBLAS, cuDNN or hipBLASLt, and a fused attention "
+            "backend. In your own kernels use matrix instructions (CUTLASS, CuTe, Triton dot, "
             "mma.sync, MFMA)."
         ),
         refute=(
-            "Pad the product to multiples of 64 and time it: if name and time stay, the library "
-            "had another reason. With 8 rows or fewer it is a matrix-vector product and bytes are "
+            "Pad the product to multiples of 64 and time it. If name and time stay, the library "
+            "had another reason. With 8 rows or fewer it is a matrix-vector product, and bytes are "
             "the limit."
         ),
         saves=_saves,

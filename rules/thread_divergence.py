@@ -3,6 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
+from traceroof.kernels.bound_class import WALL_PCT
 from traceroof.rule import Attainable, Rule, below
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._least import LEAST, beyond_least
@@ -102,12 +103,13 @@ RULES = (
         scope="kernel",
         why=(
             "Where the threads of a warp take different sides of a branch, the warp executes both. "
-            "Tests on the thread's own number (every second, every fourth thread works) split "
-            "every warp, and leave most of them alive until the end."
+            "Tests on the thread index (every second, every fourth thread works) split every warp "
+            "and keep most of them active until the end."
         ),
         condition=(
-            "fewer than 95 % of the branches taken by all threads of their warp alike, where the "
-            "threads of an average instruction were not counted; device memory not at its wall"
+            "in fewer than {branch_efficiency_pct} of the branches all threads of the warp take the "
+            "same side, device memory is used below {kernel_dram_pct}, and the threads per "
+            "instruction were not counted"
         ),
         needs=("branch_efficiency_pct",),
         uses=("primary_class", "threads_per_instruction", "compute_pct", "kernel_dram_pct", *LEAST),
@@ -115,18 +117,18 @@ RULES = (
             tunable(k)
             & ~of_class(k, "dram-bound")
             & np.isnan(k.threads_per_instruction)
-            & ~(k.kernel_dram_pct >= 80)
+            & k.meets("kernel_dram_pct")
         ),
-        when=lambda k: 100 - k.branch_efficiency_pct > 5,
+        when=lambda k: k.meets("branch_efficiency_pct"),
         because="only {branch_efficiency_pct} of the branches keep a warp together",
         fix=(
-            "Let the first threads of a block work and the others end: compute the element from "
-            "the thread's number in place of testing it, so that whole warps are done early. Give "
+            "Let the first threads of a block work and the others end. Compute the element from the "
+            "thread index instead of testing the index, so that whole warps finish early. Give "
             "each path its own warps."
         ),
         refute=(
-            "Count the instructions after the change: they must fall, and the time with them. "
-            "Uniform branches alone say little: a warp that takes both sides counts as one."
+            "Count the instructions after the change. They must fall, and the time with them. "
+            "Uniform branches alone say little, because a warp that takes both sides counts as one."
         ),
         saves=beyond_least,
         # Each split branch costs its other side at least.
@@ -136,7 +138,10 @@ RULES = (
         kind="hard",
         grade="observed",
         layer="operator",
-        thresholds={"branch_efficiency_pct": "< 95"},
+        thresholds={
+            "branch_efficiency_pct": below(95),
+            "kernel_dram_pct": below(WALL_PCT, or_unknown=True),
+        },
         references=(
             "NVIDIA CUDA C++ Programming Guide: SIMT architecture",
             "Harris: Optimizing Parallel Reduction in CUDA, NVIDIA",

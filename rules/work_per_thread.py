@@ -3,21 +3,21 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Attainable, Rule, at_least, at_most, below
 from traceroof.rules._kernels import HEADROOM, has_headroom
 from traceroof.rules._least import LEAST, beyond_least
 
 
 def _overhead(k: Facts) -> Mask:
-    few = (k.loads_per_warp <= 2) & (k.instructions_per_access >= 30)
+    few = k.meets("loads_per_warp") & k.meets("instructions_per_access")
     # A tree that reads its own results from global memory: barriers between its steps.
-    again = k.used_load_bytes >= 2 * k.dram_read_bytes
-    tree = again & (k.stall_barrier >= 0.1) & (k.loads_per_warp <= 8)
+    tree = k.meets("used_load_bytes") & k.meets("stall_barrier") & k.meets("tree_loads")
     return np.asanyarray(few | tree)
 
 
 def _applies(k: Facts) -> Mask:
-    return np.asanyarray(has_headroom(k) & ~(k.kernel_dram_pct >= 80))
+    return np.asanyarray(has_headroom(k) & k.meets("kernel_dram_pct"))
 
 
 def _likely(k: Facts, peak: Attainable) -> Column:
@@ -41,14 +41,16 @@ RULES = (
         title="Each thread does too little for what it costs",
         scope="kernel",
         why=(
-            "Index arithmetic, bounds checks, the steps of a tree and their barriers are paid by "
-            "every thread. With one element a thread they outnumber the useful instructions, and "
-            "too few loads are under way to cover the waiting."
+            "Every thread pays for index arithmetic, bounds checks, the steps of a tree and their "
+            "barriers. With one element per thread these outnumber the useful instructions, and "
+            "too few loads are in flight to hide their latency."
         ),
         condition=(
-            "at most 2 global loads a warp with 30 or more instructions to each global access; or "
-            "at most 8 loads a warp with 10 % of the time at barriers, and twice the bytes loaded "
-            "that device memory read: a tree in global memory. Nothing at its wall"
+            "at most {loads_per_warp} global loads per warp, with {instructions_per_access} or more "
+            "instructions per global access; or a tree in global memory: at most {tree_loads} loads "
+            "per warp, {stall_barrier:.0%} of the time or more at barriers, and at least "
+            "{used_load_bytes} times as many bytes loaded as read from device memory. Device memory "
+            "is used below {kernel_dram_pct}, and nothing is at its wall"
         ),
         needs=("loads_per_warp", "instructions_per_access"),
         uses=(
@@ -58,18 +60,18 @@ RULES = (
         applies=_applies,
         when=_overhead,
         because=(
-            "a warp executes {instructions_per_access:.0f} instructions for each access to global "
-            "memory and makes {loads_per_warp:.1f} loads[; {stall_barrier:.0%} of its time goes "
-            "to barriers]"
+            "a warp executes {instructions_per_access:.0f} instructions per access to global memory "
+            "and makes {loads_per_warp:.1f} loads[; it spends {stall_barrier:.0%} of its time at "
+            "barriers]"
         ),
         fix=(
-            "Let each thread take 4 to 8 elements, a grid apart so that neighbours stay together: "
-            "add them up in registers before the first barrier, and reduce a warp by shuffles. "
-            "Fewer blocks then do the same work."
+            "Let each thread process 4 to 8 elements, one grid apart, so that neighbouring threads "
+            "read neighbouring elements. Add them up in registers before the first barrier, and "
+            "reduce a warp by shuffles. Fewer blocks then do the same work."
         ),
         refute=(
-            "Give each thread two elements and launch half the blocks: instructions in all must "
-            "fall; if the time stays, something else limits the kernel."
+            "Give each thread two elements and launch half the blocks. The total number of "
+            "instructions must fall. If the time stays, something else limits the kernel."
         ),
         saves=beyond_least,
         likely=_likely,
@@ -79,7 +81,14 @@ RULES = (
         # The steps of a tree leave lanes idle, however many elements each thread adds first.
         suppresses=("thread-divergence",),
         thresholds={
-            **HEADROOM,"loads_per_warp": "<= 2, or <= 8 with barriers", "instructions_per_access": ">= 30"},
+            **HEADROOM,
+            "loads_per_warp": at_most(2),
+            "instructions_per_access": at_least(30),
+            "tree_loads": at_most(8, column="loads_per_warp", words="or {op} {value} with barriers"),
+            "stall_barrier": at_least(0.1),
+            "used_load_bytes": at_least(2, of="dram_read_bytes"),
+            "kernel_dram_pct": below(WALL_PCT, or_unknown=True),
+        },
         references=(
             "Harris: Optimizing Parallel Reduction in CUDA, NVIDIA",
             "NVIDIA CUDA C++ Best Practices Guide: instruction optimisation",

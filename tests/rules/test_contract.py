@@ -193,6 +193,20 @@ def _walks(rule: Rule) -> Iterator[Walk]:
             yield Walk(column, values, outcome(rule, facts), sides(rule, facts))
 
 
+def swaps(rule: Rule) -> Iterator[Walk]:
+    """Every example with every word or flag that the condition reads replaced by those of the other
+    examples: shapes, element types, compute capabilities."""
+    examples = (*rule.fires, *rule.silent)
+    for column in sorted(condition_reads(rule) & set(rule.columns)):
+        if not (is_text(rule, column) or is_flag(rule, column)):
+            continue
+        given = list(dict.fromkeys(one[column] for one in examples if column in one))
+        for example in examples:
+            facts = Facts.of(tuple({**example, column: value} for value in given), rule.columns)
+            places = np.arange(float(len(given)))
+            yield Walk(column, places, outcome(rule, facts), sides(rule, facts))
+
+
 #: Thresholds of what several rules ask; an example of each need not cross them.
 SHARED = {*HEADROOM, *MATRIX_WORK, *LATE_HOST, *SHORT_LAUNCHES, "may_reach"}
 
@@ -217,7 +231,7 @@ def test_every_threshold_decides(rule: Rule) -> None:
     """THEN for each threshold there are two values, on either side of it and on the same side of all
     others, of which one fires."""
     decides: set[int] = set()
-    for walk in walks(rule.id):
+    for walk in (*walks(rule.id), *swaps(rule)):
         met = {sides: next(iter(both)) for sides, both in walk.outcomes().items()}
         for sides, fired in met.items():
             for place, side in enumerate(sides):
