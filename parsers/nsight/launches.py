@@ -99,10 +99,12 @@ class _Verdict:
 class Launches:
     """Launches of one file, in file order, with their metric rows and rule verdicts.
 
-    spreadsheet: the file was saved again by a spreadsheet (semicolons, tabs).
+    spreadsheet: the file was saved again by a spreadsheet (semicolons, tabs). sign: the decimal
+    sign, where the format fixes it.
     """
 
     spreadsheet: bool = False
+    sign: DecimalSign | None = None
     found: list[Launch] = field(default_factory=list)
     notes: Counter[tuple[str, bool]] = field(default_factory=Counter)
     _slots: list[Slot] = field(default_factory=list)
@@ -189,7 +191,7 @@ class Launches:
         """
         rows = self._rows()
         rows = self._split_runs(rows)
-        sign = self._decimal_sign(rows)
+        sign = self.sign or self._decimal_sign(rows)
         measured = Measured.read(rows, self._slots, sign)
         self._refuse_unmeasured(path, rows, measured, reason)
         metrics = measured.metrics(len(self.found))

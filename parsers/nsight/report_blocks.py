@@ -1,0 +1,264 @@
+"""The container of a ``.ncu-rep`` report: blocks of messages, each behind its length.
+
+Magic ``NVR\\0``, a file header, then blocks: a header, then a payload of sources, results and range
+results. Lengths are 32 bits, little-endian. Names of metrics are numbers into one table of strings,
+which stands in a block header anywhere in the file: the headers are read first, results after them.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from traceroof.ingest.decompress import Inflated
+from traceroof.ingest.messages import messages
+
+MAGIC = b"NVR\0"
+#: The version in the file header of every report from 2020 to 2026.
+KNOWN_VERSION = 7
+
+# Field numbers as observed in reports of 2020.1 to 2026.2; what is not named is not read.
+_DESCRIBED = {
+    "FileHeader": "1 version uint32",
+    "BlockHeader": """
+        1 sources uint64
+        2 results uint64
+        3 session Session
+        4 strings Strings
+        5 payload uint64
+        6 process Process
+        7 ranges uint64
+    """,
+    "Strings": "1 texts *string",
+    "Process": """
+        1 id uint64
+        3 name string
+    """,
+    "Session": "8 versions *Version",
+    "Version": """
+        1 what string
+        2 version string
+    """,
+    "Result": """
+        1 thread uint64
+        5 mangled string
+        6 function string
+        7 demangled string
+        10 grid Extent
+        11 block Extent
+        13 metrics *Metric
+        19 rules *Rule
+        21 nvtx Nvtx
+        22 context uint64
+        23 stream uint64
+    """,
+    "Extent": """
+        1 x uint64
+        2 y uint64
+        3 z uint64
+    """,
+    "Metric": """
+        1 name uint64
+        2 value Value
+        3 instances *Instance
+    """,
+    "Value": """
+        1 text string
+        2 single float
+        3 real double
+        4 small uint64
+        5 whole uint64
+    """,
+    "Instance": """
+        1 at Value
+        2 value Value
+    """,
+    "Rule": """
+        1 name string
+        3 body RuleBody
+        4 section string
+    """,
+    "RuleBody": "1 items *RuleItem",
+    "RuleItem": """
+        1 message RuleMessage
+        10 speedup Speedup
+    """,
+    "RuleMessage": """
+        1 text string
+        2 level uint64
+    """,
+    "Speedup": """
+        1 scope uint64
+        2 percent double
+    """,
+    "Nvtx": """
+        1 domains *NvtxDomain
+        2 threads *NvtxThread
+    """,
+    "NvtxDomain": """
+        1 id uint64
+        2 name string
+    """,
+    "NvtxThread": "2 stacks *NvtxStack",
+    "NvtxStack": """
+        1 domain uint64
+        3 ranges *NvtxRange
+    """,
+    "NvtxRange": "1 name string",
+}
+# No header is larger: real ones, with the strings of 2,200 metrics, have 200 kB.
+_LARGEST_HEADER = 256 << 20
+_STEP = 1 << 20
+
+
+@cache
+def report_messages() -> Any:
+    """The message classes of a report, by name."""
+    return messages("traceroof.ncu_rep", _DESCRIBED)
+
+
+@dataclass
+class Headers:
+    """What the headers of all blocks say.
+
+    strings: names by number. processes: process -> name of its program. versions: of the tools.
+    cut: the file ends inside a block, or a header is damaged: nothing behind it can be found.
+    """
+
+    version: int = 0
+    strings: list[str] = field(default_factory=list)
+    processes: dict[int, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    results: int = 0
+    ranges: int = 0
+    cut: bool = False
+
+
+class _Cut(Exception):
+    """The stream ends, or cannot be followed, before a message is complete."""
+
+
+def read_headers(stream: Inflated) -> Headers:
+    """Read the headers of every block and skip their payloads."""
+    found = Headers()
+    try:
+        found.version = _file_header(stream)
+        while (header := _next_header(stream)) is not None:
+            found.strings += [decoded(text) for text in header.strings.texts]
+            # Each message has a length of four bytes: a damaged header can promise no more.
+            found.results += min(header.results, header.payload // 4)
+            found.ranges += min(header.ranges, header.payload // 4)
+            if header.process.name:
+                name = PurePosixPath(decoded(header.process.name).replace("\\", "/")).name
+                found.processes[header.process.id] = name
+            for one in header.session.versions:
+                found.versions[decoded(one.what)] = decoded(one.version)
+            _skip(stream, header.payload)
+    except _Cut:
+        found.cut = True
+    return found
+
+
+def read_results(stream: Inflated) -> Iterator[tuple[int, Any]]:
+    """(process, result) for every result in file order; the result is None where it is damaged.
+
+    A result names the thread that launched; the process is that of its block.
+    """
+    try:
+        _file_header(stream)
+        while (header := _next_header(stream)) is not None:
+            for result in _payload(stream, header):
+                yield header.process.id, result
+    except _Cut:
+        return
+
+
+def decoded(text: bytes) -> str:
+    """Text of a message."""
+    return text.decode("utf-8", "replace")
+
+
+def _file_header(stream: Inflated) -> int:
+    if stream.read(len(MAGIC)) != MAGIC:
+        raise _Cut
+    header = _parsed("FileHeader", _sized(stream, _LARGEST_HEADER))
+    if header is None:
+        raise _Cut
+    return int(header.version)
+
+
+def _next_header(stream: Inflated) -> Any:
+    """The header of the next block; None at the end of the file."""
+    if not stream.peek(1):
+        return None
+    header = _parsed("BlockHeader", _sized(stream, _LARGEST_HEADER))
+    if header is None:
+        raise _Cut
+    return header
+
+
+def _payload(stream: Inflated, header: Any) -> Iterator[Any]:
+    """The results of one block. A length that leaves the block costs the rest of the block."""
+    left = header.payload
+    for number in range(header.sources + header.results):
+        length = _length(stream) if left >= 4 else left + 1
+        left -= 4
+        if length > left:
+            yield None
+            break
+        left -= length
+        if number < header.sources:
+            _skip(stream, length)
+        else:
+            yield _parsed("Result", _exactly(stream, length))
+    _skip(stream, max(left, 0))
+
+
+def _parsed(kind: str, data: bytes) -> Any:
+    from google.protobuf.message import DecodeError
+
+    message = report_messages()[kind]()
+    try:
+        message.ParseFromString(data)
+    except (DecodeError, RecursionError):
+        return None
+    return message
+
+
+def _sized(stream: Inflated, most: int) -> bytes:
+    length = _length(stream)
+    if length > most:
+        raise _Cut
+    return _exactly(stream, length)
+
+
+def _length(stream: Inflated) -> int:
+    return int(struct.unpack("<I", _exactly(stream, 4))[0])
+
+
+def _exactly(stream: Inflated, count: int) -> bytes:
+    parts, left = [], count
+    while left:
+        # In steps, so that a wrong length allocates no more than the file holds.
+        part = stream.read(min(left, _STEP))
+        if not part:
+            raise _Cut
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _skip(stream: Inflated, count: int) -> None:
+    if stream.plain and count > _STEP:
+        if count >= 2**62:
+            raise _Cut
+        stream.seek(count - 1, os.SEEK_CUR)
+        count = 1
+    while count:
+        part = stream.read(min(count, _STEP))
+        if not part:
+            raise _Cut
+        count -= len(part)

@@ -1,0 +1,123 @@
+"""Nsight Compute's reports (.ncu-rep), read without NVIDIA's tools.
+
+A report is what ``ncu -o`` and the user interface save: every metric in full precision, the
+device's attributes, and what the rules said. Reports of 2020 to 2026 have one layout.
+"""
+
+import shlex
+from pathlib import Path
+from typing import Literal
+
+from traceroof.core.recording import Recording
+from traceroof.core.units import count
+from traceroof.errors import TraceroofError
+from traceroof.ingest.decompress import open_inflated
+from traceroof.parser import Options, Progress
+from traceroof.parsers.nsight.launches import Launches
+from traceroof.parsers.nsight.numbers import DecimalSign
+from traceroof.parsers.nsight.report_blocks import (
+    KNOWN_VERSION,
+    MAGIC,
+    Headers,
+    read_headers,
+    read_results,
+)
+from traceroof.parsers.nsight.report_results import add_result
+
+FORMAT = "nsight-compute-report"
+# Reports whose container is another one, or not known.
+_PACKED, _OF_2019 = ".ncu-repz", ".nsight-cuprof-report"
+
+
+class _NsightComputeReport:
+    """The parser of .ncu-rep."""
+
+    name = FORMAT
+    title = "Nsight Compute: reports (.ncu-rep)"
+    gives = "one row per profiled launch: every metric in full precision, stalls, verdicts"
+    collect = "ncu --set full -o kernels ./program"
+
+    def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
+        if head.startswith(MAGIC):
+            return 2
+        binary = b"\x00" in head[:4096]
+        return 2 if binary and path.suffix.lower() in (_PACKED, _OF_2019) else 0
+
+    def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        size = source.stat().st_size
+        with open_inflated(source, options) as stream:
+            _refuse_other_kinds(source, stream.peek(len(MAGIC)))
+            headers = read_headers(stream)
+        launches = Launches(sign=DecimalSign.POINT)
+        damaged = 0
+        with open_inflated(source, options) as stream:
+            for number, (process, result) in enumerate(read_results(stream)):
+                if result is None:
+                    damaged += 1
+                else:
+                    add_result(result, process, number, headers, launches)
+                progress(stream.consumed, size)
+            notes = stream.notes
+        if not launches.found:
+            raise _why_nothing(source, headers, damaged)
+        _note_losses(launches, headers, damaged)
+        progress(size, size)
+        return launches.recording(str(source), FORMAT, notes)
+
+
+def _note_losses(launches: Launches, headers: Headers, damaged: int) -> None:
+    """Say what is in the report, or should be, and was not read."""
+    missing = max(headers.results - len(launches.found), damaged)
+    if headers.cut:
+        launches.note("the report is cut off or damaged: what stands behind that is not read")
+    launches.note("launches that are cut off or damaged in the report left out", missing)
+    launches.note("results of ranges, which are not read, left out", headers.ranges)
+    if headers.version != KNOWN_VERSION:
+        launches.note(
+            f"the report has layout {headers.version}, which is not known: read as layout "
+            f"{KNOWN_VERSION}"
+        )
+
+
+def _export(path: Path) -> str:
+    csv = shlex.quote(f"{path.stem}.csv")
+    return f"print it with ncu: ncu --import {shlex.quote(str(path))} --csv --page raw > {csv}"
+
+
+def _refuse_other_kinds(path: Path, head: bytes) -> None:
+    suffix = path.suffix.lower()
+    if suffix == _OF_2019:
+        raise TraceroofError(
+            f"{path} is a report of Nsight Compute 2019, whose layout is not known",
+            "open it with the Nsight Compute that wrote it and export its raw page as CSV",
+        )
+    if not head.startswith(MAGIC):
+        what = "a packed report of Nsight Compute" if suffix == _PACKED else "no report"
+        raise TraceroofError(
+            f"{path} is {what} ({suffix or 'binary'}), whose layout is not known", _export(path)
+        )
+
+
+def _why_nothing(path: Path, headers: Headers, damaged: int) -> TraceroofError:
+    """Why a report gave no launch, in one sentence."""
+    if headers.ranges:
+        return TraceroofError(
+            f"{path} is a binary Nsight Compute report of "
+            f"{count(headers.ranges, 'range', 'ranges')} and no launch; ranges are not read from "
+            "reports",
+            _export(path),
+        )
+    if headers.cut or headers.results or damaged:
+        return TraceroofError(
+            f"{path} is a binary Nsight Compute report that is cut off or damaged before its "
+            "first launch is complete",
+            "copy it again, or profile again",
+        )
+    return TraceroofError(
+        f"{path} is a binary Nsight Compute report without a launch: no kernel was profiled",
+        "check --kernel-name, --launch-skip and --nvtx-include, and add --target-processes all "
+        "where a launcher starts the program",
+    )
+
+
+PARSER = _NsightComputeReport()
