@@ -38,7 +38,7 @@ class Maker:
     def __init__(self, version: int = 7) -> None:
         self.version = version
         self.names: list[bytes] = []
-        self.blocks: list[tuple[Any, list[bytes]]] = []
+        self.blocks: list[tuple[Any, list[Any]]] = []
 
     def header(self, process: int = 4242, program: bytes = b"/opt/app/program") -> Any:
         header = _WRITE["BlockHeader"]()
