@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
 from traceroof.core import regex
 from traceroof.core.recording import Note
@@ -193,6 +192,8 @@ class _Reader:
 
     def _fast(self, block: bytes) -> list[pa.Array] | None:
         """The columns by Arrow; None when a line is not as it should be."""
+        import pyarrow.csv as pa_csv
+
         names = [str(place) for place in range(len(self.header))]
         broken: list[int] = []
 

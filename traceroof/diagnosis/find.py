@@ -108,6 +108,8 @@ def fired(
     context: Context,
 ) -> tuple[list[Finding], int]:
     """The findings of one rule, silenced ones included, and how many were too small to list."""
+    if not judgement.fired.any():
+        return [], 0
     rule, facts = judgement.rule, subjects.facts
     time = facts.only(("time_ns",)).time_ns
     savings = saved(judgement, facts, context)

@@ -133,6 +133,8 @@ def _suppressions(
         result = [np.where(one != NOBODY, one, hidden) for one in voids]
         speaks = [one.fired & (void == NOBODY) for one, void in zip(judged, voids, strict=True)]
     for loud, heard in zip(judged, speaks, strict=True):
+        if not heard.any():
+            continue
         for pattern in loud.rule.suppresses:
             for position, quiet in enumerate(judged):
                 if quiet is not loud and fnmatchcase(quiet.rule.id, pattern):
