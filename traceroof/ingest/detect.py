@@ -205,6 +205,7 @@ def _refuse_empty(path: Path) -> None:
 
 # What a file that no parser wants looks like: first bytes or words, and the words for it.
 _LOOKS = (
+    (b"NVR\x00", "a report of Nsight Compute (.ncu-rep)"),
     (b"SQLite format 3\x00", "an SQLite database without GPU kernels that traceroof knows"),
     (b"\x7fELF", "a program (ELF)"),
     (b"MZ", "a Windows program"),
