@@ -23,12 +23,8 @@ from traceroof.parsers.amd.folder import Family, survey
 from traceroof.parsers.amd.gpus import Gpu, of_agent_table, only
 from traceroof.parsers.amd.kinds import Kind, cells_of, layout, look
 from traceroof.parsers.amd.run import Part, recording
-from traceroof.parsers.amd.text import (
-    Integers,
-    Mask,
-    TextTable,
-    read_table,
-)
+from traceroof.parsers.amd.text import TextTable, read_table
+from traceroof.parsers.amd.values import Integers, Mask
 
 # Names that are no kernels: runtime calls, sums over whole domains, copies and fills.
 _CALL = r"(?:hip[A-Z]|__hip|hsa_|nccl[A-Z]|rccl[A-Z]|roctx|rocdec|rocjpeg)\w*|MEMORY_ALLOC\w*"

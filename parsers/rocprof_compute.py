@@ -31,7 +31,8 @@ from traceroof.parsers.amd.gpus import Gpu, of_sysinfo, with_ceilings
 from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import join_passes, middle_duration, pivot
 from traceroof.parsers.amd.run import Part, part_of, recording
-from traceroof.parsers.amd.text import TextTable, length_of, read_table
+from traceroof.parsers.amd.text import TextTable, read_table
+from traceroof.parsers.amd.values import length_of
 
 # Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
 _WIDE = frozenset({Kind.COMPUTE_WIDE, Kind.V2, Kind.V1})

@@ -18,14 +18,10 @@ from traceroof.parsers.amd import kinds
 from traceroof.parsers.amd.calls import Calls
 from traceroof.parsers.amd.dispatches import Dispatches, by_launch, of_wide
 from traceroof.parsers.amd.folder import Family, Survey, survey
-from traceroof.parsers.amd.gpus import (
-    Gpu,
-    of_sysinfo,
-    only,
-    rocminfo_text,
-)
+from traceroof.parsers.amd.gpus import Gpu, of_sysinfo, only
 from traceroof.parsers.amd.kinds import Kind, layout
 from traceroof.parsers.amd.passes import joined_runs
+from traceroof.parsers.amd.rocminfo import rocminfo_text
 from traceroof.parsers.amd.run import Part, part_of, recording
 from traceroof.parsers.amd.text import read_table
 from traceroof.parsers.amd_kernel_stats import read_statistics

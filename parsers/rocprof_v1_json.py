@@ -19,7 +19,7 @@ from traceroof.ingest.sqlite import texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import Calls, spent
 from traceroof.parsers.amd.folder import V1_JSON
-from traceroof.parsers.amd.gpus import rocminfo_mapping
+from traceroof.parsers.amd.rocminfo import rocminfo_mapping
 from traceroof.parsers.amd.run import Part
 from traceroof.parsers.rocprof_v1_db import Content, Host, activity_table, of_content
 

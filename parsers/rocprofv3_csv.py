@@ -48,12 +48,8 @@ from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import middle_duration, pivot, stacked
 from traceroof.parsers.amd.run import Part, Process, of_processes
 from traceroof.parsers.amd.samples import Samples, stall_columns
-from traceroof.parsers.amd.text import (
-    Integers,
-    TextTable,
-    length_of,
-    read_table,
-)
+from traceroof.parsers.amd.text import TextTable, read_table
+from traceroof.parsers.amd.values import Integers, length_of
 from traceroof.parsers.amd_kernel_stats import read_statistics
 
 _KINDS = frozenset(

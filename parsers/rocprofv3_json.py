@@ -32,127 +32,17 @@ from traceroof.parsers.amd.folder import V3_JSON
 from traceroof.parsers.amd.gpus import Gpu, of_agent
 from traceroof.parsers.amd.kinds import squash
 from traceroof.parsers.amd.passes import middle_duration, pivot
+from traceroof.parsers.amd.rocprofv3_document import (
+    Correlation,
+    Counted,
+    Counter,
+    Dispatch,
+    Document,
+    Handle,
+    Symbol,
+    Tool,
+)
 from traceroof.parsers.amd.run import Part, Process, of_processes
-
-
-class _Handle(msgspec.Struct):
-    handle: int = 0
-
-
-class _Correlation(msgspec.Struct):
-    internal: int | None = None
-
-
-class _Size(msgspec.Struct):
-    x: int | None = None
-    y: int | None = None
-    z: int | None = None
-
-
-class _Info(msgspec.Struct):
-    agent_id: _Handle | None = None
-    queue_id: _Handle | None = None
-    kernel_id: int | None = None
-    dispatch_id: int | None = None
-    private_segment_size: int | None = None
-    group_segment_size: int | None = None
-    workgroup_size: _Size = msgspec.field(default_factory=_Size)
-    grid_size: _Size = msgspec.field(default_factory=_Size)
-
-
-class _Dispatch(msgspec.Struct):
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-    correlation_id: _Correlation | None = None
-    stream_id: _Handle | None = None
-    dispatch_info: _Info = msgspec.field(default_factory=_Info)
-
-
-class _Call(msgspec.Struct):
-    kind: int | None = None
-    operation: int | None = None
-    thread_id: int | None = None
-    correlation_id: _Correlation | None = None
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-
-
-class _Copy(msgspec.Struct):
-    kind: int | None = None
-    operation: int | None = None
-    correlation_id: _Correlation | None = None
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
-    dst_agent_id: _Handle | None = None
-    src_agent_id: _Handle | None = None
-    stream_id: _Handle | None = None
-    bytes: int | None = None
-
-
-class _Value(msgspec.Struct):
-    counter_id: _Handle = msgspec.field(default_factory=_Handle)
-    value: float | None = None
-
-
-class _Counted(msgspec.Struct):
-    dispatch_data: _Dispatch = msgspec.field(default_factory=_Dispatch)
-    records: list[_Value] = []
-
-
-class _Symbol(msgspec.Struct):
-    kernel_id: int | None = None
-    kernel_name: str | None = None
-    formatted_kernel_name: str | None = None
-    demangled_kernel_name: str | None = None
-    sgpr_count: int | None = None
-    arch_vgpr_count: int | None = None
-    accum_vgpr_count: int | None = None
-
-
-class _Counter(msgspec.Struct):
-    id: _Handle = msgspec.field(default_factory=_Handle)
-    name: str | None = None
-
-
-class _Names(msgspec.Struct):
-    kind: str | None = None
-    operations: list[str] = []
-
-
-class _Strings(msgspec.Struct):
-    buffer_records: list[_Names] = []
-
-
-class _Buffers(msgspec.Struct):
-    kernel_dispatch: list[_Dispatch] = []
-    hip_api: list[_Call] = []
-    hsa_api: list[_Call] = []
-    rccl_api: list[_Call] = []
-    memory_copy: list[_Copy] = []
-    pc_sample_host_trap: list[msgspec.Raw] = []
-    pc_sample_stochastic: list[msgspec.Raw] = []
-
-
-class _Callbacks(msgspec.Struct):
-    counter_collection: list[_Counted] = []
-
-
-class _Metadata(msgspec.Struct):
-    pid: int | None = None
-
-
-class _Tool(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-    agents: list[dict[str, Any]] = []
-    counters: list[_Counter] = []
-    strings: _Strings = msgspec.field(default_factory=_Strings)
-    kernel_symbols: list[_Symbol] = []
-    callback_records: _Callbacks = msgspec.field(default_factory=_Callbacks)
-    buffer_records: _Buffers = msgspec.field(default_factory=_Buffers)
-
-
-class _Document(msgspec.Struct):
-    tools: list[_Tool] = msgspec.field(name="rocprofiler-sdk-tool")
 
 
 class Rocprofv3Json:
@@ -185,7 +75,7 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
         data = stream.read()
         notes = list(stream.notes)
     try:
-        tools = msgspec.json.decode(data, type=_Document).tools
+        tools = msgspec.json.decode(data, type=Document).tools
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
             f"{path} begins like rocprofv3 output but is no complete JSON: {error}",
@@ -200,7 +90,7 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
     return found
 
 
-def _process(path: Path, tool: _Tool) -> Process:
+def _process(path: Path, tool: Tool) -> Process:
     gpus = _gpus(tool.agents)
     calls = _calls(tool)
     dispatches = _dispatches(path, tool, gpus)
@@ -234,15 +124,15 @@ def _gpus(agents: list[dict[str, Any]]) -> dict[int, Gpu]:
     return found
 
 
-def _handle(one: _Handle | None) -> int | None:
+def _handle(one: Handle | None) -> int | None:
     return None if one is None else one.handle
 
 
-def _internal(one: _Correlation | None) -> int | None:
+def _internal(one: Correlation | None) -> int | None:
     return None if one is None else one.internal
 
 
-def _dispatches(path: Path, tool: _Tool, gpus: Mapping[int, Gpu]) -> Dispatches | None:
+def _dispatches(path: Path, tool: Tool, gpus: Mapping[int, Gpu]) -> Dispatches | None:
     """Traced dispatches with their counters; counted ones alone where there is no trace."""
     counted = tool.callback_records.counter_collection
     traced = tool.buffer_records.kernel_dispatch
@@ -252,7 +142,7 @@ def _dispatches(path: Path, tool: _Tool, gpus: Mapping[int, Gpu]) -> Dispatches 
     size = len(rows)
     symbols = {one.kernel_id: one for one in tool.kernel_symbols}
     infos = [one.dispatch_info for one in rows]
-    symbol = [symbols.get(info.kernel_id, _Symbol()) for info in infos]
+    symbol = [symbols.get(info.kernel_id, Symbol()) for info in infos]
     device = [gpus.get(_handle(info.agent_id) or 0) for info in infos]
     names = texts(
         [
@@ -305,15 +195,15 @@ def _dispatches(path: Path, tool: _Tool, gpus: Mapping[int, Gpu]) -> Dispatches 
     return by_launch(found)
 
 
-def _once(rows: list[_Dispatch]) -> list[_Dispatch]:
+def _once(rows: list[Dispatch]) -> list[Dispatch]:
     """Each dispatch once, as it was first recorded."""
-    seen: dict[tuple[int | None, int | None], _Dispatch] = {}
+    seen: dict[tuple[int | None, int | None], Dispatch] = {}
     for one in rows:
         seen.setdefault((one.dispatch_info.dispatch_id, one.dispatch_info.kernel_id), one)
     return list(seen.values())
 
 
-def _put_counters(found: Dispatches, counted: list[_Counted], counters: list[_Counter]) -> None:
+def _put_counters(found: Dispatches, counted: list[Counted], counters: list[Counter]) -> None:
     """Counters by dispatch number; several values of one counter are its instances, added up."""
     names = {one.id.handle: one.name for one in counters}
     # The part of a handle that names the counter: the rest tells its instances apart.
@@ -356,14 +246,14 @@ def _put_counters(found: Dispatches, counted: list[_Counted], counters: list[_Co
         found.columns["duration_ns"] = middle
 
 
-def _length(one: _Dispatch) -> float:
+def _length(one: Dispatch) -> float:
     if one.start_timestamp is None or one.end_timestamp is None:
         return float("nan")
     length = one.end_timestamp - one.start_timestamp
     return float(length) if length > 0 else float("nan")
 
 
-def _calls(tool: _Tool) -> Calls | None:
+def _calls(tool: Tool) -> Calls | None:
     records = [
         (domain, one)
         for domain, calls in (
@@ -389,7 +279,7 @@ def _calls(tool: _Tool) -> Calls | None:
     )
 
 
-def _operation(tool: _Tool, kind: int | None, operation: int | None) -> str | None:
+def _operation(tool: Tool, kind: int | None, operation: int | None) -> str | None:
     """The name of a call or copy, from the document's own table of names."""
     table_of_names = tool.strings.buffer_records
     if kind is None or operation is None or not 0 <= kind < len(table_of_names):
@@ -398,7 +288,7 @@ def _operation(tool: _Tool, kind: int | None, operation: int | None) -> str | No
     return names[operation] if 0 <= operation < len(names) else None
 
 
-def _copies(tool: _Tool, gpus: Mapping[int, Gpu]) -> tuple[pa.Table | None, list[Note]]:
+def _copies(tool: Tool, gpus: Mapping[int, Gpu]) -> tuple[pa.Table | None, list[Note]]:
     rows = tool.buffer_records.memory_copy
     if not rows:
         return None, []

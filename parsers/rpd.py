@@ -251,7 +251,7 @@ def _description(event: _Event) -> str | None:
 
 def _nanoseconds(values: list[Any]) -> pa.Array:
     """Microseconds as written to whole nanoseconds, exactly."""
-    from traceroof.parsers.amd.text import times
+    from traceroof.parsers.amd.values import times
 
     found = times(
         pa.chunked_array([[None if one is None else str(one) for one in values]], pa.string())

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from traceroof.core.recording import HOST_CALLS, SPANS
 from traceroof.parsers.amd.dispatches import as_reals
-from traceroof.parsers.amd.text import Mask
+from traceroof.parsers.amd.values import Mask
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,11 @@ import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import RAW_METRICS, Note
-from traceroof.parsers.amd.counters import (
-    Derived,
-    Pass,
-    Reals,
-    derive,
-    without_contradicted_times,
-    without_dead_counters,
-)
+from traceroof.parsers.amd.counter_checks import without_contradicted_times, without_dead_counters
+from traceroof.parsers.amd.counters import Derived, Pass, Reals, derive
 from traceroof.parsers.amd.dispatches import Dispatches, as_reals, duration_reals
 from traceroof.parsers.amd.gpus import Gpu
-from traceroof.parsers.amd.text import Integers
+from traceroof.parsers.amd.values import Integers
 
 #: Where stall shares come from when all that is known is how long waves waited.
 COARSE = "wait fractions (coarse)"

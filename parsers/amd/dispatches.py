@@ -18,15 +18,8 @@ from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.parsers.amd.counters import Pass, Reals
 from traceroof.parsers.amd.gpus import Gpu
-from traceroof.parsers.amd.text import (
-    Integers,
-    Mask,
-    TextTable,
-    Times,
-    length_of,
-    reals,
-    times,
-)
+from traceroof.parsers.amd.text import TextTable
+from traceroof.parsers.amd.values import Integers, Mask, Times, length_of, reals, times
 
 # What symbol tables append to a kernel's name.
 _SUFFIX = r"(?:\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd))+\s*$"

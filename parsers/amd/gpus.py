@@ -5,7 +5,7 @@ Graphics", 128 compute units for 256, a clock of 0. The PCI device id decides wh
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,8 +14,7 @@ import numpy as np
 from traceroof.core import regex
 from traceroof.core.recording import DeviceInfo, Note
 from traceroof.hardware import devices
-from traceroof.parsers.amd.counters import Architecture, architecture
-from traceroof.parsers.amd.kinds import squash
+from traceroof.parsers.amd.counter_book import Architecture, architecture
 from traceroof.parsers.amd.text import TextTable
 
 # A measured ceiling is believed between these shares of the theoretical one. Seen outside it:
@@ -150,7 +149,7 @@ def of_name(name: str | None) -> Gpu | None:
     )
 
 
-def _number(text: Any) -> float | None:
+def read_real(text: Any) -> float | None:
     """A positive number, or None for the many ways to say that there is none."""
     if text is None or str(text).strip().lower() in _NO_VALUE:
         return None
@@ -161,8 +160,8 @@ def _number(text: Any) -> float | None:
     return value if 0 < value < 1e18 else None
 
 
-def _count(text: Any) -> int | None:
-    value = _number(text)
+def read_whole(text: Any) -> int | None:
+    value = read_real(text)
     return int(value) if value is not None else None
 
 
@@ -174,7 +173,7 @@ def gfx(text: Any) -> str | None:
 
 def gfx_of_version(version: Any) -> str | None:
     """90402 is gfx942, 90010 gfx90a: major, minor, and a stepping printed in hexadecimal."""
-    number = _count(version)
+    number = read_whole(version)
     if number is None:
         return None
     return f"gfx{number // 10000}{number // 100 % 100}{number % 100:x}"
@@ -188,15 +187,15 @@ def of_agent(fields: Mapping[str, Any], index: int | None) -> Gpu:
         index=index,
         name=product or name or None,
         arch=gfx(name) or gfx_of_version(fields.get("gfxtargetversion")),
-        pci_device_id=_count(fields.get("deviceid")),
-        cu=_count(fields.get("cucount")),
-        xcd=_count(fields.get("numxcc")),
-        se=_count(fields.get("numshaderbanks")),
-        max_waves=_count(fields.get("maxwavespercu")),
-        sclk_mhz=_number(fields.get("maxengineclkfcompute")),
-        memory_bytes=_count(fields.get("localmemsize")),
+        pci_device_id=read_whole(fields.get("deviceid")),
+        cu=read_whole(fields.get("cucount")),
+        xcd=read_whole(fields.get("numxcc")),
+        se=read_whole(fields.get("numshaderbanks")),
+        max_waves=read_whole(fields.get("maxwavespercu")),
+        sclk_mhz=read_real(fields.get("maxengineclkfcompute")),
+        memory_bytes=read_whole(fields.get("localmemsize")),
         told_by="agent list",
-        uid=_count(fields.get("gpuid")),
+        uid=read_whole(fields.get("gpuid")),
     )
 
 
@@ -255,23 +254,23 @@ def of_sysinfo(table: TextTable) -> tuple[Gpu | None, list[Note]]:
     def of(*names: str) -> str | None:
         return next((fields[name] for name in names if name in fields), None)
 
-    mclk, channels = _number(of("maxmclk", "mclk")), _count(of("numhbmchannels"))
-    bandwidth = _number(of("hbmbw"))
+    mclk, channels = read_real(of("maxmclk", "mclk")), read_whole(of("numhbmchannels"))
+    bandwidth = read_real(of("hbmbw"))
     told = bandwidth * 1e9 if bandwidth else None
     if told is None and mclk and channels:
         told = mclk * 1e6 * _HBM_BYTES_PER_CLOCK * channels
     gpu = Gpu(
         name=(of("gpumodel", "name") or "").strip() or None,
         arch=gfx(of("gpuarch", "gpusoc")),
-        pci_device_id=_count(of("gpuchipid")),
-        cu=_count(of("cupergpu", "numcu")),
-        xcd=_count(of("numxcd")),
-        se=_count(of("sepergpu", "numse")),
-        max_waves=_count(of("maxwavespercu")),
-        lds_banks=_count(of("ldsbankspercu")),
-        sclk_mhz=_number(of("maxsclk", "sclk")),
+        pci_device_id=read_whole(of("gpuchipid")),
+        cu=read_whole(of("cupergpu", "numcu")),
+        xcd=read_whole(of("numxcd")),
+        se=read_whole(of("sepergpu", "numse")),
+        max_waves=read_whole(of("maxwavespercu")),
+        lds_banks=read_whole(of("ldsbankspercu")),
+        sclk_mhz=read_real(of("maxsclk", "sclk")),
         mclk_mhz=mclk,
-        l2_channels=_count(of("totall2chan", "l2banks")),
+        l2_channels=read_whole(of("totall2chan", "l2banks")),
         dram_bytes_per_s=told,
         told_by="sysinfo.csv",
         driver=_driver(fields),
@@ -393,74 +392,6 @@ def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:
         gpu, calibrated=tuple(believed), calibrated_by="roofline.csv", refused=tuple(refused)
     )
     return with_rates, notes
-
-
-def of_rocminfo(pairs: Iterable[tuple[str, str, str]]) -> list[Gpu]:
-    """The GPUs of a rocminfo dump, given as (agent, key, value) with squashed keys."""
-    agents: dict[str, dict[str, str]] = {}
-    for agent, key, value in pairs:
-        agents.setdefault(agent, {}).setdefault(key, value)
-    found: list[Gpu] = []
-    for fields in agents.values():
-        arch = gfx(fields.get("name"))
-        if arch is None:
-            continue
-        chip = (fields.get("chipid") or "").partition("(")[0]
-        engines = _count(fields.get("shaderengines"))
-        node = fields.get("node", "").strip()
-        gpu = Gpu(
-            # rocprof v1 numbers devices by node, the host's processors among them.
-            index=int(node) if node.isdigit() and len(node) < 6 else len(found),
-            name=_spaced(fields.get("marketingname") or "") or arch,
-            arch=arch,
-            pci_device_id=_count(chip),
-            cu=_count(fields.get("computeunit")),
-            se=engines,
-            sclk_mhz=_number(fields.get("maxclockfreq.(mhz)")),
-            told_by="rocminfo",
-        )
-        found.append(gpu)
-    return found
-
-
-# results.json drops the blanks: "AMDInstinctMI210".
-_GLUED = regex.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=AMD)(?=[A-Z][a-z])")
-
-
-def _spaced(name: str) -> str:
-    name = name.strip()
-    return name if " " in name else _GLUED.sub(" ", name)
-
-
-_ROCMINFO_AGENT = regex.compile(r"\s*(Agent\s*\d+)\s*$")
-
-
-def rocminfo_text(text: str) -> list[Gpu]:
-    """The GPUs of what rocminfo printed (``results.sysinfo.txt``)."""
-    agent = ""
-    pairs: list[tuple[str, str, str]] = []
-    for line in text.splitlines():
-        match = _ROCMINFO_AGENT.match(line)
-        if match:
-            agent = match.group(1)
-        elif agent:
-            key, colon, value = line.partition(":")
-            if colon and value.strip():
-                pairs.append((agent, squash(key), value.strip()))
-    return of_rocminfo(pairs)
-
-
-def rocminfo_mapping(data: Mapping[str, Any]) -> list[Gpu]:
-    """The GPUs of the flat rocminfo in a rocprof ``results.json`` (``Agent7.ChipID``)."""
-    pairs = []
-    for path, value in data.items():
-        agent, dot, key = str(path).partition(".")
-        if dot and agent.startswith("Agent") and key.partition(".")[0] not in _NESTED:
-            pairs.append((agent, squash(key), str(value)))
-    return of_rocminfo(pairs)
-
-
-_NESTED = frozenset({"PoolInfo", "ISAInfo", "CacheInfo"})
 
 
 def only(gpus: Sequence[Gpu]) -> Gpu | None:

@@ -17,7 +17,7 @@ from traceroof.core.recording import Note
 from traceroof.parsers.amd.counters import Pass, Reals
 from traceroof.parsers.amd.dispatches import Dispatches, duration_reals, masked
 from traceroof.parsers.amd.gpus import Gpu
-from traceroof.parsers.amd.text import Integers
+from traceroof.parsers.amd.values import Integers
 
 # More runs of one dispatch than any tool makes: then its number is no number of a dispatch.
 _MOST_RUNS = 256

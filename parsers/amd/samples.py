@@ -8,7 +8,8 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from traceroof.core.recording import Note
-from traceroof.parsers.amd.text import Integers, Mask, TextTable
+from traceroof.parsers.amd.text import TextTable
+from traceroof.parsers.amd.values import Integers, Mask
 
 FROM_SAMPLES = "pc-samples"
 

@@ -9,6 +9,7 @@ from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
+from traceroof.parsers.nsight.csv_records import records
 from traceroof.parsers.nsight.csv_tables import LongTable, Row, WideTable
 from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launches
 from traceroof.parsers.nsight.page import Page, begins_page
@@ -25,7 +26,6 @@ from traceroof.parsers.nsight.tables import (
     header_of,
     is_binary,
     is_numbered,
-    records,
 )
 
 CSV = "nsight-compute-csv"

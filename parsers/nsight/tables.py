@@ -2,7 +2,7 @@
 
 A file may hold program output, ``==PROF==`` lines, several tables, quoted line breaks, and any
 encoding that a Windows shell chooses. ``Lines`` gives its lines with one step back, ``header_of``
-knows a table's first line, ``records`` gives the rows below it.
+knows a table's first line, ``csv_records`` gives the rows below it.
 """
 
 import csv
@@ -22,9 +22,6 @@ from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
 
 #: A longer line is read in pieces: no table row is longer, and a binary file may be one line.
 MAX_LINE = 1 << 22
-# A quoted cell that spans more is an unbalanced quote, not a rule's description.
-_MAX_ROW_LINES = 400
-_MAX_ROW_LETTERS = 120_000
 _REPORT_EVERY = 8192
 
 _ESCAPES = regex.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]{0,500}\x07|[@-Z\\-_])")
@@ -156,7 +153,7 @@ _ROLES = frozenset(
 _WITH_UNIT = regex.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
 # What may stand among metric titles: older metrics are single words; pandas adds row numbers.
 _LIKE_A_METRIC = regex.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
-_HINT = regex.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
+HINT = regex.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
 _TABLE_START = regex.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
 
 
@@ -199,7 +196,7 @@ class Header:
 
 def header_of(line: str) -> Header | None:
     """The header in a line, which may follow program output; None where there is none."""
-    if not _HINT.search(line):
+    if not HINT.search(line):
         return None
     before = ""
     if not line.startswith('"') and (start := _TABLE_START.search(line)):
@@ -332,83 +329,6 @@ NO_KERNELS = "No kernels were profiled"
 PROGRESS = "==PROF=="
 TRACEBACK = "Traceback (most recent call last)"
 _SIGNS = (PERMISSION, NO_KERNELS, PROGRESS, TRACEBACK)
-
-_ROW_START = regex.compile(r'"\d{1,18}","')
-_LOOSE_ROW_START = regex.compile(r'"?\d{1,18}"?[,;\t]"?\d{1,18}"?[,;\t]')
-
-
-def records(
-    lines: Lines, header: Header, skipped: Skipped, ends: Callable[[str], bool]
-) -> Iterator[list[str]]:
-    """The rows below a header, until the next header or a line that ``ends`` the table.
-
-    That line is given back to ``lines``.
-    """
-    reader = csv.reader(_rows(lines, header, skipped, ends), delimiter=header.delimiter)
-    while True:
-        try:
-            yield next(reader)
-        except StopIteration:
-            return
-        except csv.Error:
-            skipped.broken += 1
-
-
-# One of these stands in every header and in hardly any row.
-_MARKS = ("Metric Name", "Kernel Name")
-_SOURCE_MARKS = (*_MARKS, "Warp Stall Sampling")
-
-
-def _rows(
-    lines: Lines, header: Header, skipped: Skipped, ends: Callable[[str], bool]
-) -> Iterator[str]:
-    """Lines of a table, quoted line breaks joined, without what else was printed among them."""
-    quoted = header.quoted
-    start = '"' if quoted else ""
-    marks = _SOURCE_MARKS if header.kind == "source" else _MARKS
-    for line in lines:
-        if not line.startswith(start) or line.startswith("==") or not line:
-            if (_HINT.search(line) and header_of(line)) or ends(line):
-                lines.give_back(line)
-                return
-            # Program output without a line end runs into the row that follows.
-            row = _ROW_START.search(line) if quoted and line else None
-            if row is None:
-                skipped.line(line)
-                continue
-            skipped.line(line[: row.start()])
-            line = line[row.start() :]
-        elif any(mark in line for mark in marks) and header_of(line):
-            lines.give_back(line)
-            return
-        if line.count('"') & 1:
-            joined = _joined(line, lines, quoted)
-            if joined is None:
-                skipped.broken += 1
-                continue
-            line = joined
-        yield line
-
-
-def _joined(line: str, lines: Lines, quoted: bool) -> str | None:
-    """A row whose quoted cell goes on over the next lines, up to its closing quote.
-
-    None where the quote is never closed: the last cell is cut, and half a number is a wrong one.
-    """
-    begins = _ROW_START if quoted else _LOOSE_ROW_START
-    parts, length = [line], len(line)
-    for more in lines:
-        # Quotes inside a cell are doubled, so this can only be the next row.
-        if begins.match(more) and (quoted or more.count('"') % 2 == 0):
-            lines.give_back(more)
-            break
-        parts.append(more)
-        length += len(more)
-        if more.count('"') & 1:
-            return "\n".join(parts)
-        if len(parts) > _MAX_ROW_LINES or length > _MAX_ROW_LETTERS:
-            break
-    return None
 
 
 _NVTX_FIELDS_BEHIND = 6

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.core import kernel_table
-from traceroof.parsers.amd.counters import (
-    Derived,
-    Pass,
-    architecture,
-    book,
-    derive,
-    parse,
-    without_dead_counters,
-)
+from traceroof.parsers.amd.counter_book import architecture, book, parse
+from traceroof.parsers.amd.counter_checks import without_dead_counters
+from traceroof.parsers.amd.counters import Derived, Pass, derive
 from traceroof.parsers.amd.gpus import Gpu
 
 # An MI300X: 304 compute units on 8 dies.

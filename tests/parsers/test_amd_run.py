@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.core.recording import Note
-from traceroof.parsers.amd import gpus
+from traceroof.parsers.amd import gpus, rocminfo
 from traceroof.parsers.amd import run as amd_run
 from traceroof.parsers.amd.calls import copy_kind
 from traceroof.parsers.amd.columns import complete
@@ -28,7 +28,7 @@ from traceroof.parsers.amd.passes import (
     pivot,
     stacked,
 )
-from traceroof.parsers.amd.text import times
+from traceroof.parsers.amd.values import times
 
 
 def run(
@@ -362,7 +362,7 @@ def test_rocminfo_in_both_forms() -> None:
         "Agent3.MaxClockFreq.(MHz)": "1700", "Agent3.PoolInfo.Pool1.Size": "64",
     }  # fmt: skip
     expected = [("AMD Instinct MI210", "gfx90a", 29711, 104, 2, 1700.0)]
-    for found in (gpus.rocminfo_text(text), gpus.rocminfo_mapping(flat)):
+    for found in (rocminfo.rocminfo_text(text), rocminfo.rocminfo_mapping(flat)):
         assert [
             (one.name, one.arch, one.pci_device_id, one.cu, one.index, one.sclk_mhz)
             for one in found

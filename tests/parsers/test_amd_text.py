@@ -13,14 +13,8 @@ from traceroof.errors import TraceroofError
 from traceroof.parser import Options, silent
 from traceroof.parsers.amd import text as amd_text
 from traceroof.parsers.amd.kinds import Kind, layout, squash
-from traceroof.parsers.amd.text import (
-    TextTable,
-    integers,
-    length_of,
-    read_table,
-    reals,
-    times,
-)
+from traceroof.parsers.amd.text import TextTable, read_table
+from traceroof.parsers.amd.values import integers, length_of, reals, times
 
 V1 = "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr"
 

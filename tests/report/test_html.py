@@ -26,6 +26,7 @@ from traceroof.report.html import (
     figures,
     page,
     pictures,
+    provenance,
     render,
     roofline_figure,
 )
@@ -390,11 +391,11 @@ def test_every_class_has_a_look_and_every_colour_two_themes() -> None:
 
 
 def test_file_names_without_folders() -> None:
-    assert page.file_names(["/home/me/a.csv"]) == ["a.csv"]
-    assert page.file_names(["x/rank0/t.json", "x/rank1/t.json", "C:\\runs\\u.json"]) == [
+    assert provenance.file_names(["/home/me/a.csv"]) == ["a.csv"]
+    assert provenance.file_names(["x/rank0/t.json", "x/rank1/t.json", "C:\\runs\\u.json"]) == [
         "rank0/t.json", "rank1/t.json", "u.json",
     ]  # fmt: skip
-    assert page.file_names(["t.json", "t.json"]) == ["t.json", "t.json"]
+    assert provenance.file_names(["t.json", "t.json"]) == ["t.json", "t.json"]
 
 
 def test_fixes_come_with_both_figures(samples: Path) -> None:

@@ -23,7 +23,7 @@ from traceroof.report.common.console import cut
 from traceroof.report.compare import words
 from traceroof.report.compare.stories import Story
 from traceroof.report.compare.stories import stories as stories_of
-from traceroof.report.html import page
+from traceroof.report.html import page, provenance
 from traceroof.report.run import summary
 from traceroof.report.run.verdict import at_a_wall, savable
 from traceroof.timeline import Timeline
@@ -517,17 +517,17 @@ class Changes:
     @property
     def base_sources(self) -> list[tuple[str, str, str]]:
         """The files of the base."""
-        return page.sources(self.comparison.base)
+        return provenance.sources(self.comparison.base)
 
     @property
     def base_devices(self) -> list[Sequence[tuple[str, str]]]:
         """The GPUs of the base."""
-        return page.devices(self.comparison.base)
+        return provenance.devices(self.comparison.base)
 
     @property
     def base_notes(self) -> list[str]:
         """The notes of the base."""
-        return page.notes(self.comparison.base)
+        return provenance.notes(self.comparison.base)
 
     # --- shared -----------------------------------------------------------------------------
 

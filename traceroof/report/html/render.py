@@ -21,7 +21,7 @@ from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import HIDDEN_SHARE
 from traceroof.kernels.bound_class import CLASSES
-from traceroof.report.html import change_figures, figures, page
+from traceroof.report.html import change_figures, figures, page, provenance
 from traceroof.report.html.changes import Changes, compared_card
 from traceroof.report.html.chart import Chart
 from traceroof.report.html.palette import COLORS
@@ -177,11 +177,11 @@ def _context(
         "gaps": page.gaps(diagnosis),
         "ranks": page.ranks(diagnosis),
         "not_judged": [one for one in (caveats.not_judged(diagnosis),) if one],
-        "sources": page.sources(diagnosis),
-        "devices": page.devices(diagnosis),
+        "sources": provenance.sources(diagnosis),
+        "devices": provenance.devices(diagnosis),
         "ceilings": diagnosis.ceilings,
         "likely": summary.ceilings(diagnosis),
-        "notes": page.notes(diagnosis),
+        "notes": provenance.notes(diagnosis),
     }
 
 

@@ -1,0 +1,125 @@
+"""What a JSON file of rocprofv3 holds, as far as it is read."""
+
+from typing import Any
+
+import msgspec
+
+
+class Handle(msgspec.Struct):
+    handle: int = 0
+
+
+class Correlation(msgspec.Struct):
+    internal: int | None = None
+
+
+class Size(msgspec.Struct):
+    x: int | None = None
+    y: int | None = None
+    z: int | None = None
+
+
+class Info(msgspec.Struct):
+    agent_id: Handle | None = None
+    queue_id: Handle | None = None
+    kernel_id: int | None = None
+    dispatch_id: int | None = None
+    private_segment_size: int | None = None
+    group_segment_size: int | None = None
+    workgroup_size: Size = msgspec.field(default_factory=Size)
+    grid_size: Size = msgspec.field(default_factory=Size)
+
+
+class Dispatch(msgspec.Struct):
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+    correlation_id: Correlation | None = None
+    stream_id: Handle | None = None
+    dispatch_info: Info = msgspec.field(default_factory=Info)
+
+
+class Call(msgspec.Struct):
+    kind: int | None = None
+    operation: int | None = None
+    thread_id: int | None = None
+    correlation_id: Correlation | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+
+class Copy(msgspec.Struct):
+    kind: int | None = None
+    operation: int | None = None
+    correlation_id: Correlation | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+    dst_agent_id: Handle | None = None
+    src_agent_id: Handle | None = None
+    stream_id: Handle | None = None
+    bytes: int | None = None
+
+
+class Value(msgspec.Struct):
+    counter_id: Handle = msgspec.field(default_factory=Handle)
+    value: float | None = None
+
+
+class Counted(msgspec.Struct):
+    dispatch_data: Dispatch = msgspec.field(default_factory=Dispatch)
+    records: list[Value] = []
+
+
+class Symbol(msgspec.Struct):
+    kernel_id: int | None = None
+    kernel_name: str | None = None
+    formatted_kernel_name: str | None = None
+    demangled_kernel_name: str | None = None
+    sgpr_count: int | None = None
+    arch_vgpr_count: int | None = None
+    accum_vgpr_count: int | None = None
+
+
+class Counter(msgspec.Struct):
+    id: Handle = msgspec.field(default_factory=Handle)
+    name: str | None = None
+
+
+class Names(msgspec.Struct):
+    kind: str | None = None
+    operations: list[str] = []
+
+
+class Strings(msgspec.Struct):
+    buffer_records: list[Names] = []
+
+
+class Buffers(msgspec.Struct):
+    kernel_dispatch: list[Dispatch] = []
+    hip_api: list[Call] = []
+    hsa_api: list[Call] = []
+    rccl_api: list[Call] = []
+    memory_copy: list[Copy] = []
+    pc_sample_host_trap: list[msgspec.Raw] = []
+    pc_sample_stochastic: list[msgspec.Raw] = []
+
+
+class Callbacks(msgspec.Struct):
+    counter_collection: list[Counted] = []
+
+
+class Metadata(msgspec.Struct):
+    pid: int | None = None
+
+
+class Tool(msgspec.Struct):
+    metadata: Metadata = msgspec.field(default_factory=Metadata)
+    agents: list[dict[str, Any]] = []
+    counters: list[Counter] = []
+    strings: Strings = msgspec.field(default_factory=Strings)
+    kernel_symbols: list[Symbol] = []
+    callback_records: Callbacks = msgspec.field(default_factory=Callbacks)
+    buffer_records: Buffers = msgspec.field(default_factory=Buffers)
+
+
+class Document(msgspec.Struct):
+    tools: list[Tool] = msgspec.field(name="rocprofiler-sdk-tool")
