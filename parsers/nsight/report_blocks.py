@@ -26,7 +26,6 @@ _DESCRIBED = {
     "BlockHeader": """
         1 sources uint64
         2 results uint64
-        3 session Session
         4 strings Strings
         5 payload uint64
         6 process Process
@@ -36,11 +35,6 @@ _DESCRIBED = {
     "Process": """
         1 id uint64
         3 name string
-    """,
-    "Session": "8 versions *Version",
-    "Version": """
-        1 what string
-        2 version string
     """,
     "Result": """
         1 thread uint64
@@ -124,14 +118,13 @@ def report_messages() -> Any:
 class Headers:
     """What the headers of all blocks say.
 
-    strings: names by number. processes: process -> name of its program. versions: of the tools.
+    version: of the layout. strings: names by number. processes: process -> name of its program.
     cut: the file ends inside a block, or a header is damaged: nothing behind it can be found.
     """
 
     version: int = 0
     strings: list[str] = field(default_factory=list)
     processes: dict[int, str] = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
     results: int = 0
     ranges: int = 0
     cut: bool = False
@@ -154,8 +147,6 @@ def read_headers(stream: Inflated) -> Headers:
             if header.process.name:
                 name = PurePosixPath(decoded(header.process.name).replace("\\", "/")).name
                 found.processes[header.process.id] = name
-            for one in header.session.versions:
-                found.versions[decoded(one.what)] = decoded(one.version)
             _skip(stream, header.payload)
     except _Cut:
         found.cut = True

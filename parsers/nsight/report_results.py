@@ -71,10 +71,10 @@ def _named_metrics(result: Any, headers: Headers, into: Launches) -> dict[str, A
 
 def value_text(value: Any) -> str | None:
     """A value as text, in base units and with all its digits; None where there is none."""
-    if value.HasField("real"):
-        return _real(value.real)
     if value.HasField("whole"):
         return str(value.whole)
+    if value.HasField("real"):
+        return _real(value.real)
     if value.HasField("text"):
         return decoded(value.text)
     if value.HasField("small"):
@@ -84,9 +84,13 @@ def value_text(value: Any) -> str | None:
 
 def _real(value: float) -> str:
     """The shortest text of a number; a whole one as ncu prints it, without decimals."""
-    if not math.isfinite(value):
-        return "nan"
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if value.is_integer() and -_EXACT < value < _EXACT:
+        return str(int(value))
+    return repr(value) if math.isfinite(value) else "nan"
+
+
+# Whole numbers below it have one double each.
+_EXACT = 2.0**53
 
 
 def _cell(metric: Any) -> str:

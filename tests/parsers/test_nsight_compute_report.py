@@ -1,5 +1,6 @@
 """Reports of Nsight Compute: container, launches, values, rules, losses, and NVIDIA's own CSV."""
 
+import gzip
 import random
 import struct
 from collections.abc import Sequence
@@ -278,6 +279,16 @@ def test_a_report_cut_anywhere_keeps_what_is_whole(tmp_path: Path) -> None:
         with suppress(TraceroofError):
             found = read(tmp_path, whole[:end])
             assert set(found.kernels["duration_ns"].to_pylist()) == {52_672}
+
+
+def test_large_sources_are_skipped(tmp_path: Path) -> None:
+    made = Maker()
+    made.block(made.result(_MEASURED), sources=[b"x" * (3 << 20)])
+    whole = made.written()
+    for data in (whole, gzip.compress(whole)):
+        assert read(tmp_path, data).kernels["duration_ns"].to_pylist() == [52_672]
+    with pytest.raises(TraceroofError, match="before its first launch"):
+        read(tmp_path, whole[: 2 << 20])
 
 
 def test_a_damaged_result_costs_itself(tmp_path: Path) -> None:
