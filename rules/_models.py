@@ -1,5 +1,7 @@
 """What the rules on modelled work ask; columns as in ``traceroof.groups``."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from traceroof.core.facts import (
@@ -12,6 +14,7 @@ from traceroof.core.tracing import each
 from traceroof.hardware.ceilings import UNCALIBRATED, Attainable
 from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 from traceroof.patterns.launch_order import sizes_of
+from traceroof.rule import Threshold, at_most, below
 
 #: Columns that the functions below read.
 MODELLED = ("roof_pct", "model_flop_pct", "model_dram_pct")
@@ -19,14 +22,21 @@ MODELLED = ("roof_pct", "model_flop_pct", "model_dram_pct")
 #: Columns that sharpen them: measured ceilings of the device, as shares of the nominal ones.
 CEILINGS = ("flop_attainable", "dram_attainable")
 
-# A modelled rate above the peak by more than rounding: the data came from a cache, or the model is
-# wrong for this launch (``groups``). Then it says nothing.
+#: Threshold of ``credible``. A modelled rate above the peak by more than rounding: the data came from
+#: a cache, or the model is wrong for this launch (``groups``). Then it says nothing.
+CREDIBLE: Mapping[str, Threshold] = {
+    "model_fits": at_most(
+        MODEL_LIMIT_PCT,
+        measure=lambda k: np.fmax(k.model_flop_pct, k.model_dram_pct),
+        or_unknown=True,
+        told=False,
+    ),
+}
 
 
 def credible(k: Facts) -> Mask:
     """Groups whose modelled work fits their time and their device."""
-    above = np.fmax(k.model_flop_pct, k.model_dram_pct) > MODEL_LIMIT_PCT
-    return np.asanyarray(~np.isnan(k.roof_pct) & ~above)
+    return np.asanyarray(~np.isnan(k.roof_pct) & k.meets("model_fits"))
 
 
 def attained(k: Facts, peak: Attainable | None = None) -> Column:
@@ -41,13 +51,28 @@ def far(k: Facts) -> Mask:
     """Groups far from their roof: below 0.7 of what is usual or known of the device, and not yet at
     0.9 of the latter. On a GPU whose practical rate is half of its peak, 40 % of the peak is no
     hint of a bad kernel, but a fifth of the time may still go."""
+    return np.asanyarray(k.meets("usual_reached") & k.meets("known_reached"))
+
+
+def _usual_reached(k: Facts) -> Column:
     usual = np.fmax(
         k.model_flop_pct / (100 * np.asanyarray(UNCALIBRATED.compute)),
         k.model_dram_pct / (100 * np.asanyarray(UNCALIBRATED.memory)),
     )
-    reached = attained(k)
-    least = np.fmin(np.fmax(usual, k.roof_pct / 100), reached)
-    return np.asanyarray((least < 0.7) & (reached < 0.9))
+    return np.asanyarray(np.fmin(np.fmax(usual, k.roof_pct / 100), attained(k)))
+
+
+#: Thresholds of ``far``, and how a condition says them.
+FAR: Mapping[str, Threshold] = {
+    "usual_reached": below(
+        0.7, measure=_usual_reached, column="roof_pct", words="{op} {value:.0%} of attainable"
+    ),
+    "known_reached": below(0.9, measure=attained, column="roof_pct", told=False),
+}
+IS_FAR = (
+    "a least time below {usual_reached:.0%} of the time taken at the usual attainable rates, and "
+    "below {known_reached:.0%} at the rates that were measured or published for this GPU"
+)
 
 
 def by_bytes(k: Facts, peak: Attainable | None = None) -> Column:
@@ -71,6 +96,11 @@ def size(k: Facts, name: str) -> Column:
     return each(
         k.model_shape, lambda text: sizes_of(text).get(name, np.nan), f"{name} of the shape"
     )
+
+
+#: Attention over this many queries or more is held against what fused kernels reach at its length,
+#: not against its roof.
+LONG_QUERIES = 512
 
 
 def traced(k: Facts) -> Mask:

@@ -1,8 +1,11 @@
 """How the tiles of a product divide among the multiprocessors; columns as in ``traceroof.groups``."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
+from traceroof.rule import Threshold, at_most
 from traceroof.rules._models import size
 
 #: Columns that the functions below read.
@@ -26,7 +29,7 @@ def tiles(k: Facts) -> Column:
 
 def divided(k: Facts) -> Mask:
     """Where the grid shows that several blocks share a tile."""
-    return np.asanyarray(tiles(k) > _counted(k))
+    return np.asanyarray(~k.meets("whole_tiles"))
 
 
 def _counted(k: Facts) -> Column:
@@ -34,6 +37,12 @@ def _counted(k: Facts) -> Column:
     return np.asanyarray(
         batch * np.ceil(size(k, "M") / k.tile_m) * np.ceil(size(k, "N") / k.tile_n)
     )
+
+
+#: Threshold of ``divided``.
+WHOLE_TILES: Mapping[str, Threshold] = {
+    "whole_tiles": at_most(1, measure=tiles, of=_counted, or_unknown=True, told=False),
+}
 
 
 def rounds(k: Facts) -> Column:

@@ -4,14 +4,55 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.hardware.ceilings import UNCALIBRATED
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, Threshold, at_least, at_most, below
 from traceroof.rules._kernels import tunable
-from traceroof.rules._models import CEILINGS, by_bytes, credible, missed, size
+from traceroof.rules._models import (
+    CEILINGS,
+    CREDIBLE,
+    LONG_QUERIES,
+    by_bytes,
+    credible,
+    missed,
+    size,
+)
 
 # Share of the nominal FLOP rate that fused attention reaches at least, by query length (TraceLens,
 # expected efficiency of attention: 5 to 15 % below 512 queries, 20 to 40 % at 1024, 40 to 60 % at
-# 2048, 50 to 70 % from 4096 on).
-_LEAST_PCT = ((4096, 50.0), (2048, 40.0), (1024, 20.0), (512, 5.0))
+# 2048, 50 to 70 % from 4096 on). Longest first.
+_LENGTHS = {
+    "longest": (4096, 50.0),
+    "long": (2048, 40.0),
+    "medium": (1024, 20.0),
+    "short": (LONG_QUERIES, 5.0),
+}
+
+
+def _queries(k: Facts) -> Column:
+    return size(k, "Sq")
+
+
+def _usual(k: Facts) -> Column:
+    """1; less on a GPU whose products are known to reach less of the nominal rate than is usual."""
+    return np.asanyarray(np.fmin(k.flop_attainable / UNCALIBRATED.compute, 1.0))
+
+
+def _by_length() -> dict[str, Threshold]:
+    found: dict[str, Threshold] = {}
+    for name, (queries, pct) in reversed(_LENGTHS.items()):
+        found[f"{name}_queries"] = at_least(
+            queries, column="model_flop_pct", measure=_queries, words="from {value} queries"
+        )
+        found[f"{name}_pct"] = below(
+            pct, column="model_flop_pct", of=_usual, unit="%", words="{op} {value}"
+        )
+    return found
+
+
+def _slower_than_fused(k: Facts) -> Mask:
+    slow = np.zeros(len(k), dtype=bool)
+    for name in _LENGTHS:
+        slow |= k.meets(f"{name}_queries") & k.meets(f"{name}_pct")
+    return slow
 
 
 def _attends(k: Facts) -> Mask:
@@ -19,11 +60,10 @@ def _attends(k: Facts) -> Mask:
 
 
 def _expected_pct(k: Facts) -> Column:
-    """Of the nominal rate; less on a GPU whose products reach less of it than is usual."""
-    queries = size(k, "Sq")
-    conditions = [queries >= least for least, _ in _LEAST_PCT]
-    usual = np.select(conditions, [pct for _, pct in _LEAST_PCT], default=np.nan)
-    return np.asanyarray(usual * np.fmin(k.flop_attainable / UNCALIBRATED.compute, 1.0))
+    """Of the nominal rate, at this length and on this GPU."""
+    conditions = [k.meets(f"{name}_queries") for name in _LENGTHS]
+    shares = [k.limit(f"{name}_pct") for name in _LENGTHS]
+    return np.asanyarray(np.select(conditions, shares, default=np.nan) * _usual(k))
 
 
 def _up_to_expected(k: Facts, peak: Attainable) -> Column:
@@ -42,16 +82,16 @@ RULES = (
     Rule(
         id="attn-decode-kv",
         topic="attention-kernel",
-        title="Decoding attention reads its cache slowly",
+        title="Decode attention reads its cache slowly",
         scope="kernel",
         why=(
             "With a few queries per sequence, attention reads all keys and values for almost no "
-            "arithmetic: 2 FLOP a byte and query head of a group. A larger batch does not "
-            "change that, each sequence has a cache of its own. What counts is how fast it is read."
+            "arithmetic: 2 FLOP per byte and query head of a group. A larger batch does not change "
+            "that, because each sequence has its own cache. The read rate decides the time."
         ),
         condition=(
-            "attention with at most 4 queries and at least 256 keys, modelled bytes over time below "
-            "0.7 of the attainable bandwidth"
+            "attention with at most {queries} queries and at least {keys} keys, which moves its "
+            "modelled bytes at less than {model_dram_pct:.0%} of the attainable bandwidth"
         ),
         needs=("model_dram_pct",),
         uses=(
@@ -59,22 +99,34 @@ RULES = (
             "model_intensity", "duration_ns",
         ),
         applies=_attends,
-        when=lambda k: (size(k, "Sq") <= 4) & (size(k, "Skv") >= 256) & (by_bytes(k) < 0.7),
+        when=lambda k: k.meets("queries") & k.meets("keys") & k.meets("model_dram_pct"),
         because=(
             "{model_shape} reads {model_bytes} at {model_dram_pct} of the nominal bandwidth"
         ),
         fix=(
-            "A kernel that splits the keys over blocks (flash-decoding), with enough splits for all "
-            "multiprocessors; larger pages of the cache. At the wall only fewer bytes help: an FP8 "
+            "Use a kernel that splits the keys over blocks (flash-decoding), with enough splits for "
+            "all multiprocessors, and larger cache pages. At the wall only fewer bytes help: an FP8 "
             "or INT8 cache (half), grouped or latent attention, a window, shared prefixes."
         ),
-        refute="Halve the cached length: the time must halve if reading the cache takes it.",
+        refute="Halve the cached length. If reading the cache takes the time, the time must halve.",
         saves=lambda k, peak: 1 - by_bytes(k, peak),
         kind="hard",
         grade="derived",
         layer="operator",
         suppresses=("roofline-headroom*", "latency-bound", "dram-leaning-headroom"),
-        thresholds={"model_dram_pct": "< 0.7 of attainable"},
+        thresholds={
+            **CREDIBLE,
+            "queries": at_most(
+                4, column="model_shape", measure=_queries, words="Sq {op} {value}"
+            ),
+            "keys": at_least(
+                256,
+                column="model_shape",
+                measure=lambda k: size(k, "Skv"),
+                words="Skv {op} {value}",
+            ),
+            "model_dram_pct": below(0.7, measure=by_bytes, words="{op} {value:.0%} of attainable"),
+        },
         references=("Dao et al.: Flash-Decoding for long-context inference, 2023",),
         # 59.4 / 85 = 0.699.
         fires=(
@@ -94,14 +146,15 @@ RULES = (
         title="Attention over long inputs is slower than fused kernels are",
         scope="kernel",
         why=(
-            "From some hundred queries on, attention is limited by arithmetic. Good fused kernels "
-            "reach 20 % of the dense peak at 1,024 queries and half of it from 4,096 on; this one "
-            "stays below."
+            "From a few hundred queries on, attention is compute-bound. Good fused kernels reach "
+            "20 % of the dense peak at 1,024 queries and half of it from 4,096 on. This one stays "
+            "below."
         ),
         condition=(
-            "attention with 512 queries or more, below 5 % of the nominal FLOP rate (20 % from "
-            "1,024 queries, 40 % from 2,048, 50 % from 4,096; less in proportion where the GPU's "
-            "products are known to reach less than 80 % of the nominal rate)"
+            "attention with {short_queries} queries or more, below {short_pct} of the nominal FLOP "
+            "rate ({medium_pct} from {medium_queries} queries, {long_pct} from {long_queries}, "
+            "{longest_pct} from {longest_queries}; less in proportion where the products of this GPU "
+            "are known to reach less of the nominal rate than is usual)"
         ),
         needs=("model_flop_pct",),
         uses=(
@@ -109,19 +162,19 @@ RULES = (
             "model_flops", "duration_ns",
         ),
         applies=_attends,
-        when=lambda k: k.model_flop_pct < _expected_pct(k),
+        when=_slower_than_fused,
         because=(
             "{model_shape} in {model_dtype} runs at {model_flop_pct} of the nominal FLOP rate"
         ),
         fix=(
-            "A newer fused kernel for this device (FlashAttention 3, cuDNN, AITER or CK on AMD), a "
-            "head size that it supports (64, 128), contiguous layouts, causal masking by flag and "
-            "not by a mask tensor, sequences packed rather than padded."
+            "Use a newer fused kernel for this device ([nvidia: FlashAttention 3, cuDNN][amd: AITER, "
+            "Composable Kernel]), a head size that it supports (64, 128), contiguous layouts, causal "
+            "masking by flag instead of a mask tensor, and packed instead of padded sequences."
         ),
         refute=(
-            "Time another backend of scaled_dot_product_attention on the same shapes: if none is "
+            "Time another backend of scaled_dot_product_attention on the same shapes. If none is "
             "faster, the shape does not allow more."
-),
+        ),
         saves=missed,
         likely=_up_to_expected,
         kind="hard",
@@ -129,7 +182,7 @@ RULES = (
         layer="operator",
         effort="config",
         suppresses=("roofline-headroom*", "latency-bound"),
-        thresholds={"model_flop_pct": "< 5, 20, 40, 50 % from 512, 1,024, 2,048, 4,096 queries"},
+        thresholds={**CREDIBLE, **_by_length()},
         references=(
             "AMD TraceLens: expected efficiency of attention by sequence length",
             "Shah et al.: FlashAttention-3, 2024",
@@ -142,6 +195,8 @@ RULES = (
         silent=(
             {**_PREFILL, "roof_pct": 50.0, "model_flop_pct": 50.0},
             {**_PREFILL, "model_shape": "B=1 H=32 KV=8 Sq=2048 Skv=2048 D=128"},
+            {**_PREFILL, "model_shape": "B=16 H=16 KV=16 Sq=559 Skv=559 D=64", "roof_pct": 8.0,
+             "model_flop_pct": 5.0, "model_dram_pct": 8.0},
             {**_PREFILL, "model_shape": "B=1 H=32 KV=8 Sq=511 Skv=4096 D=128",
              "model_flop_pct": 1.0},
             {**_PREFILL, "model_shape": "B=1 H=32 KV=8 Sq=1024 Skv=1024 D=128",

@@ -3,9 +3,9 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule, above, at_least
+from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import computes, tunable
-from traceroof.rules._models import CEILINGS, by_bytes, credible, size
+from traceroof.rules._models import CEILINGS, CREDIBLE, by_bytes, credible, size
 
 
 def _depthwise(k: Facts) -> Mask:
@@ -38,13 +38,13 @@ RULES = (
         title="A depthwise convolution uses less than half of the bandwidth",
         scope="kernel",
         why=(
-            "With one filter a channel there is next to nothing to reuse: a 3x3 one does 4.5 FLOP "
-            "for each byte of 16-bit data. Reading and writing the image is all that takes time, "
-            "and this kernel does so slowly."
+            "With one filter per channel there is next to nothing to reuse: a 3x3 filter does 4.5 "
+            "FLOP per byte of 16-bit data. Reading and writing the image takes all of the time, and "
+            "this kernel does so slowly."
         ),
         condition=(
-            "a convolution with as many groups as channels, modelled bytes over time below 0.5 of "
-            "the attainable bandwidth"
+            "a convolution with as many groups as channels, which moves its modelled bytes at less "
+            "than {model_dram_pct:.0%} of the attainable bandwidth"
         ),
         needs=("model_dram_pct",),
         uses=(
@@ -52,22 +52,25 @@ RULES = (
             "model_intensity", "model_bytes", "duration_ns",
         ),
         applies=_depthwise,
-        when=lambda k: by_bytes(k) < 0.5,
+        when=lambda k: k.meets("model_dram_pct"),
         because=(
             "{model_shape} moves {model_bytes} at {model_dram_pct} of the nominal bandwidth"
         ),
         fix=(
-            "The library's depthwise kernel (channels_last, 16-bit, current cuDNN or MIOpen), a "
-            "hand-written or compiled one, fusion with the pointwise convolution or the "
+            "Use the library's depthwise kernel (channels_last, 16-bit, current cuDNN or MIOpen) or "
+            "a hand-written or compiled one. Fuse it with the pointwise convolution or the "
             "activation behind it."
         ),
-        refute="Time a plain copy of the same tensor: if it is no faster, the size is too small.",
+        refute="Time a plain copy of the same tensor. If it is no faster, the size is too small.",
         saves=lambda k, peak: 1 - by_bytes(k, peak),
         kind="hard",
         grade="derived",
         layer="operator",
         suppresses=("roofline-headroom*", "latency-bound", "dram-leaning-headroom"),
-        thresholds={"model_dram_pct": "< 0.5 of attainable"},
+        thresholds={
+            **CREDIBLE,
+            "model_dram_pct": below(0.5, measure=by_bytes, words="{op} {value:.0%} of attainable"),
+        },
         references=("docs/operators.md: the model of a convolution",),
         # 42.4 / 85 = 0.499.
         fires=(_THIN, {**_THIN, "roof_pct": 42.4, "model_dram_pct": 42.4}),

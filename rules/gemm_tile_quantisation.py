@@ -3,12 +3,13 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._kernels import of_class
 from traceroof.rules._matrix import PRODUCT, products
 from traceroof.rules._models import MODELLED, missed, size
 from traceroof.rules._tiles import (
     TILED,
+    WHOLE_TILES,
     divided,
     exact,
     tile_efficiency,
@@ -17,7 +18,6 @@ from traceroof.rules._tiles import (
 )
 
 _TRUST_IN_BLOCKS = 0.7
-_ENOUGH = 0.85
 
 
 def _applies(k: Facts) -> Mask:
@@ -46,8 +46,12 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 
 
 def _narrow(k: Facts) -> Mask:
-    long = size(k, "K") >= 4 * np.maximum(size(k, "M"), size(k, "N"))
-    return np.asanyarray(long & (tiles(k) < k.sm_count))
+    whole = ~(k.name_split_k == 1) & ~divided(k)
+    return np.asanyarray(k.meets("inner_size") & k.meets("blocks") & whole)
+
+
+def _larger_side(k: Facts) -> Column:
+    return np.asanyarray(np.maximum(size(k, "M"), size(k, "N")))
 
 
 def _unused(k: Facts, peak: Attainable) -> Column:
@@ -65,31 +69,32 @@ RULES = (
         title="The tiles of a product do not fit its sizes or the multiprocessors",
         scope="kernel",
         why=(
-            "A multiprocessor that works on one tile more than the others decides the time. With "
-            "a few tiles each, that one is a large share: 109 tiles on 108 multiprocessors take as "
-            "long as 216. A tile that hangs over the edge of the result computes for nothing."
+            "The multiprocessor with the most tiles decides the time. With few tiles per "
+            "multiprocessor, one more is a large share: 109 tiles on 108 multiprocessors take as "
+            "long as 216. The part of a tile beyond the edge of the result is computed for nothing."
         ),
         condition=(
-            "a GEMM whose tiles are output for less than 85 % of their area (where arithmetic "
-            "limits it), or which has at least as many tiles as multiprocessors but below 85 % of "
-            "what the same number of rounds could hold; where the report does not give the waves. "
-            "Tiles are counted from the sizes and the tile in the kernel's name, else blocks are"
+            "a GEMM of which less than {tile_efficiency:.0%} of the area of its tiles is output "
+            "(where arithmetic limits it), or which has at least as many tiles as multiprocessors "
+            "but less than {wave_efficiency:.0%} of what the same number of rounds could hold; the "
+            "report does not give the waves. Tiles are counted from the sizes and the tile in the "
+            "kernel's name, otherwise blocks stand for them"
         ),
         needs=("sm_count", "blocks"),
         uses=(*PRODUCT, *TILED[2:], *MODELLED, "model", "waves", "name_split_k"),
         applies=_applies,
-        when=lambda k: (_filled(k) < _ENOUGH) | (_shared(k) < _ENOUGH),
+        when=lambda k: k.meets("tile_efficiency") | k.meets("wave_efficiency"),
         because=(
             "{blocks:.0f} blocks on {sm_count:.0f} multiprocessors; sizes {model_shape}, tile "
             "{tile_m} x {tile_n}"
         ),
         fix=(
-            "Another tile size, split-K or stream-K (let the library search: cuBLASLt heuristics, "
-            "torch.compile max-autotune), or a batch or hidden size at which the number of tiles "
-            "is just below a multiple of the multiprocessors."
+            "Use another tile size, split-K or stream-K (let the library search: cuBLASLt "
+            "heuristics, torch.compile max-autotune), or a batch or hidden size at which the number "
+            "of tiles is just below a multiple of the multiprocessors."
         ),
         refute=(
-            "Time neighbouring sizes, one tile more and less: a step in the time confirms it, a "
+            "Time neighbouring sizes, one tile more and one less. A step in the time confirms it, a "
             "smooth line refutes it."
         ),
         saves=_saves,
@@ -98,7 +103,18 @@ RULES = (
         layer="model",
         effort="refactor",
         trust=lambda k: np.where(exact(k), 1.0, _TRUST_IN_BLOCKS),
-        thresholds={"blocks": "< 85 % of whole rounds"},
+        thresholds={
+            **WHOLE_TILES,
+            "tile_efficiency": below(
+                0.85,
+                column="model_shape",
+                measure=_filled,
+                words="{op} {value:.0%} of the tiles' area",
+            ),
+            "wave_efficiency": below(
+                0.85, column="blocks", measure=_shared, words="{op} {value:.0%} of whole rounds"
+            ),
+        },
         references=(
             "NVIDIA, Matrix Multiplication Background User's Guide: tile and wave quantisation",
         ),
@@ -131,34 +147,44 @@ RULES = (
     Rule(
         id="gemm-splitk-missing",
         topic="gemm-shape",
-        title="A long, narrow product keeps few multiprocessors busy",
+        title="A product with a long K keeps few multiprocessors busy",
         scope="kernel",
         why=(
             "Each output tile is one block, and this product has fewer tiles than the device has "
-            "multiprocessors while K is long. The idle ones could each sum a part of K."
+            "multiprocessors, while K is long. The idle multiprocessors could each sum a part of K."
         ),
         condition=(
-            "a GEMM with fewer tiles than multiprocessors and K at least 4 times the larger of M "
-            "and N, whose name marks neither split-K nor stream-K"
+            "a GEMM with fewer tiles than multiprocessors and K at least {inner_size} times the "
+            "larger of M and N, whose name marks neither split-K nor stream-K"
         ),
         needs=("blocks", "sm_count", "model_shape"),
         uses=(*PRODUCT, "tile_m", "tile_n", "warp_size", *MODELLED, "model", "name_split_k"),
         applies=lambda k: products(k, "gemm") & (k.model == "gemm"),
-        when=lambda k: _narrow(k) & ~(k.name_split_k == 1) & ~divided(k),
+        when=_narrow,
         because=(
             "{model_shape} makes {blocks:.0f} blocks for {sm_count:.0f} multiprocessors"
         ),
         fix=(
-            "Split-K or stream-K: let the library search (cuBLASLt heuristics, max-autotune with "
+            "Use split-K or stream-K: let the library search (cuBLASLt heuristics, max-autotune with "
             "its split-K candidates), or batch the product with others of its kind."
         ),
-        refute="Time the same product with K halved: if the time stays, K was not what took long.",
+        refute="Time the same product with K halved. If the time stays, K does not limit it.",
         saves=_unused,
         kind="conditional",
         grade="inferred",
         layer="operator",
         effort="refactor",
-        thresholds={"blocks": "< multiprocessors"},
+        thresholds={
+            **WHOLE_TILES,
+            "blocks": below(1, measure=tiles, of="sm_count"),
+            "inner_size": at_least(
+                4,
+                column="model_shape",
+                measure=lambda k: size(k, "K"),
+                of=_larger_side,
+                words="K {op} {value} × the larger of M and N",
+            ),
+        },
         references=(
             "NVIDIA CUTLASS documentation: efficient GEMM, parallelised reductions",
             "Osama et al.: Stream-K, PPoPP 2023",

@@ -2,15 +2,18 @@
 
 import numpy as np
 
-from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule
+from traceroof.core.facts import Column, Facts, Mask
+from traceroof.rule import Rule, at_most, below
 from traceroof.rules._kernels import tunable
-from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible, size
+from traceroof.rules._models import CEILINGS, CREDIBLE, MODELLED, by_bytes, credible, size
+
+
+def _rows(k: Facts) -> Column:
+    return np.asanyarray(np.minimum(size(k, "M"), size(k, "N")))
 
 
 def _skinny(k: Facts) -> Mask:
-    narrow = np.minimum(size(k, "M"), size(k, "N")) <= 16
-    return np.asanyarray(tunable(k) & (k.model == "gemm") & narrow & credible(k))
+    return np.asanyarray(tunable(k) & (k.model == "gemm") & k.meets("rows") & credible(k))
 
 
 _EXAMPLE = {
@@ -30,13 +33,13 @@ RULES = (
         title="A product of few rows reads its weight slowly",
         scope="kernel",
         why=(
-            "With up to 16 rows a product does little more than read its weight once; how fast that "
-            "goes is all that counts. Kernels made for square products use a fraction of the "
-            "bandwidth here."
+            "A product of few rows does little more than read its weight once. The read rate decides "
+            "the time. Kernels made for square products reach only a fraction of the bandwidth here."
         ),
         condition=(
-            "M or N at most 16, intensity below a quarter of the ridge, and modelled bytes over "
-            "time below 0.7 of the attainable bandwidth"
+            "a GEMM with M or N at most {rows} and an intensity below {model_intensity:.0%} of the "
+            "ridge, which moves its modelled bytes at less than {model_dram_pct:.0%} of the "
+            "attainable bandwidth"
         ),
         needs=("model_intensity", "model_ridge"),
         uses=(
@@ -50,27 +53,34 @@ RULES = (
             "duration_ns",
         ),
         applies=_skinny,
-        when=lambda k: (k.model_intensity < k.model_ridge / 4) & (by_bytes(k) < 0.7),
+        when=lambda k: k.meets("model_intensity") & k.meets("model_dram_pct"),
         because=(
             "{model_shape} reads {model_weight_bytes} of weights at {model_dram_pct} of the nominal "
             "bandwidth"
         ),
         fix=(
-            "A matrix-vector or skinny kernel instead of a square one, split along K, another "
-            "library for these shapes (cuBLASLt, hipBLASLt and Triton differ much), weights laid out "
-            "for 16-byte reads. More sequences in a step cost next to nothing until the "
-            "ridge."
+            "Use a matrix-vector or skinny kernel instead of a square one, split along K, try "
+            "another library for these shapes (cuBLASLt, hipBLASLt and Triton differ much), and lay "
+            "out the weights for 16-byte reads. More sequences per step cost next to nothing up to "
+            "the ridge."
         ),
         refute=(
-            "Copy as many bytes with a plain copy kernel: if it takes as long, the size is too "
-            "small for full bandwidth. A second row should cost less than 5 %."
+            "Time a plain copy of as many bytes. If it takes as long, the size is too small for full "
+            "bandwidth. A second row should cost less than 5 % of the time."
         ),
         saves=lambda k, peak: 1 - by_bytes(k, peak),
         kind="hard",
         grade="derived",
         layer="operator",
         suppresses=("roofline-headroom*", "latency-bound", "dram-leaning-headroom"),
-        thresholds={"model_dram_pct": "< 0.7 of attainable", "model_intensity": "< ridge / 4"},
+        thresholds={
+            **CREDIBLE,
+            "rows": at_most(
+                16, column="model_shape", measure=_rows, words="M or N {op} {value}"
+            ),
+            "model_intensity": below(0.25, of="model_ridge"),
+            "model_dram_pct": below(0.7, measure=by_bytes, words="{op} {value:.0%} of attainable"),
+        },
         references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),
         # 59.4 / 85 = 0.699.
         fires=(

@@ -3,9 +3,9 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
-from traceroof.rule import Rule, at_least
+from traceroof.rule import Rule, at_least, below
 from traceroof.rules._kernels import tunable
-from traceroof.rules._models import CEILINGS, MODELLED, credible, far, missed
+from traceroof.rules._models import CEILINGS, CREDIBLE, FAR, IS_FAR, MODELLED, credible, far, missed
 
 
 def _grouped(k: Facts) -> Mask:
@@ -29,36 +29,36 @@ RULES = (
         title="Each expert gets few rows, and reads its weight slowly",
         scope="kernel",
         why=(
-            "A grouped product reads the weight of every expert that got a row. With a few rows "
-            "each, reading takes the time, and tiles made for many rows run mostly empty."
+            "A grouped product reads the weight of every expert that got a row. With few rows per "
+            "expert, reading takes the time, and tiles made for many rows run mostly empty."
         ),
         condition=(
-            "a grouped GEMM with an intensity below the ridge (rows for each expert too few to "
-            "leave the memory side) and a least time below 0.7 of the time taken"
+            "a grouped GEMM with an intensity below the ridge (too few rows per expert to be "
+            f"compute-bound) and {IS_FAR}"
         ),
         needs=("model_intensity", "model_ridge"),
         uses=("primary_class", "model", "model_shape", *MODELLED, *CEILINGS, "duration_ns"),
         applies=_grouped,
-        when=lambda k: (k.model_intensity < k.model_ridge) & far(k),
+        when=lambda k: k.meets("model_intensity") & far(k),
         because=(
             "{model_shape} (E experts share M rows) has {model_intensity} against a ridge of "
             "{model_ridge} and runs at {roof_pct} of its roof"
         ),
         fix=(
-            "A grouped kernel with small row tiles, weights in fewer bits, larger batches, experts "
-            "spread over more GPUs so that each gets more rows; a balance loss or capacity limit "
-            "where some experts get most rows."
+            "Use a grouped kernel with small row tiles, weights in fewer bits, or larger batches. "
+            "Spread the experts over more GPUs, so that each expert gets more rows. Where some experts "
+            "get most rows, use a balance loss or a capacity limit."
         ),
         refute=(
-            "Time the largest expert's product alone: the grouped one should take about that, plus "
-            "reading the other weights."
+            "Time the product of the largest expert alone. The grouped product should take about "
+            "that time, plus the time to read the other weights."
         ),
         saves=missed,
         kind="hard",
         grade="derived",
         layer="operator",
         suppresses=("roofline-headroom*", "latency-bound", "dram-leaning-headroom"),
-        thresholds={"model_intensity": "< ridge", "model_dram_pct": "< 0.7 of attainable"},
+        thresholds={**CREDIBLE, **FAR, "model_intensity": below(1, of="model_ridge")},
         references=("Gale et al.: MegaBlocks, 2022",),
         fires=(
             _EXAMPLE,

@@ -12,7 +12,7 @@ from traceroof.core.tracing import one_of
 from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import tunable
-from traceroof.rules._models import CEILINGS, MODELLED, by_bytes, credible
+from traceroof.rules._models import CEILINGS, CREDIBLE, MODELLED, by_bytes, credible
 
 _WIDE = ("fp16", "bf16", "fp32")
 
@@ -52,16 +52,17 @@ RULES = (
     Rule(
         id="quantise-weights",
         topic="quantisation",
-        title="Reading the weights takes the time: fewer bits would help",
+        title="Reading the weights takes the time; fewer bits would help",
         scope="kernel",
         why=(
-            "The product reads its weight at nearly full bandwidth and does little with it. Weights "
-            "in 8 bits halve the bytes and nearly the time, in 4 bits with a scale for each "
-            "128 leave 26 % of them; the arithmetic may stay in 16 bits."
+            "The product reads its weight at nearly full bandwidth and does little with it. Compared "
+            "with 16-bit weights, 8-bit weights halve the bytes and nearly the time. 4-bit weights "
+            "with a scale per 128 leave 26 % of the bytes. The arithmetic may stay in 16 bits."
         ),
         condition=(
-            "a GEMM outside training with 16-bit or wider weights, intensity below half the ridge, "
-            "weights at least 60 % of its bytes, at 0.7 of the attainable bandwidth or more"
+            "a GEMM outside training with 16-bit or wider weights, an intensity below "
+            "{model_intensity:.0%} of the ridge and weights of at least {model_weight_bytes:.0%} of "
+            "its bytes, which it moves at {model_dram_pct:.0%} of the attainable bandwidth or more"
         ),
         needs=("model_intensity", "model_ridge", "model_weight_bytes"),
         uses=(
@@ -70,22 +71,24 @@ RULES = (
             *CEILINGS,
         ),
         applies=_serves,
-        when=lambda k: (k.model_intensity < k.model_ridge / 2)
-        & (_weight_share(k) >= 0.6)
-        & (by_bytes(k) >= 0.7)
-        & one_of(k.operand_dtype, *_WIDE),
+        when=lambda k: (
+            k.meets("model_intensity")
+            & k.meets("model_weight_bytes")
+            & k.meets("model_dram_pct")
+            & one_of(k.operand_dtype, *_WIDE)
+        ),
         because=(
             "{model_shape} reads {model_weight_bytes} of {operand_dtype} weights at "
-            "{model_dram_pct} of the nominal bandwidth, with {model_intensity} where the ridge is "
-            "at {model_ridge}"
+            "{model_dram_pct} of the nominal bandwidth, with an intensity of {model_intensity} "
+            "against a ridge of {model_ridge}"
         ),
         fix=(
-            "Weights in FP8 or INT8 (the bound), or in 4 bits, with a kernel that converts them in "
-            "registers, 16 bytes at a time; a conversion pass of its own would undo the gain. "
-            "Check the accuracy of the model's answers."
+            "Store the weights in FP8 or INT8 (the bound), or in 4 bits, and use a kernel that "
+            "converts them in registers, 16 bytes at a time. A separate conversion pass would undo "
+            "the gain. Check the accuracy of the model's answers."
         ),
         refute=(
-            "Time the quantised kernel on this shape: if measured DRAM bytes do not halve, the "
+            "Time the quantised kernel on this shape. If its measured DRAM bytes do not halve, the "
             "weight is converted beforehand."
         ),
         saves=_saves,
@@ -95,9 +98,14 @@ RULES = (
         effort="refactor",
         risk="numerics",
         thresholds={
-            "model_intensity": "< ridge / 2",
-            "model_weight_bytes": ">= 60 % of all bytes",
-            "model_dram_pct": ">= 0.7 of attainable",
+            **CREDIBLE,
+            "model_intensity": below(0.5, of="model_ridge"),
+            "model_weight_bytes": at_least(
+                0.6, measure=_weight_share, words="{op} {value:.0%} of all bytes"
+            ),
+            "model_dram_pct": at_least(
+                0.7, measure=by_bytes, words="{op} {value:.0%} of attainable"
+            ),
         },
         references=(
             "Frantar et al.: GPTQ, 2022; MARLIN, 2024",
@@ -123,31 +131,34 @@ RULES = (
         title="Weights in few bits gain nothing here",
         scope="kernel",
         why=(
-            "The weight is stored in few bits but multiplied in 16, and with this many rows "
-            "arithmetic limits the product. Reading less saves no time; converting the weight "
-            "costs some."
+            "The weight is stored in few bits but multiplied in 16 bits, and with this many rows the "
+            "product is compute-bound. Reading less saves no time, and converting the weight costs "
+            "some."
         ),
-        condition="a weight-only quantised product with an intensity of half the ridge or more",
+        condition=(
+            "a weight-only quantised product with an intensity of {model_intensity:.0%} of the ridge "
+            "or more"
+        ),
         needs=("model_intensity", "model_ridge"),
         uses=("primary_class", "role", "model_shape"),
         applies=lambda k: tunable(k) & (k.role == "weight-only product"),
-        when=lambda k: k.model_intensity >= k.model_ridge / 2,
+        when=lambda k: k.meets("model_intensity"),
         because=(
-            "{model_shape}: {model_intensity} against a ridge of {model_ridge}: arithmetic, not "
-            "bytes, limits it"
+            "{model_shape} has an intensity of {model_intensity} against a ridge of {model_ridge}, so "
+            "arithmetic limits it, not bytes"
         ),
         fix=(
-            "Low-precision arithmetic (FP8, INT8, FP4 with activations quantised as well), or "
-            "weights converted once to 16 bit for the large batches and kept packed for the small."
+            "Use low-precision arithmetic (FP8, INT8, FP4 with quantised activations), or convert the "
+            "weights to 16 bits once for large batches and keep them packed for small ones."
         ),
-        refute="Time the plain 16-bit product on this shape: it must not be slower.",
+        refute="Time the plain 16-bit product on this shape. It must not be slower.",
         kind="option",
         grade="derived",
         layer="model",
         severity="info",
         effort="refactor",
         risk="numerics",
-        thresholds={"model_intensity": ">= ridge / 2"},
+        thresholds={"model_intensity": at_least(0.5, of="model_ridge")},
         references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),
         fires=(
             {**_PACKED, "model_intensity": 147.5, "model_shape": "M=512 N=4096 K=4096"},

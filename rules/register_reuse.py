@@ -4,13 +4,10 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import one_of
-from traceroof.rule import Rule
+from traceroof.kernels.bound_class import BUSY_PCT
+from traceroof.rule import Rule, at_least, at_most, below
 from traceroof.rules._kernels import tunable
 from traceroof.rules._least import LEAST, beyond_least
-
-# A multiprocessor loads 32 words a cycle from L1 or shared memory. Two words for each multiply-add
-# feed 16 of its 128 FP32 lanes; up to compute capability 8.0 it has 64.
-_WITHOUT_REUSE_PCT = 12.5
 
 
 def _use(k: Facts) -> Column:
@@ -20,19 +17,24 @@ def _use(k: Facts) -> Column:
 
 
 def _without_reuse(k: Facts) -> Mask:
-    fewer_lanes = np.where(k.compute_capability <= 8.0, 2, 1)
-    return np.asanyarray(_use(k) <= _WITHOUT_REUSE_PCT * fewer_lanes)
+    few_lanes = k.meets("compute_capability") & k.meets("few_lanes_pct")
+    return np.asanyarray(k.meets("product_flop_pct") | few_lanes)
 
 
 def _loading(k: Facts) -> Mask:
-    return np.asanyarray((k.compute_pct >= 60) | (k.l1_pct >= 60))
+    return np.asanyarray(k.meets("compute_pct") | k.meets("l1_pct"))
 
 
 def _applies(k: Facts) -> Mask:
-    matrix = (k.tensor_pct >= 5) | (k.name_tensor_core == 1)
-    return np.asanyarray(
-        tunable(k) & one_of(k.category, "gemm") & ~matrix & ~(k.kernel_dram_pct >= 60)
-    )
+    plain = k.meets("tensor_pct") & ~(k.name_tensor_core == 1)
+    products = tunable(k) & one_of(k.category, "gemm")
+    return np.asanyarray(products & plain & k.meets("kernel_dram_pct"))
+
+
+_PLAIN = {
+    "tensor_pct": below(5, or_unknown=True),
+    "kernel_dram_pct": below(BUSY_PCT, or_unknown=True),
+}
 
 
 _FIELDS = ("primary_class", "tensor_pct", "name_tensor_core", "kernel_dram_pct",
@@ -45,35 +47,36 @@ RULES = (
     Rule(
         id="no-register-reuse",
         topic="algorithm",
-        title="The product loads two values for each multiply-add",
+        title="The product loads two values per multiply-add",
         scope="kernel",
         why=(
             "A thread that computes one element of the result loads a value of each operand for "
-            "every multiply-add, from L1 or from shared memory. Loads then fill the "
-            "multiprocessor while its arithmetic idles: at 32 words a cycle they feed 16 of its "
-            "128 FP32 lanes. A busy load path is no limit here, it is the fault."
+            "every multiply-add, from L1 or from shared memory. The loads keep the multiprocessor "
+            "busy while its arithmetic idles: 32 words per cycle feed 16 of its 128 FP32 lanes. The "
+            "busy load path is the symptom, not the limit."
         ),
         condition=(
-            "an FP32 product without tensor cores whose compute units or first-level cache are busy "
-            "to 60 % or more, at 12.5 % of the FP32 peak or less (25 % up to compute capability "
-            "8.0), by counted operations, else by what it loads"
+            "an FP32 product without tensor cores (used below {tensor_pct}), with compute use at "
+            "{compute_pct} or L1 use at {l1_pct} or more and device memory below {kernel_dram_pct}, "
+            "at {product_flop_pct} of the FP32 peak or less ({few_lanes_pct} up to compute "
+            "capability {compute_capability:.1f}), by counted operations, otherwise by what it loads"
         ),
         needs=("category", "compute_pct"),
         uses=_FIELDS,
         applies=lambda k: _applies(k) & ~np.isnan(_use(k)),
         when=lambda k: _loading(k) & _without_reuse(k),
         because=(
-            "its compute units are busy {compute_pct} of the time, with loads: the product runs at "
+            "its compute units are busy {compute_pct} of the time, mostly with loads: it runs at "
             "[{product_flop_pct} (by what it loads)][{flop_pct}] of the FP32 peak"
         ),
         fix=(
-            "Compute a tile of results in each thread (4 x 4, then 8 x 8) from registers: each "
-            "value loaded is used 4 or 8 times. Shared memory alone does not help where L1 already "
+            "Compute a tile of results per thread (4 x 4, then 8 x 8) from registers, so that each "
+            "loaded value is used 4 or 8 times. Shared memory alone does not help where L1 already "
             "serves the loads. Or call the library's product."
         ),
         refute=(
-            "Let each thread compute two results from one loaded row: loads per result fall by a "
-            "quarter; if the time stays, loads were not the limit."
+            "Let each thread compute two results from one loaded row. Loads per result fall by a "
+            "quarter. If the time stays, loads were not the limit."
         ),
         # Only bytes and operations bound what tiling gains; the busy load path does not.
         saves=beyond_least,
@@ -82,7 +85,22 @@ RULES = (
         grade="derived",
         layer="operator",
         suppresses=("fallback-kernel", "l1-smem-bound", "stall-*", "balanced-high", "compute-lsu-bound"),
-        thresholds={"compute_pct": ">= 60", "product_flop_pct": "<= 12.5"},
+        thresholds={
+            **_PLAIN,
+            "compute_pct": at_least(BUSY_PCT),
+            "l1_pct": at_least(BUSY_PCT),
+            # A multiprocessor loads 32 words a cycle from L1 or shared memory. Two words for each
+            # multiply-add feed 16 of its 128 FP32 lanes; up to compute capability 8.0 it has 64.
+            "product_flop_pct": at_most(12.5, measure=_use, unit="%"),
+            "few_lanes_pct": at_most(
+                25,
+                column="product_flop_pct",
+                measure=_use,
+                unit="%",
+                words="or {op} {value} on older GPUs",
+            ),
+            "compute_capability": at_most(8.0, told=False),
+        },
         references=(
             "NVIDIA CUDA C++ Programming Guide: throughput of arithmetic and of shared memory",
             "Volkov: Better Performance at Lower Occupancy, GTC 2010",
@@ -96,6 +114,7 @@ RULES = (
         ),
         silent=(
             {**_NAIVE, "product_flop_pct": 12.7},
+            {**_NAIVE, "product_flop_pct": 20.0, "compute_capability": 9.0},
             {**_NAIVE, "compute_pct": 59.0},
             {**_NAIVE, "category": "elementwise"},
             {**_NAIVE, "tensor_pct": 40.0},
@@ -106,37 +125,40 @@ RULES = (
     Rule(
         id="scalar-accesses",
         topic="math-pipe",
-        title="Load instructions crowd out the arithmetic: one word at a time",
+        title="Loads of one word each crowd out the arithmetic",
         scope="kernel",
         why=(
-            "Every load takes an issue slot and a pass through the load path, whether it brings 4 "
-            "bytes a thread or 16. In a product with tiles, four times as many loads as needed "
-            "take the place of multiply-adds."
+            "Every load takes an issue slot and a pass through the load path, whether it brings 4 or "
+            "16 bytes per thread. In a tiled product, four times as many loads as needed take the "
+            "place of multiply-adds."
         ),
         condition=(
-            "an FP32 product without tensor cores with compute units busy to 60 % or more but at "
-            "40 % of the FP32 peak or less, whose loads bring 4 bytes a thread (up to 4.5 sectors "
-            "a request)"
+            "an FP32 product without tensor cores (used below {tensor_pct}), with compute use at "
+            "{compute_pct} or more and device memory below {kernel_dram_pct}, at {product_flop_pct} "
+            "of the FP32 peak or less, whose loads bring one word per thread (up to "
+            "{load_sectors_per_request:g} sectors per request)"
         ),
         needs=("category", "compute_pct", "load_sectors_per_request"),
         uses=(*_FIELDS, "shared_conflicts"),
         applies=lambda k: _applies(k) & ~np.isnan(_use(k)),
         when=lambda k: (
-            (k.compute_pct >= 60) & (_use(k) <= 40) & (k.load_sectors_per_request <= 4.5)
+            k.meets("compute_pct")
+            & k.meets("product_flop_pct")
+            & k.meets("load_sectors_per_request")
         ),
         because=(
-            "loads bring {load_sectors_per_request:.1f} sectors a request, 4 bytes a thread, while "
-            "compute units are busy {compute_pct} and the product runs at "
+            "loads bring {load_sectors_per_request:.1f} sectors per request, 4 bytes per thread, "
+            "while compute units are busy {compute_pct} of the time and the product runs at "
             "[{product_flop_pct} (by what it loads)][{flop_pct}] of the FP32 peak"
         ),
         fix=(
-            "Load 16 bytes a thread (float4) from global and from shared memory, with rows "
-            "aligned to 16 bytes; store tiles transposed where that keeps reads of neighbours "
-            "together."
+            "Load 16 bytes per thread (float4) from global and shared memory, with rows aligned to "
+            "16 bytes. Store tiles transposed where that makes reads of neighbouring threads "
+            "contiguous."
         ),
         refute=(
-            "Count the load instructions after the change: they must fall to a quarter, and the "
-            "time with them."
+            "Count the load instructions after the change. They must fall to a quarter, and the "
+            "time must fall with them."
         ),
         saves=beyond_least,
         likely=lambda k, peak: np.asanyarray(0.35 * beyond_least(k, peak)),
@@ -144,7 +166,12 @@ RULES = (
         grade="derived",
         layer="operator",
         suppresses=("fallback-kernel",),
-        thresholds={"compute_pct": ">= 60", "load_sectors_per_request": "<= 4.5", "product_flop_pct": "<= 40"},
+        thresholds={
+            **_PLAIN,
+            "compute_pct": at_least(BUSY_PCT),
+            "load_sectors_per_request": at_most(4.5),
+            "product_flop_pct": at_most(40, measure=_use, unit="%"),
+        },
         references=(
             "NVIDIA blog: CUDA Pro Tip, Increase Performance with Vectorized Memory Access",
         ),

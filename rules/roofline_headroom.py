@@ -7,13 +7,24 @@ import numpy as np
 
 from traceroof.core.facts import Facts, Mask
 from traceroof.core.tracing import one_of
-from traceroof.rule import Rule
+from traceroof.rule import Rule, at_least, below
 from traceroof.rules._kernels import tunable
-from traceroof.rules._models import CEILINGS, attained, credible, far, missed, size, traced
+from traceroof.rules._models import (
+    CEILINGS,
+    CREDIBLE,
+    FAR,
+    IS_FAR,
+    LONG_QUERIES,
+    attained,
+    credible,
+    far,
+    missed,
+    size,
+    traced,
+)
 
 _LIBRARY = ("gemm", "conv")
 _ATTENTION = ("attention",)
-_LONG_QUERIES = 512
 # What a kernel that is neither is about: its fix is that of its kind.
 _TOPICS = {
     "norm": "unfused-norm",
@@ -48,9 +59,7 @@ class _Work:
 
     def concerns(self, k: Facts) -> Mask:
         named = one_of(k.category, *self.categories)
-        # Long attention is held against what fused kernels reach at its length, not the roof:
-        # attn-prefill-compute.
-        long = (k.model == "attention") & (size(k, "Sq") >= _LONG_QUERIES)
+        long = (k.model == "attention") & ~k.meets("queries")
         return np.asanyarray((~named if self.but else named) & ~long)
 
 
@@ -64,11 +73,11 @@ _WORKS = (
         example="gemm",
         fix=(
             "Let the library search ([nvidia: max-autotune, cudnn.benchmark][amd: TunableOp, the "
-            "find mode of MIOpen]) or take another release of it; see the findings on tiles and "
-            "alignment. A short reduction or few rows: batch several products into one call."
+            "find mode of MIOpen]) or use another release of it. See the findings on tiles and "
+            "alignment. With a short reduction or few rows, batch several products into one call."
         ),
         refute=(
-            "Time the best library call for the same shapes on an idle GPU: if it is no faster, "
+            "Time the best library call for the same shapes on an idle GPU. If it is no faster, "
             "the shape itself is unfavourable."
         ),
     ),
@@ -76,17 +85,17 @@ _WORKS = (
         id="roofline-headroom-attention",
         topic="attention-kernel",
         title="Attention takes far longer than its shapes need",
-        what="attention with fewer than 512 queries",
+        what="attention",
         categories=_ATTENTION,
         example="attention",
         fix=(
-            "Take a fused kernel made for this GPU and element type (scaled_dot_product_attention, "
-            "FlashAttention, [nvidia: cuDNN][amd: AITER or Composable Kernel]), and see that mask, "
-            "head size and layout do not keep it out. Few queries against a long cache: split the "
-            "keys over blocks."
+            "Use a fused kernel made for this GPU and element type (scaled_dot_product_attention, "
+            "FlashAttention, [nvidia: cuDNN][amd: AITER or Composable Kernel]), and check that mask, "
+            "head size and layout do not rule it out. With few queries against a long cache, split "
+            "the keys over blocks."
         ),
         refute=(
-            "Time another attention backend on the same shapes on an idle GPU: if none is faster, "
+            "Time another attention backend on the same shapes on an idle GPU. If none is faster, "
             "the shape itself is unfavourable."
         ),
     ),
@@ -94,17 +103,17 @@ _WORKS = (
         id="roofline-headroom-bytes",
         topic=_TOPICS,
         title="The kernel takes far longer than its bytes need",
-        what="neither a product, a convolution nor attention",
+        what="a kernel that is no product, convolution or attention",
         categories=(*_LIBRARY, *_ATTENTION),
         but=True,
         example="elementwise",
         fix=(
-            "Fuse it with its neighbours, so that its bytes need not move at all. What stays: "
-            "contiguous tensors, 16-byte accesses, one pass instead of several, blocks enough to "
-            "fill the device. A kernel of a few microseconds: more work in each launch."
+            "Fuse it with its neighbours, so that its bytes need not move at all. Otherwise use "
+            "contiguous tensors, 16-byte accesses, one pass instead of several, and enough blocks to "
+            "fill the device. Give a kernel of a few microseconds more work per launch."
         ),
         refute=(
-            "Time a copy of as many bytes on an idle GPU: if it is no faster, the size is too small "
+            "Time a copy of as many bytes on an idle GPU. If it is no faster, the size is too small "
             "for the bandwidth."
         ),
     ),
@@ -128,13 +137,12 @@ def _headroom(one: _Work) -> Rule:
         scope="kernel",
         why=(
             "The shapes give the operations that the mathematics needs and the bytes that must "
-            "move once. Held against what good kernels reach of the device's peaks they give a "
-            "least time; this kernel takes more than 1.4 times that."
+            "move once. At the rates that good kernels reach on this device, these give a least "
+            "time. This kernel takes much longer."
         ),
         condition=(
-            f"{one.what}, with a least time below 0.7 of the time taken, at 80 % of the nominal "
-            "FLOP rate and 85 % of the nominal bandwidth, and below 0.9 at the rates that were "
-            "measured or published for this GPU"
+            f"{one.what} with {IS_FAR}; attention over {{queries}} queries or more is judged by "
+            "attn-prefill-compute"
         ),
         needs=("input_shapes", "roof_pct"),
         uses=(
@@ -154,7 +162,7 @@ def _headroom(one: _Work) -> Rule:
         applies=lambda k: tunable(k) & traced(k) & one.concerns(k),
         when=lambda k: credible(k) & far(k),
         because=(
-            "its shapes ({model_shape}) need {t_min_ns} at nominal peaks, it takes {duration_ns}: "
+            "its shapes ({model_shape}) need {t_min_ns} at nominal peaks and it takes {duration_ns}: "
             "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
         ),
         fix=one.fix,
@@ -165,8 +173,11 @@ def _headroom(one: _Work) -> Rule:
         layer="operator",
         suppresses=("latency-bound", "dram-leaning-headroom"),
         thresholds={
-            "model_flop_pct": "< 0.7 of attainable",
-            "model_dram_pct": "< 0.7 of attainable",
+            **CREDIBLE,
+            **FAR,
+            "queries": below(
+                LONG_QUERIES, measure=lambda k: size(k, "Sq"), or_unknown=True, told=False
+            ),
         },
         references=(
             "Williams, Waterman, Patterson: Roofline, CACM 2009",
@@ -179,6 +190,7 @@ def _headroom(one: _Work) -> Rule:
             {**half, "roof_pct": 59.4, "model_flop_pct": 0.5, "model_dram_pct": 59.4},
             # 40 / 54.2 = 0.74, as on an MI300X.
             {**half, "flop_attainable": 0.542},
+            {**half, "model": "attention", "model_shape": "B=1 H=8 KV=8 Sq=511 Skv=512 D=64"},
         ),
         # 40 / 43 = 0.93. 56 / 80 = 0.7; 59.5 / 85 = 0.7; a fixed cost of 2 of 2.8 µs; more bytes than can move.
         silent=(
@@ -203,12 +215,12 @@ RULES = (
         title="The kernel is as fast as its shapes allow",
         scope="kernel",
         why=(
-            "By its shapes the kernel moves bytes, or does operations, about as fast as good "
-            "kernels do on this device. Tuning it further gains next to nothing."
+            "Given its shapes, the kernel moves bytes or computes about as fast as good kernels do on "
+            "this device. Further tuning gains next to nothing."
         ),
         condition=(
-            "least time at least 0.9 of the time taken, at the rates that were measured or published "
-            "for this GPU, else at 80 % of the nominal FLOP rate and 85 % of the nominal bandwidth"
+            "the least time is {reached:.0%} of the time taken or more, at the rates that were "
+            "measured or published for this GPU, otherwise at the usual attainable rates"
         ),
         needs=("roof_pct",),
         uses=(
@@ -225,18 +237,18 @@ RULES = (
             "duration_ns",
         ),
         applies=lambda k: tunable(k) & credible(k),
-        when=lambda k: attained(k) >= 0.9,
+        when=lambda k: k.meets("reached"),
         because=(
             "its shapes ({model_shape}) need {t_min_ns} at nominal peaks and it takes {duration_ns}: "
             "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
         ),
         fix=(
-            "Leave the kernel alone and change the approach: a smaller element type, another "
+            "Leave the kernel alone and change the approach: a narrower element type, another "
             "algorithm, fusion with its neighbours so that bytes need not move, fewer calls, or a "
             "faster device."
         ),
         refute=(
-            "Flush the caches before the call: if the time grows, the data came from a cache and "
+            "Flush the caches before the call. If the time grows, the data came from a cache and "
             "the model counts bytes that did not move."
         ),
         kind="hard",
@@ -244,8 +256,10 @@ RULES = (
         layer="model",
         severity="info",
         thresholds={
-            "model_flop_pct": ">= 0.9 of attainable",
-            "model_dram_pct": ">= 0.9 of attainable",
+            **CREDIBLE,
+            "reached": at_least(
+                0.9, column="roof_pct", measure=attained, words="{op} {value:.0%} of attainable"
+            ),
         },
         references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),
         # 72 / 80 = 0.9; 76.5 / 85 = 0.9.

@@ -4,19 +4,23 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import each
-from traceroof.rule import Attainable, Rule
+from traceroof.rule import Attainable, Rule, above, below
 from traceroof.rules._matrix import PRODUCT, products
 from traceroof.rules._models import MODELLED, size
 
-# Elements of 16 bytes, the widest access; TF32 operands are FP32 in memory.
-_ALIGNED = {"fp32": 4, "fp16": 8, "bf16": 8, "fp8": 16, "int8": 16}
-_SKINNY = 8  # rows or columns up to which a product is a matrix-vector one
+# Bytes of an element; TF32 operands are FP32 in memory.
+_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
+
+
+def _element(k: Facts) -> Column:
+    return each(
+        k.operand_dtype, lambda dtype: _BYTES.get(str(dtype), np.nan), "bytes of an element"
+    )
 
 
 def _wanted(k: Facts) -> Column:
-    return each(
-        k.operand_dtype, lambda dtype: _ALIGNED.get(str(dtype), np.nan), "alignment that it wants"
-    )
+    """Elements of the widest access."""
+    return np.asanyarray(k.limit("name_alignment") / _element(k))
 
 
 def _applies(k: Facts) -> Mask:
@@ -33,14 +37,16 @@ def _features(k: Facts) -> tuple[Column, Column]:
     return size(k, "N"), inner
 
 
+def _remainder(k: Facts) -> Column:
+    """Elements of N or K beyond a multiple of the widest access."""
+    across, inner = (feature % _wanted(k) for feature in _features(k))
+    return np.asanyarray(np.fmax(across, inner))
+
+
 def _odd(k: Facts) -> Mask:
-    wanted = _wanted(k)
-    odd = np.zeros(len(k), dtype=bool)
-    for feature in _features(k):
-        odd |= feature % wanted > 0
-    wide = np.minimum(size(k, "M"), size(k, "N")) > _SKINNY
     # A kernel for aligned operands was found all the same: the leading dimensions are padded.
-    return np.asanyarray(odd & wide & ~(k.name_alignment >= wanted))
+    padded = ~np.isnan(k.name_alignment * _element(k)) & ~k.meets("name_alignment")
+    return np.asanyarray(k.meets("remainder") & k.meets("rows") & ~padded)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -68,17 +74,17 @@ RULES = (
     Rule(
         id="tc-misaligned-dims",
         topic="gemm-shape",
-        title="Sizes of a product that tensor cores take badly",
+        title="Sizes of a product do not fit the tensor cores",
         scope="kernel",
         why=(
-            "Libraries have variants by operand alignment. Where a size or a leading dimension is "
-            "no multiple of 16 bytes, only the variant with narrow loads fits: same tensor cores, "
-            "several times the load instructions in front of them."
+            "Libraries have kernel variants by operand alignment. If a size or a leading dimension is "
+            "not a multiple of 16 bytes, only the variant with narrow loads fits. It uses the same "
+            "tensor cores but needs several times as many load instructions."
         ),
         condition=(
-            "the name of a tensor-core kernel states an alignment below 16 bytes (8 elements of "
-            "FP16 and BF16, 16 of FP8 and INT8, 4 of TF32), or N or K of its product is no multiple "
-            "of that; K not in the backward pass, where it may be a number of rows"
+            "the name of a tensor-core kernel states an operand alignment below {name_alignment}, or "
+            "M and N of its product are above {rows} and N or K is not a multiple of that; K is not "
+            "judged in the backward pass, where it may be a number of rows"
         ),
         needs=("operand_dtype",),
         uses=(
@@ -91,19 +97,19 @@ RULES = (
             "load_sectors_per_request",
         ),
         applies=_applies,
-        when=lambda k: (k.name_alignment < _wanted(k)) | _odd(k),
+        when=lambda k: k.meets("name_alignment") | _odd(k),
         because=(
             "{operand_dtype} operands with sizes {model_shape}; alignment in the kernel's name: "
             "{name_alignment}"
         ),
         fix=(
-            "Pad the vocabulary, hidden, head or channel size that is odd, or the row length "
-            "(leading dimension), to a multiple of 8 (FP8 and INT8: 16, TF32: 4); multiples of 64 "
-            "fit the tiles better still."
+            "Pad the unaligned vocabulary, hidden, head or channel size, or the row length (leading "
+            "dimension), to a multiple of 8 (FP8 and INT8: 16, TF32: 4). Multiples of 64 also fit "
+            "the tiles."
         ),
         refute=(
-            "Print the shapes: if all sizes are multiples already, an odd slice or offset is the "
-            "cause. Pad once and time it."
+            "Print the shapes. If all sizes are multiples already, an unaligned slice or offset is "
+            "the cause. Pad once and time it."
         ),
         saves=_saves,
         kind="option",
@@ -111,7 +117,24 @@ RULES = (
         layer="model",
         effort="one-line",
         risk="memory",
-        thresholds={"name_alignment": "< 16 bytes", "model_shape": "N, K multiples of 16 bytes"},
+        thresholds={
+            "name_alignment": below(
+                16,
+                measure=lambda k: k.name_alignment * _element(k),
+                unit="byte",
+                words="{op} {value} in elements of the type",
+            ),
+            "remainder": above(
+                0, column="model_shape", measure=_remainder, words="N or K not aligned"
+            ),
+            # With so few rows or columns a product is a matrix-vector one.
+            "rows": above(
+                8,
+                column="model_shape",
+                measure=lambda k: np.minimum(size(k, "M"), size(k, "N")),
+                words="M and N {op} {value}",
+            ),
+        },
         references=(
             "PyTorch profiler, MatMulDimInFP16Pattern",
             "NVIDIA, Matrix Multiplication Background User's Guide: tensor-core requirements",

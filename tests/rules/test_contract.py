@@ -20,6 +20,8 @@ from traceroof.kernels.categories import CATEGORIES
 from traceroof.plugins import rules
 from traceroof.rule import NOMINAL, UNCALIBRATED, Facts, Rule, Scope, judge
 from traceroof.rules._kernels import HEADROOM, MATRIX_WORK
+from traceroof.rules._models import CREDIBLE
+from traceroof.rules._tiles import WHOLE_TILES
 from traceroof.rules._timelines import LATE_HOST, SHORT_LAUNCHES
 from traceroof.scopes.subjects import vocabulary
 
@@ -208,7 +210,15 @@ def swaps(rule: Rule) -> Iterator[Walk]:
 
 
 #: Thresholds of what several rules ask; an example of each need not cross them.
-SHARED = {*HEADROOM, *MATRIX_WORK, *LATE_HOST, *SHORT_LAUNCHES, "may_reach"}
+SHARED = {
+    *HEADROOM,
+    *MATRIX_WORK,
+    *CREDIBLE,
+    *WHOLE_TILES,
+    *LATE_HOST,
+    *SHORT_LAUNCHES,
+    "may_reach",
+}
 
 EACH_LIMITED = pytest.mark.parametrize(
     "rule",
