@@ -12,13 +12,13 @@ def _fires(k: Facts) -> Mask:
     memory = k.meets("dram_clock_fall_pct") | (
         k.meets("dram_rated_pct") & k.meets("dram_rated_least")
     )
-    return np.asanyarray(core | memory)
+    return np.asanyarray(core | memory | k.meets("throttled_pct"))
 
 
 def _seen(k: Facts) -> Mask:
     core = np.isnan(k.clock_fall_pct) & np.isnan(k.boost_share_pct)
     memory = np.isnan(k.dram_clock_fall_pct) & np.isnan(k.dram_rated_pct)
-    return np.asanyarray(~(core & memory))
+    return np.asanyarray(~(core & memory) | ~np.isnan(k.throttled_pct))
 
 
 def _factor(k: Facts, run: Facts) -> Column:
@@ -59,8 +59,8 @@ RULES = (
         why=(
             "Peaks are rated at the boost clock. A GPU that reaches its power or thermal limit "
             "lowers its clock, and everything that does not wait for memory takes longer in "
-            "proportion. Times of launches at different clocks do not compare. Only launches of "
-            "100 µs or more tell the core clock."
+            "proportion. Times of launches at different clocks do not compare. The core "
+            "clock is told by launches of 100 µs or more, or by a clock log under load."
         ),
         condition=(
             "the core clock falls by more than {clock_fall_pct}, or is below {boost_share_pct} of "
@@ -68,13 +68,14 @@ RULES = (
             "is never below two fifths of the boost clock); or "
             "the memory clock falls by more than {dram_clock_fall_pct}, or DRAM's peak is below "
             "{dram_rated_pct} of nominal (but not below {dram_rated_least}, which means a "
-            "partition)"
+            "partition); or in a clock log a limit of power or temperature holds the clock in "
+            "{throttled_pct} of the samples under load"
         ),
         needs=("kernel_time_ns",),
         uses=(
             "clock_fall_pct", "boost_share_pct", "dram_clock_fall_pct", "dram_rated_pct",
             "slow_clock_hz", "fast_clock_hz", "boost_clock_hz", "fast_dram_clock_hz", "gpu_kinds",
-            "clock_gpu", "dram_clock_gpu",
+            "clock_gpu", "dram_clock_gpu", "throttled_pct", "throttled_by",
         ),
         applies=_seen,
         when=_fires,
@@ -82,7 +83,8 @@ RULES = (
             "[the core clock runs from {slow_clock_hz} to {fast_clock_hz}, a fall of "
             "{clock_fall_pct}; ][it reaches {boost_share_pct} of its boost of {boost_clock_hz}; "
             "][the memory clock falls by {dram_clock_fall_pct}; ][DRAM's peak is {dram_rated_pct} "
-            "of nominal; ]times at other clocks do not compare"
+            "of nominal; ][{throttled_by} held the clock in {throttled_pct} of the log's samples "
+            "under load; ]times at other clocks do not compare"
         ),
         fix=(
             "Lock the clocks for measuring[nvidia:  (nvidia-smi --lock-gpu-clocks)], and check "
@@ -110,6 +112,7 @@ RULES = (
             "boost_share_pct": below(90),
             "dram_clock_fall_pct": above(2),
             "dram_rated_pct": below(98),
+            "throttled_pct": above(10),
             "dram_rated_least": at_least(80, column="dram_rated_pct"),
         },
         references=(
@@ -123,6 +126,7 @@ RULES = (
              "boost_share_pct": 89.9, "boost_clock_hz": 1.41e9},
             {"kernel_time_ns": 1e8, "fast_clock_hz": 1.4e9, "clock_fall_pct": 0.0, "dram_clock_fall_pct": 2.1},
             {"kernel_time_ns": 1e8, "dram_rated_pct": 97.9},
+            {"kernel_time_ns": 1e8, "throttled_pct": 10.1, "throttled_by": "sw_power_cap"},
         ),
         silent=(
             {"kernel_time_ns": 1e8, "fast_clock_hz": 1.7e9, "slow_clock_hz": 1.53e9, "clock_fall_pct": 10.0,
@@ -130,6 +134,7 @@ RULES = (
             {"kernel_time_ns": 1e8, "fast_clock_hz": 0.585e9, "slow_clock_hz": 0.585e9, "clock_fall_pct": 0.0,
              "boost_clock_hz": 1.59e9},
             {"kernel_time_ns": 1e8, "dram_rated_pct": 50.0},
+            {"kernel_time_ns": 1e8, "throttled_pct": 10.0, "throttled_by": "sw_power_cap"},
             {"kernel_time_ns": 1e8},
         ),
     ),

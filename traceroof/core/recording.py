@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from traceroof.core import dictionary, kernel_table
+from traceroof.core.clock_log import CLOCK_LOG
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ class Recording:
     verdicts: pa.Table = field(default_factory=lambda: empty(VERDICTS))
     host_calls: pa.Table = field(default_factory=lambda: empty(HOST_CALLS))
     spans: pa.Table = field(default_factory=lambda: empty(SPANS))
+    #: Clocks and power that were logged beside the run.
+    clock_logs: pa.Table = field(default_factory=lambda: empty(CLOCK_LOG))
     #: What a counter tool measured of the same program, beside this timeline.
     counters: "Recording | None" = None
 
@@ -281,6 +284,7 @@ def _without(recording: Recording, sources: Sequence[int]) -> Recording:
         verdicts=moved(recording.verdicts),
         host_calls=kept(recording.host_calls),
         spans=kept(recording.spans),
+        clock_logs=kept(recording.clock_logs),
     )
 
 
@@ -296,6 +300,7 @@ _SHIFTED = {
     "verdicts": {"row": "row"},
     "host_calls": {"source": "source"},
     "spans": {"source": "source"},
+    "clock_logs": {"source": "source"},
 }
 
 

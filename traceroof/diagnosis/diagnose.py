@@ -44,7 +44,7 @@ from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.patterns import Patterns, find_patterns, roles
 from traceroof.rule import Rule, Scope
-from traceroof.scopes import measurement_quality, subjects
+from traceroof.scopes import logged_clocks, measurement_quality, subjects
 from traceroof.scopes.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
 
@@ -138,6 +138,8 @@ def diagnose_rows(
     parts = find_patterns(kernels, categories, role, grouped, lines) if sampled else Patterns()
     by_category = subjects.of_categories(kernels, categories, parts)
 
+    tools = [one.format for one in recording.sources if one.role == "clock-log"]
+    clocks = logged_clocks.logged_clocks(recording.clock_logs, tools)
     scopes: dict[Scope, Subjects] = {
         "kernel": Subjects(grouped.facts, grouped.names),
         "category": by_category,
@@ -151,7 +153,11 @@ def diagnose_rows(
             across=across,
             parts=parts,
             measured=measurement_quality.facts_of(
-                recording, grouped, lines, [(one.info, one.known) for one in devices]
+                recording,
+                grouped,
+                lines,
+                [(one.info, one.known) for one in devices],
+                logged_clocks.of_run(clocks, kernels),
             ),
         ),
     }
@@ -181,6 +187,7 @@ def diagnose_rows(
         time_basis=recording.time_basis,
         sources=recording.all_sources,
         join=joined,
+        clocks=clocks,
         devices=devices,
         totals=_with_savings(totals, advice),
         categories=category_times,

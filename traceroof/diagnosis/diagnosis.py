@@ -18,6 +18,7 @@ from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.kernels.counter_join import Join
 from traceroof.rule import Rule, Scope
+from traceroof.scopes.logged_clocks import LoggedClocks
 from traceroof.scopes.subjects import Subjects
 from traceroof.timeline import Timeline
 from traceroof.timeline.ranks import Ranks
@@ -136,6 +137,7 @@ class Diagnosis:
     ranks: Ranks | None = None
     hidden_findings: int = 0
     join: Join | None = None
+    clocks: LoggedClocks | None = None
     notes: tuple[str, ...] = field(default=())
     grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
@@ -185,6 +187,7 @@ class Diagnosis:
             "totals": asdict(self.totals),
             "timelines": [one.to_dict() for one in self.timelines],
             "ranks": self.ranks.to_dict() if self.ranks else None,
+            "clocks": self.clocks.to_dict() if self.clocks else None,
             "categories": [asdict(category) for category in self.categories],
             "kernels": [_kernel_dict(kernel) for kernel in self.kernels[:top]],
             "headline": self.headline,

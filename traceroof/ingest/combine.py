@@ -36,6 +36,15 @@ def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
     where they are no recordings of one program.
     """
     recordings = [part for one in recordings for part in _apart(one)]
+    logs = [one for one in recordings if one.clock_logs.num_rows]
+    recordings = [one for one in recordings if not one.clock_logs.num_rows]
+    if logs and not recordings:
+        raise TraceroofError(
+            f"{_path(logs[0])} is a log of clocks and power ({logs[0].format}) and holds no kernels",
+            "give it together with the profile of the run that it was recorded beside",
+        )
+    if logs:
+        return with_logs(combine(recordings, mode), logs)
     if len(recordings) < 2:
         return merge(recordings)
     if mode == "separate":
@@ -53,10 +62,25 @@ def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
 
 
 def _apart(recording: Recording) -> tuple[Recording, ...]:
-    """A timeline and the counters that it was joined with before, each on its own."""
-    if recording.counters is None:
+    """What was put beside one another before, each on its own: timeline, counters, clock logs."""
+    if recording.counters is not None:
+        return (*_apart(replace(recording, counters=None)), recording.counters)
+    if not recording.clock_logs.num_rows or not recording.kernels.num_rows:
         return (recording,)
-    return (replace(recording, counters=None), recording.counters)
+    # The sources of logs are the last ones (``with_logs``).
+    first = [one.role for one in recording.sources].index("clock-log")
+    log = recording.clock_logs
+    shifted = pc.subtract(log["source"], first)
+    return (
+        replace(recording, sources=recording.sources[:first], clock_logs=log.slice(0, 0)),
+        Recording(
+            format="+".join(dict.fromkeys(one.format for one in recording.sources[first:])),
+            time_basis="timeline",
+            kernels=recording.kernels.slice(0, 0),
+            sources=recording.sources[first:],
+            clock_logs=log.set_column(log.column_names.index("source"), "source", shifted),
+        ),
+    )
 
 
 def _with_role(recording: Recording, role: Role) -> Recording:
@@ -86,6 +110,41 @@ def _same_gpu(recordings: Sequence[Recording]) -> None:
         f"{' and '.join(sorted(others))}: they are no recordings of one run",
         _SEPARATE,
     )
+
+
+# Clock logs beside a run
+
+
+def with_logs(recording: Recording, logs: Sequence[Recording]) -> Recording:
+    """The recording with clock logs beside it; nothing of theirs is in a sum."""
+    for log in logs:
+        _logged_here(recording, log)
+    merged = merge(logs)
+    table = merged.clock_logs
+    moved = pc.add(table["source"], len(recording.sources))
+    return replace(
+        recording,
+        sources=(*recording.sources, *merged.sources),
+        clock_logs=table.set_column(table.column_names.index("source"), "source", moved),
+    )
+
+
+def _logged_here(recording: Recording, log: Recording) -> None:
+    """Refuse a log of another GPU model than the run's."""
+
+    def model(name: str, sm_count: int | None = None) -> str:
+        found = find(name, sm_count=sm_count)
+        return found.name if found else ""
+
+    ran = {model(one.name, one.sm_count) for one in recording.devices if one.name} - {""}
+    named = pc.unique(log.clock_logs["gpu_name"].cast("string")).drop_null().to_pylist()
+    logged = {model(one) for one in named} - {""}
+    if ran and logged and not ran & logged:
+        raise TraceroofError(
+            f"{_path(log)} logs {' and '.join(sorted(logged))}, and {_path(recording)} ran on "
+            f"{' and '.join(sorted(ran))}: it is a log of another machine",
+            "give the log that was recorded beside this run",
+        )
 
 
 # Counters beside a timeline
@@ -318,6 +377,10 @@ _SAID: Mapping[Role, Callable[[int], str]] = {
 
 def said(roles: Sequence[Role]) -> str:
     """What was decided, in one line; empty for a single file."""
+    logs = sum(one == "clock-log" for one in roles)
+    if logs:
+        rest = said([one for one in roles if one != "clock-log"])
+        return "; ".join(filter(None, (rest, "a clock log stands beside")))
     if "timeline" in roles and "counters" in roles:
         return "counters of the same program are joined to the timeline"
     for role in ("repeat", "pass", "part", "rank"):

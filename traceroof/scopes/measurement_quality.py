@@ -17,6 +17,7 @@ from traceroof.core.kernel_table import as_reals, total_time_ns
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.hardware.devices import Device, matches
 from traceroof.kernels.groups import Groups, device_of_group
+from traceroof.scopes.logged_clocks import LEAST_TO_FALL, GpuClocks
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -129,15 +130,18 @@ def facts_of(
     grouped: Groups,
     lines: Sequence[Timeline],
     gpus: Sequence[tuple[DeviceInfo, Device | None]],
+    logged: Sequence[GpuClocks] = (),
 ) -> Mapping[str, float | str]:
     """QUALITY_COLUMNS -> value; what is unknown is absent.
+
+    logged: what clock logs say of the GPUs that it ran on.
 
     grouped: the kernel groups with SCATTER_COLUMNS. gpus: what the files say of each GPU, and its
     row of the device table.
     """
     values: dict[str, float | str] = {
         **_of_groups(grouped, sum(len(one.steps) for one in lines)),
-        **_clocks(recording, grouped, gpus),
+        **_all_clocks(recording, grouped, gpus, logged),
         **_of_timelines(lines),
         **_partition(_used(recording, gpus)),
         **_replays(recording),
@@ -243,6 +247,43 @@ def _cut(names: Iterable[str]) -> Mask:
         unclosed &= re.search(r"\w[<(]", text) is not None
         found.append(unclosed or name.rstrip().endswith(("...", "\u2026")))
     return np.array(found, dtype=bool)
+
+
+def _all_clocks(
+    recording: Recording,
+    grouped: Groups,
+    gpus: Sequence[tuple[DeviceInfo, Device | None]],
+    logged: Sequence[GpuClocks],
+) -> dict[str, float | str]:
+    """Clocks by the launches, else by a log beside them; what held them down, by the log."""
+    values = _clocks(recording, grouped, gpus)
+    told = [one for one in logged if one.throttled is not None]
+    if told:
+        worst = max(told, key=lambda one: one.throttled or 0.0)
+        values["throttled_pct"] = (worst.throttled or 0.0) * 100
+        values["throttled_by"] = worst.main_reason or np.nan
+    if "fast_clock_hz" in values or recording.time_basis != "timeline":
+        return values  # a counter tool sets the clocks itself, launch by launch
+    listed = {-1 if info.index is None else info.index: device for info, device in gpus}
+    found = []
+    for one in logged:
+        if one.sm_clock_hz is None:
+            continue
+        clock = (one.sm_clock_hz.p5, one.sm_clock_hz.p50, one.sm_clock_hz.p95)
+        ordinal = np.nan if one.gpu is None else float(one.gpu)
+        device = device_of_group(np.array([ordinal]), listed)[0]
+        if device is None and len({row for _, row in gpus}) == 1:
+            device = gpus[0][1]
+        core = _core(clock, device, locked=False)
+        if (one.loaded or 0) < LEAST_TO_FALL:
+            del core["clock_fall_pct"]
+        found.append((core, ordinal))
+    if found:
+        core, at = max(
+            found, key=lambda one: max(_shortfall(one[0]), 100 - one[0].get("boost_share_pct", 100))
+        )
+        values |= {**core, "clock_gpu": at}
+    return values
 
 
 def _clocks(

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceroof.core import kernel_table
+from traceroof.core.clock_log import CLOCK_LOG
 from traceroof.core.recording import (
     HOST_CALLS,
     RAW_METRICS,
@@ -26,6 +27,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "verdicts": VERDICTS,
     "host_calls": HOST_CALLS,
     "spans": SPANS,
+    "clock_logs": CLOCK_LOG,
 }
 
 

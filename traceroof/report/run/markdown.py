@@ -42,6 +42,8 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
         f"{short(summary.about(diagnosis))}. {text(summary.total(diagnosis))}",
         "",
     ]
+    clocks = summary.clocks(diagnosis)
+    lines += [*(f"- {text(line)}" for line in clocks), ""] if clocks else []
     lines += _care(diagnosis)
     timelines = timeline_lines(diagnosis)
     lines += [f"- **{label}**: {text(words)}" for label, words in timelines]

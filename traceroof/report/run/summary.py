@@ -15,6 +15,7 @@ from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.ingest.combine import said
+from traceroof.scopes.logged_clocks import GpuClocks
 
 #: What kind of times a run has.
 TIMES = {
@@ -47,6 +48,44 @@ def coverage(diagnosis: Diagnosis) -> str:
         f"{count(len(diagnosis.kernels), 'kernel')}); "
         f"{quantity(join.ambiguous_time_ns, 'ns')} ambiguous."
     )
+
+
+def clocks(diagnosis: Diagnosis) -> list[str]:
+    """What clock logs say, a line per GPU, those under load first; empty without a log."""
+    if diagnosis.clocks is None:
+        return []
+    gpus = sorted(diagnosis.clocks.gpus, key=lambda one: one.basis != "load")
+    lines = [_clocks_of(one) for one in gpus[:_GPUS]]
+    if gpus[_GPUS:]:
+        lines[-1] += f" And {count(len(gpus) - _GPUS, 'more GPU')}."
+    tools = " and ".join(diagnosis.clocks.tools)
+    lines[0] = f"Clock log of {tools}, not aligned with the run. {lines[0]}"
+    return lines
+
+
+# Of so many GPUs a report says the clocks.
+_GPUS = 2
+
+
+def _clocks_of(one: GpuClocks) -> str:
+    name = "GPU" if one.gpu is None else f"GPU {one.gpu}"
+    over = f"{one.loaded:,} of {one.samples:,} samples under load"
+    if one.basis == "all":
+        idle = "none under load" if one.loaded == 0 else "load not told"
+        over = f"{count(one.samples, 'sample')}, {idle}"
+    parts = []
+    if clock := one.sm_clock_hz:
+        low, high = (quantity(at, "Hz") for at in (clock.p5, clock.p95))
+        parts.append(f"core clock {quantity(clock.p50, 'Hz')} (5 to 95 %: {low} to {high})")
+    if one.power_w:
+        parts.append(f"power {one.power_w.p50:,.0f} W")
+    if one.temperature_c:
+        parts.append(f"{one.temperature_c.p50:.0f} °C")
+    if one.throttled:
+        parts.append(f"held by a limit in {percent(one.throttled)} ({one.main_reason})")
+    elif one.throttled is not None:
+        parts.append("held by no limit")
+    return f"{name}, {over}: {', '.join(parts) or 'no clock'}."
 
 
 def covers_little(diagnosis: Diagnosis) -> bool:

@@ -46,6 +46,8 @@ def render(
         console.print(summary.total(diagnosis))
         if covered:
             console.print(covered)
+        for line in summary.clocks(diagnosis):
+            console.print(line)
         _care(console, diagnosis)
         _timelines(console, diagnosis)
         _categories(console, diagnosis)

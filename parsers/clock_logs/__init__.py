@@ -1,0 +1,1 @@
+"""What the readers of clock and power logs share."""
