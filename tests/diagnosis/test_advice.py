@@ -64,7 +64,7 @@ def test_the_same_fix_on_two_kernels_is_one_entry_with_one_figure() -> None:
         finding("slow", "gemm-efficiency", 20_000, **on(0)),
         finding("slow", "gemm-efficiency", 10_000, confidence=0.8, **on(1)),
     ]
-    (entry,) = advice_of(found, pool(), {})
+    (entry,) = advice_of(found, pool())
     assert entry.subjects == ("k0", "k1")
     assert (entry.bound_ns, entry.confidence) == (30_000, 0.6)  # (20 x 0.5 + 10 x 0.8) / 30
     assert entry.expected_ns == 18_000
@@ -79,7 +79,7 @@ def test_a_second_fix_has_what_it_saves_beyond_the_first() -> None:
         finding("second", "gemm-shape", 45_000),
         finding("other", "unfused-norm", 8_000, **on(2)),
     ]
-    assert told(advice_of(found, pool(), {})) == [
+    assert told(advice_of(found, pool())) == [
         ("first", 40_000, ["second"]),
         ("other", 8_000, []),
     ]
@@ -90,7 +90,7 @@ def test_what_is_left_is_an_entry_from_a_fifth_on() -> None:
         finding("first", "gemm-efficiency", 40_000, confidence=0.9),
         finding("second", "gemm-shape", 50_000),
     ]
-    assert told(advice_of(found, pool(), {})) == [("first", 40_000, []), ("second", 10_000, [])]
+    assert told(advice_of(found, pool())) == [("first", 40_000, []), ("second", 10_000, [])]
 
 
 def test_entries_are_ordered_by_likely_times_confidence() -> None:
@@ -100,7 +100,7 @@ def test_entries_are_ordered_by_likely_times_confidence() -> None:
         finding("b", "gemm-shape", 20_000, confidence=0.9, **on(1)),
         of_line("c", "allocation", 10_000, time_saved_likely_ns=5_000, confidence=0.9),
     ]
-    entries = advice_of(found, pool(timeline()), {})
+    entries = advice_of(found, pool(timeline()))
     assert [(one.lead.rule, one.expected_ns) for one in entries] == [
         ("b", 18_000), ("a", 15_000), ("c", 4_500),
     ]  # fmt: skip
@@ -113,7 +113,7 @@ def test_idle_time_is_promised_once() -> None:
         of_line("host", "host-bound-other", 45_000),
         of_line("malloc", "allocation", 10_000),
     ]
-    assert told(advice_of(found, pool(timeline()), {})) == [
+    assert told(advice_of(found, pool(timeline()))) == [
         ("launches", 50_000, ["host"]),
         ("malloc", 10_000, []),
     ]
@@ -122,9 +122,9 @@ def test_idle_time_is_promised_once() -> None:
 def test_a_description_is_an_entry_only_where_no_cause_is_known() -> None:
     idle = of_line("idle", "idle", 60_000, confidence=0.9, role="class")
     cause = of_line("host", "host-bound-other", 45_000)
-    assert told(advice_of([idle, cause], pool(timeline()), {})) == [("host", 45_000, ["idle"])]
+    assert told(advice_of([idle, cause], pool(timeline()))) == [("host", 45_000, ["idle"])]
     small = of_line("host", "host-bound-other", 5_000)
-    assert told(advice_of([idle, small], pool(timeline()), {})) == [
+    assert told(advice_of([idle, small], pool(timeline()))) == [
         ("idle", 55_000, []),
         ("host", 5_000, []),
     ]
@@ -137,7 +137,7 @@ def test_kernels_side_by_side_promise_no_more_than_the_time_in_which_they_comput
         finding("a", "gemm-efficiency", 60_000),
         finding("b", "gemm-shape", 30_000, **on(1)),
     ]
-    entries = advice_of(found, pool(line), {})
+    entries = advice_of(found, pool(line))
     assert sum(one.bound_ns or 0 for one in entries) == 50_000
 
 
@@ -147,7 +147,7 @@ def test_of_several_timelines_the_worst_stands_for_all() -> None:
         of_line("host", "host-bound-other", 40_000, 0),
         of_line("host", "host-bound-other", 50_000, 1),
     ]
-    (entry,) = advice_of(found, pool(*lines), {})
+    (entry,) = advice_of(found, pool(*lines))
     assert (entry.subjects, entry.bound_ns) == (("k1",), 50_000)
     assert entry.share == pytest.approx(50 / 210)
 
@@ -158,7 +158,7 @@ def test_time_that_passes_once_is_outside_the_sum() -> None:
         of_line("malloc", "allocation", 10_000),
     ]
     line = timeline(idle_by_cause={"cold": 50_000, "allocate": 10_000})
-    first, second = advice_of(found, pool(line), {})
+    first, second = advice_of(found, pool(line))
     assert (first.topic, first.once, first.bound_ns) == ("cold-start", True, 50_000)
     assert (second.topic, second.once) == ("allocation", False)
 
@@ -169,7 +169,7 @@ def test_what_makes_the_recording_unfit_comes_first(share: float, comes_first: b
         finding("lost", "lost-records", None, scope="run", subject="run", subject_index=0),
         lowers=Lowered(3, share),
     )
-    entries = advice_of([lost, finding("a", "gemm-efficiency", 30_000)], pool(), {})
+    entries = advice_of([lost, finding("a", "gemm-efficiency", 30_000)], pool())
     assert [one.lead.rule for one in entries] == (["lost"] if comes_first else []) + ["a"]
 
 
@@ -179,7 +179,7 @@ def test_too_little_to_judge_leaves_what_passes_once() -> None:
         lowers=Lowered(0, 0.0, urgent=True),
     )
     cold = of_line("first-launches", "cold-start", 50_000)
-    entries = advice_of([few, cold, finding("a", "gemm-shape", 9_000)], pool(timeline()), {})
+    entries = advice_of([few, cold, finding("a", "gemm-shape", 9_000)], pool(timeline()))
     assert [one.topic for one in entries] == ["too-short-to-judge", "cold-start"]
 
 
@@ -188,7 +188,7 @@ def test_what_is_likely_to_save_nothing_is_no_entry() -> None:
         finding("a", "gemm-efficiency", 30_000),
         finding("b", "gemm-shape", 20_000, time_saved_likely_ns=0, **on(1)),
     ]
-    assert told(advice_of(found, pool(), {})) == [("a", 30_000, [])]
+    assert told(advice_of(found, pool())) == [("a", 30_000, [])]
 
 
 def test_noise_is_no_reason_to_come_first() -> None:
@@ -196,7 +196,7 @@ def test_noise_is_no_reason_to_come_first() -> None:
         finding("noisy", "measurement", None, scope="run", subject="run", subject_index=0),
         lowers=Lowered(3, 0.9),
     )
-    entries = advice_of([noisy, finding("a", "gemm-efficiency", 30_000)], pool(), {})
+    entries = advice_of([noisy, finding("a", "gemm-efficiency", 30_000)], pool())
     assert [one.lead.rule for one in entries] == ["a"]
 
 
@@ -205,7 +205,7 @@ def test_another_element_type_is_one_entry_for_the_run() -> None:
         finding("no-tf32", "gemm-precision", 30_000, kind="option", **on(0)),
         finding("wide", "gemm-precision", 20_000, kind="option", **on(1)),
     ]
-    (entry,) = advice_of(found, pool(), {})
+    (entry,) = advice_of(found, pool())
     assert (entry.bound_ns, entry.subjects) == (50_000, ("k0", "k1"))
 
 
@@ -215,7 +215,7 @@ def test_little_to_gain_is_said_in_one_entry() -> None:
         finding("a", "gemm-efficiency", 1_500),
         finding("b", "gemm-shape", 2_000, **on(1)),
     ]
-    (entry,) = advice_of(found, pool(), {})
+    (entry,) = advice_of(found, pool())
     assert (entry.topic, entry.lead.rule, entry.bound_ns) == ("nothing-to-gain", LITTLE, 3_500)
     assert entry.to_dict()["findings"] == []
     assert entry.to_dict()["includes"] == ["b:2", "a:1"]
@@ -224,9 +224,9 @@ def test_little_to_gain_is_said_in_one_entry() -> None:
 def test_little_is_little_of_the_time_in_which_the_gpu_works() -> None:
     """GIVEN 1 ms of waiting for nothing known around 140 µs of work: 3 µs are 2.1 % of the work."""
     waits = timeline(span_ns=1_200_000, idle_ns=1_060_000, idle_by_cause={"unknown": 1_060_000})
-    (entry,) = advice_of([finding("a", "gemm-efficiency", 6_000)], pool(waits), {})
+    (entry,) = advice_of([finding("a", "gemm-efficiency", 6_000)], pool(waits))
     assert entry.topic == "gemm-efficiency"
-    (entry,) = advice_of([finding("a", "gemm-efficiency", 5_000)], pool(waits), {})
+    (entry,) = advice_of([finding("a", "gemm-efficiency", 5_000)], pool(waits))
     assert entry.topic == "nothing-to-gain"
 
 
@@ -237,7 +237,7 @@ def test_where_nothing_else_is_to_say_what_is_at_its_wall_is() -> None:
         finding("at-wall", "dram-wall", None, **wall, **on(1)),
         finding("known", "summary", None, **wall, **on(2)),
     ]
-    (entry,) = advice_of(found, pool(), {})
+    (entry,) = advice_of(found, pool())
     assert (entry.topic, entry.subjects, entry.bound_ns) == ("dram-wall", ("k0", "k1"), None)
 
 
@@ -245,8 +245,8 @@ def test_what_only_informs_saves_nothing() -> None:
     """GIVEN tensor cores at their wall, which another element type would leave by 40 µs."""
     wall = finding("wall", "math-pipe", 40_000, informs=True, role="class", severity="info")
     cause = finding("a", "gemm-efficiency", 30_000, **on(1))
-    assert told(advice_of([wall, cause], pool(), {})) == [("a", 30_000, [])]
-    assert told(advice_of([wall], pool(), {})) == [("wall", None, [])]
+    assert told(advice_of([wall, cause], pool())) == [("a", 30_000, [])]
+    assert told(advice_of([wall], pool())) == [("wall", None, [])]
 
 
 def test_what_cannot_be_told_of_most_of_the_time_comes_before_little_to_gain() -> None:
@@ -257,8 +257,8 @@ def test_what_cannot_be_told_of_most_of_the_time_comes_before_little_to_gain() -
         finding("blind", "not-enough-metrics", None, **blind, **on(1)),
         finding("a", "unfused-norm", 1_000, **on(2)),
     ]
-    assert told(advice_of(found, pool(), {})) == [("blind", None, ["a"])]
-    assert told(advice_of(found[1:], pool(), {})) == [(LITTLE, 1_000, ["a"])]
+    assert told(advice_of(found, pool())) == [("blind", None, ["a"])]
+    assert told(advice_of(found[1:], pool())) == [(LITTLE, 1_000, ["a"])]
 
 
 def test_what_saves_nothing_of_its_own_goes_to_its_kernel() -> None:
@@ -267,7 +267,7 @@ def test_what_saves_nothing_of_its_own_goes_to_its_kernel() -> None:
         finding("spills", "spills", None),
         finding("alone", "spills", None, **on(2)),
     ]
-    assert told(advice_of(found, pool(), {})) == [("a", 30_000, ["spills"]), ("alone", None, [])]
+    assert told(advice_of(found, pool())) == [("a", 30_000, ["spills"]), ("alone", None, [])]
 
 
 # --- real files --------------------------------------------------------------------------------

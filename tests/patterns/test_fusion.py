@@ -90,7 +90,7 @@ def found_in(*launches: Launch, device: str | None = "A100-SXM4-80GB") -> Mappin
     }
     gpu = find(device) if device else None
     grouped = groups.group(kernels, categories, {-1: gpu} if gpu else {}, known)
-    return fusion.sequences(kernels, grouped)
+    return fusion.sequences(kernels, grouped)[0]
 
 
 # --- chains ---------------------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_rows_without_a_place_in_time_are_left_out() -> None:
     assert not found_in(add(start_ns=None), mul(start_ns=None))
     assert not found_in(add(launch_count=3), mul(launch_count=3))
     kernels = kernel_table({"kernel_name": []})
-    assert fusion.sequences(kernels, groups.group(kernels, [])) == {}
+    assert fusion.sequences(kernels, groups.group(kernels, [])) == ({}, {})
 
 
 def test_every_fact_is_a_column() -> None:

@@ -54,7 +54,7 @@ def _finding(rule: str, bound: int | None, likely: int | None, **more: Any) -> F
 def _with(diagnosis: Diagnosis, *findings: Finding) -> Diagnosis:
     times = np.array([one.time_ns for one in diagnosis.kernels], dtype=float)
     pool = pool_of(times, [one.category for one in diagnosis.kernels], ())
-    return replace(diagnosis, findings=findings, advice=advice_of(findings, pool, {}))
+    return replace(diagnosis, findings=findings, advice=advice_of(findings, pool))
 
 
 def test_an_entry_shows_first_what_it_is_ordered_by(diagnosis: Diagnosis) -> None:

@@ -24,6 +24,15 @@ class Gate(StrEnum):
     info = "info"
 
 
+class TimeBy(StrEnum):
+    """What ``diagnose`` adds the time up by."""
+
+    category = "category"
+    module = "module"
+    operator = "operator"
+    range = "range"
+
+
 @grouped
 def diagnose(
     what: RunOrPaths = None,
@@ -33,6 +42,10 @@ def diagnose(
         Gate | None,
         typer.Option(metavar="SEVERITY", help="Exit 1 on a finding this severe or more."),
     ] = None,
+    by: Annotated[
+        TimeBy,
+        typer.Option("--by", case_sensitive=False, help="What to add the time up by."),
+    ] = TimeBy.category,
     card: Annotated[
         str | None,
         typer.Option(
@@ -64,13 +77,13 @@ def diagnose(
     elif explain is not None:
         text = _explained(diagnosis, explain, view)
     else:
-        text = _rendered(diagnosis, view)
+        text = _rendered(diagnosis, view, by)
     write(text, view.output)
     if fail_on is not None and _fails(diagnosis, fail_on):
         raise typer.Exit(GATE_FAILED)
 
 
-def _rendered(diagnosis: "Diagnosis", view: View) -> str:
+def _rendered(diagnosis: "Diagnosis", view: View, by: TimeBy = TimeBy.category) -> str:
     if view.format is Format.json:
         from traceroof.report.common import json
 
@@ -82,11 +95,11 @@ def _rendered(diagnosis: "Diagnosis", view: View) -> str:
     if view.format is Format.markdown:
         from traceroof.report.run import markdown
 
-        return markdown.render(diagnosis, top=view.top or 10, key=view.key)
+        return markdown.render(diagnosis, top=view.top or 10, key=view.key, by=by.value)
     from traceroof.report.run import terminal as as_text
 
     width, color = terminal(view.output)
-    return as_text.render(diagnosis, top=view.top or 10, width=width, color=color)
+    return as_text.render(diagnosis, top=view.top or 10, width=width, color=color, by=by.value)
 
 
 #: So many cards are printed where several kernels are meant.

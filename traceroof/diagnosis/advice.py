@@ -7,8 +7,8 @@ entry only where no cause is known. What makes the recording unfit comes first w
 rest in doubt.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from traceroof.diagnosis.drafts import (
@@ -27,22 +27,13 @@ from traceroof.diagnosis.savings import (
     together,
 )
 from traceroof.diagnosis.unsaid import LITTLE, little, settled, undecided
+from traceroof.kernels.places import Place
 from traceroof.rule import Severity
 
 # From this part of the expected saving on, a doubt comes before it.
 _UNFIT = 0.5
 # Below this part of the busy time, one entry is not worth a line.
 _NOTHING = 0.0005
-
-
-@dataclass(frozen=True)
-class Where:
-    """Where in the program an entry applies; None where the recording does not tell."""
-
-    module: str | None = None
-    operator: str | None = None
-    range: str | None = None
-    source: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,7 @@ class Entry:
     fix: str
     because: str
     once: bool
-    where: Where
+    where: Place
     found: tuple[Finding, ...]
     folded: tuple[Finding, ...] = ()
 
@@ -102,12 +93,7 @@ class Entry:
             "fix": self.fix,
             "because": self.because,
             "once": self.once,
-            "where": {
-                "module": self.where.module,
-                "operator": self.where.operator,
-                "range": self.where.range,
-                "source": self.where.source,
-            },
+            "where": asdict(self.where),
             "includes": [name_of(one) for one in self.folded],
         }
 
@@ -122,12 +108,12 @@ def name_of(finding: Finding) -> str:
 def advice_of(
     findings: Sequence[Finding],
     pool: Pool,
-    wheres: Mapping[int, Where],
+    where: Callable[[Sequence[Finding]], Place] | None = None,
 ) -> tuple[Entry, ...]:
     """The advice of a run.
 
-    findings: all of them, ranked. pool: the time that they take their savings from. wheres: by
-    kernel group, where it comes from.
+    findings: all of them, ranked. pool: the time that they take their savings from. where: what the
+    launches of several findings have in common; by default where the first is.
     """
     fired = [one for one in findings if one.state == "fired" and one.scope != "compare"]
     drafts = drafts_of([one for one in fired if not of_measurement(one)], pool)
@@ -148,7 +134,7 @@ def advice_of(
             kept = [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
     listed = [*unfit, *kept, *unknown] or settled([*rest, *worthless], pool)
-    return tuple(_entry(one, pool, wheres, rank) for rank, one in enumerate(listed, 1))
+    return tuple(_entry(one, pool, where or _of_first, rank) for rank, one in enumerate(listed, 1))
 
 
 def _unfit(fired: Sequence[Finding]) -> list[Draft]:
@@ -163,13 +149,18 @@ def _unfit(fired: Sequence[Finding]) -> list[Draft]:
     return sorted(drafts, key=lambda one: -max(f.lowers.share for f in one.found if f.lowers))
 
 
-def _entry(draft: Draft, pool: Pool, wheres: Mapping[int, Where], rank: int) -> Entry:
+def _of_first(found: Sequence[Finding]) -> Place:
+    return found[0].where
+
+
+def _entry(
+    draft: Draft, pool: Pool, where: Callable[[Sequence[Finding]], Place], rank: int
+) -> Entry:
     lead = draft.found[0]
     bound = round(draft.claimed) if draft.claimed else None
     share = draft.likely_share
     likely = round(bound * share) if bound is not None and share is not None else None
     whole = pool.whole_ns
-    row = lead.subject_index if lead.scope == "kernel" else None
     return Entry(
         rank=rank,
         topic=draft.topic,
@@ -184,7 +175,7 @@ def _entry(draft: Draft, pool: Pool, wheres: Mapping[int, Where], rank: int) -> 
         fix=lead.fix,
         because=lead.because,
         once=passes_once(draft.topic),
-        where=wheres.get(row, Where()) if row is not None else Where(),
+        where=where(draft.found),
         found=tuple(draft.found),
         folded=tuple(draft.folded),
     )

@@ -13,14 +13,15 @@ import pyarrow.compute as pc
 from traceroof import plugins, timeline
 from traceroof.core import kernel_table
 from traceroof.core.dictionary import coded, together
-from traceroof.core.facts import Facts, is_unknown_value
+from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import (
     Recording,
     Run,
 )
 from traceroof.diagnosis import sensitivity
-from traceroof.diagnosis.advice import Entry, Where, advice_of
+from traceroof.diagnosis.advice import Entry, advice_of, name_of
+from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
@@ -42,6 +43,7 @@ from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import categories_of
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
+from traceroof.kernels.places import places_of
 from traceroof.patterns import Patterns, find_patterns, roles
 from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
@@ -177,9 +179,13 @@ def diagnose_rows(
         verdicts_of_groups(verdict_table, verdict_rows, len(grouped)),
         bounds_pct(grouped.facts, found).tolist(),
     )
-    groups_made = kernel_groups(grouped, verdicts)
+    concerned = Concerned(places_of(kernels, grouped.of_row), categories, parts.rows, grounds.rules)
+    wheres = concerned.wheres(len(grouped))
+    found = concerned.with_wheres(found, wheres)
+    groups_made = kernel_groups(grouped, verdicts, wheres)
     category_times = _category_times(by_category)
-    advice = advice_of(found, _pool(kernels, grouped, lines), _wheres(grouped))
+    advice = advice_of(found, _pool(kernels, grouped, lines), concerned.place)
+    holding = {name_of(one): one for one in found if one.state == "fired"}
     made = Diagnosis(
         run_id=run.id,
         run_name=run.name,
@@ -201,6 +207,7 @@ def diagnose_rows(
         ranks=across,
         hidden_findings=hidden,
         notes=_run_notes(totals, devices, grouped.facts),
+        places=concerned.tables(holding),
         grounds=grounds,
     )
     return made, Rows(categories, grouped.of_row)
@@ -254,11 +261,18 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
     for judgement, by in judge_all(grounds.rules, scopes, narrow)["kernel"]:
         found += fired(judgement, by, some, narrow)[0]
         found += unjudged_each(judgement, some, narrow)
+    kernels = tuple(diagnosis.kernels[row] for row in indices)
+    listed = tuple(
+        replace(one, where=kernels[one.subject_index].where)
+        if one.subject_index is not None
+        else one
+        for one in ranked(found)
+    )
     return replace(
         diagnosis,
-        kernels=tuple(diagnosis.kernels[row] for row in indices),
-        findings=(listed := ranked(found)),
-        advice=advice_of(listed, _pool_of_kernels(taken), {}),
+        kernels=kernels,
+        findings=listed,
+        advice=advice_of(listed, _pool_of_kernels(taken)),
         hidden_findings=0,
         grounds=Grounds(grounds.rules, scopes, narrow),
     )
@@ -380,16 +394,6 @@ def _rows_of(kernels: pa.Table, line: Timeline) -> npt.NDArray[np.bool_]:
         if value is not None:
             on = pc.and_(on, pc.equal(kernels[column], value))
     return np.asarray(pc.fill_null(on, False).to_numpy(zero_copy_only=False), dtype=bool)
-
-
-def _wheres(grouped: Groups) -> dict[int, Where]:
-    """By kernel group: the operator that launched it, where that is known."""
-    operators = grouped.facts.only(("operator",)).operator
-    return {
-        row: Where(operator=str(one))
-        for row, one in enumerate(operators)
-        if not is_unknown_value(one)
-    }
 
 
 def _run_notes(totals: Totals, devices: Sequence[RunDevice], facts: Facts) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.kernels.counter_join import Join
+from traceroof.kernels.places import BY, NOWHERE, By, Place, PlaceTime
 from traceroof.rule import Rule, Scope
 from traceroof.scopes.logged_clocks import LoggedClocks
 from traceroof.scopes.subjects import Subjects
@@ -49,7 +50,8 @@ class KernelGroup:
     """One kernel group. ``share`` is of the kernel time, 0-1; ``missing`` says what the class lacks.
 
     roofline: by what was counted, else by the operator's model; modelled_roofline: by the model
-    where there are counts too. number: as in the table of all kernels, from 1 on.
+    where there are counts too. number: as in the table of all kernels, from 1 on. where: what its launches
+    come from.
     """
 
     kernel: str
@@ -72,6 +74,7 @@ class KernelGroup:
     input_dtypes: str | None = None
     modelled_roofline: Mapping[str, Any] | None = None
     number: int = 0
+    where: Place = NOWHERE
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
@@ -116,7 +119,8 @@ class Grounds:
 class Diagnosis:
     """Everything that traceroof says about a run, ready to be rendered.
 
-    grounds: what ``explain`` and ``of_kernels`` go back to; no part of the JSON form.
+    places: the time by module, operator and range. grounds: what ``explain`` and ``of_kernels`` go
+    back to; no part of the JSON form.
     """
 
     run_id: str
@@ -139,6 +143,7 @@ class Diagnosis:
     join: Join | None = None
     clocks: LoggedClocks | None = None
     notes: tuple[str, ...] = field(default=())
+    places: Mapping[By, tuple[PlaceTime, ...]] = field(default_factory=dict)
     grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -189,6 +194,7 @@ class Diagnosis:
             "ranks": self.ranks.to_dict() if self.ranks else None,
             "clocks": self.clocks.to_dict() if self.clocks else None,
             "categories": [asdict(category) for category in self.categories],
+            **{f"{by}s": [asdict(one) for one in self.places.get(by, ())[:top]] for by in BY},
             "kernels": [_kernel_dict(kernel) for kernel in self.kernels[:top]],
             "headline": self.headline,
             "advice": [one.to_dict() for one in self.advice[:top]],

@@ -9,6 +9,7 @@ from traceroof.core.facts import Mask
 from traceroof.hardware.ceilings import Attainable
 from traceroof.hardware.devices import AMD as LIKE_AMD
 from traceroof.hardware.vendor_terms import AMD, INTEL, NVIDIA
+from traceroof.kernels.places import NOWHERE, Place
 from traceroof.rule import Scope, Severity, State
 
 # Severity from the share of the run that the finding can save at most; below the last step a
@@ -93,7 +94,7 @@ class Finding:
     doubted_by: rules on the measurement that lowered the confidence. lowers: of such a rule's own
     finding, what it means for the others; None for all other findings. bound_share: the bound as a
     part of the subject's own time, known even where that time is not. informs: its rule only informs,
-    whatever it could save.
+    whatever it could save. where: where its launches come from.
     """
 
     rule: str
@@ -122,6 +123,7 @@ class Finding:
     lowers: Lowered | None = None
     bound_share: float | None = None
     informs: bool = False
+    where: Place = NOWHERE
 
     @property
     def weight(self) -> float:

@@ -12,6 +12,7 @@ from traceroof.hardware import ceilings
 from traceroof.hardware.roofline import Roofline, roofline, t_min_ns
 from traceroof.kernels import groups
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.places import Place
 
 # Where the launch itself, its identity and its time are concerned the group has fields of its own.
 _NOT_METRICS = frozenset(
@@ -25,7 +26,7 @@ _OWN_FIELDS = frozenset(
 
 
 def kernel_groups(
-    grouped: Groups, vendor: Sequence[tuple[VendorVerdict, ...]]
+    grouped: Groups, vendor: Sequence[tuple[VendorVerdict, ...]], wheres: Sequence[Place]
 ) -> tuple[KernelGroup, ...]:
     facts = grouped.facts
     metric_names = [n for n in _METRIC_NAMES if n in facts and n not in _OWN_FIELDS]
@@ -65,6 +66,7 @@ def kernel_groups(
                 class_near=_class_near(facts, row),
                 input_shapes=shapes,
                 input_dtypes=dtypes,
+                where=wheres[row],
             )
         )
     return tuple(result)

@@ -109,10 +109,12 @@ _UPDATES: tuple[tuple[Mapping[str, float], float], ...] = (
 @dataclass(frozen=True)
 class Patterns:
     """by_category: category -> values by the names of CATEGORY_COLUMNS. of_run: values by the names
-    of RUN_COLUMNS; what is unknown is absent."""
+    of RUN_COLUMNS; what is unknown is absent. rows: the rows of the kernel table that belong to each
+    pattern of ``fusion.PATTERNS``."""
 
     by_category: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
     of_run: Mapping[str, float | str] = field(default_factory=dict)
+    rows: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
 
 def find_patterns(
@@ -133,18 +135,19 @@ def find_patterns(
     served = serving.serving(kernels, grouped, lines) or decoding.by_names(grouped)
     # Where tokens are made, what chooses among so many entries chooses the next one.
     sampling = role.is_("sampling") | (role.is_("choice among many") & bool(served))
+    found, rows = fusion.sequences(kernels, grouped)
     of_run: dict[str, float | str] = {
         "gpu_time_ns": total,
         "sampling_pct": float(time[sampling].sum()) / total * 100,
         "sampling_launches": float(launches[sampling].sum()),
         **_optimizer(kernels, role, time, launches, grouped),
-        **fusion.sequences(kernels, grouped),
+        **found,
         **precision.precision(grouped, total),
         **unshaped.unshaped(grouped, total),
         **served,
         **(decoding.parts(kernels, grouped, role, time, launches, served) if served else {}),
     }
-    return Patterns(_by_category(kernels, category, role, time, launches, grouped), of_run)
+    return Patterns(_by_category(kernels, category, role, time, launches, grouped), of_run, rows)
 
 
 def _by_category(

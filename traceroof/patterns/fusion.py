@@ -101,15 +101,19 @@ _INDEXING = frozenset(
 )
 
 
-def sequences(kernels: pa.Table, grouped: Groups) -> Mapping[str, float | str]:
-    """What is found, by the names of SEQUENCE_COLUMNS; empty where start times are unknown.
+def sequences(
+    kernels: pa.Table, grouped: Groups
+) -> tuple[Mapping[str, float | str], Mapping[str, Ints]]:
+    """What is found, by the names of SEQUENCE_COLUMNS, and the rows of each pattern; empty where
+    start times are unknown.
 
     grouped: the groups of these rows, with their modelled work.
     """
     rows = Launches.of(kernels, grouped)
     if not len(rows.at):
-        return {}
+        return {}, {}
     facts: dict[str, float | str] = {}
+    members: dict[str, Ints] = {}
     free = ~rows.get(rows.groups.optimizer)
     for name, found in (
         ("attention", _attention(rows, free)),
@@ -118,11 +122,13 @@ def sequences(kernels: pa.Table, grouped: Groups) -> Mapping[str, float | str]:
         ("bias", _biases(rows, free)),
         ("epilogue", _epilogues(rows, free)),
         ("chain", _chains(rows, free)),
+        ("serial", _serial(rows)),
+        ("loop", _loops(rows)),
     ):
         facts |= _facts(name, rows, found)
-    facts |= _facts("serial", rows, _serial(rows))
-    facts |= _facts("loop", rows, _loops(rows))
-    return facts
+        if len(found.first):
+            members[name] = rows.within(found.first, found.last)
+    return facts, members
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,13 @@ class Launches:
             groups=LaunchKinds.of(grouped),
         )
 
+    def within(self, first: Ints, last: Ints) -> Ints:
+        """The rows of the kernel table from each first to its last launch."""
+        edge = np.zeros(len(self.at) + 1, dtype=np.int64)
+        np.add.at(edge, first, 1)
+        np.add.at(edge, last + 1, -1)
+        return self.at[np.cumsum(edge[:-1]) > 0]
+
     def get(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A column of the groups, one value a launch."""
         return values[self.group]

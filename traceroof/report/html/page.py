@@ -15,6 +15,7 @@ from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
+from traceroof.kernels.places import BY
 from traceroof.report.html.palette import look
 from traceroof.report.html.timeline_figures import gpu_labels
 from traceroof.report.run import operator_card, summary
@@ -50,6 +51,7 @@ class Fix:
     kernel: int | None
     kernels: tuple[int, ...]
     where: str
+    place: str
     detail: str
     title: str
     advice: str
@@ -90,6 +92,7 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 kernel=kernel,
                 kernels=_kernels(one),
                 where=names[lead.subject] if group else _WHOLE.get(lead.scope, lead.subject),
+                place=one.where.words,
                 detail=f"{detail}, and {more} more" if more and group else detail,
                 title=one.title,
                 advice=one.fix,
@@ -137,7 +140,7 @@ def that_fit(fixes: Sequence[Fix]) -> list[Fix]:
     kept: list[Fix] = []
     room = _FIX_BYTES
     for fix in fixes:
-        room -= 700 + len(fix.advice) + len(fix.where)
+        room -= 700 + len(fix.advice) + len(fix.where) + len(fix.place)
         room -= sum(
             120 + len(one.because) + len(one.evidence) + len(one.near) + len(one.refute)
             for one in fix.reasons
@@ -175,6 +178,7 @@ class Row:
     index: int
     name: str
     shape: str
+    place: str
     category: str
     primary_class: str
     family: str
@@ -220,6 +224,8 @@ def rows(
     for index, one in enumerate(kernels):
         # In a cell a bracket takes four bytes; a name that several rows share is held once.
         room -= 270 + each + len(escape(names[one.kernel]).encode())
+        place = one.where.words
+        room -= len(escape(place).encode())
         room -= 0 if one.kernel in seen else len(demangled(one.kernel)[:NAMED].encode())
         seen.add(one.kernel)
         if room < 0:
@@ -230,6 +236,7 @@ def rows(
                 index=index + 1,
                 name=names[one.kernel],
                 shape=_launch_shape(one.grid, one.block) if one.kernel in several else "",
+                place=place,
                 category=one.category,
                 primary_class=one.primary_class,
                 family=appearance.family,
@@ -258,6 +265,49 @@ def rows(
         share=percent(time / whole if whole else None),
         launches=f"{sum(one.launches for one in rest):,}",
     )
+
+
+@dataclass(frozen=True)
+class Times:
+    """A table of the time by module, operator or range, as the page's macro takes it."""
+
+    title: str
+    header: Sequence[tuple[str, bool]]
+    rows: Sequence[Sequence[str]]
+    kernels: Sequence[int] = ()
+
+
+def times(diagnosis: Diagnosis) -> list[Times]:
+    """The time by module, operator and range, where they are recorded."""
+    header = (("Time", True), ("Share of GPU time", True), ("Launches", True), ("Findings", False))
+    made = []
+    for by in BY:
+        listed = summary.time_by(diagnosis, by)
+        if not listed:
+            continue
+        rows = [
+            (
+                (one.name or "")[:NAMED],
+                quantity(one.time_ns, "ns"),
+                percent(one.share),
+                f"{one.launches:,}",
+                _rules(one.findings),
+            )
+            for one in listed[:_MOST_TIMES]
+        ]
+        if left := len(listed) - len(rows):
+            rows.append((f"and {left:,} more (diagnose --format json has all)", "", "", "", ""))
+        made.append(Times(f"Time by {by}", ((by.capitalize(), False), *header), rows))
+    return made
+
+
+_MOST_TIMES = 15
+
+
+def _rules(findings: Sequence[str]) -> str:
+    """The rules of some findings, each once."""
+    counted = Counter(one.partition(":")[0] for one in findings)
+    return ", ".join(f"{rule} ({n})" if n > 1 else rule for rule, n in counted.items())
 
 
 def name_pool(diagnosis: Diagnosis, rows: Sequence[Row]) -> tuple[list[str], list[int]]:

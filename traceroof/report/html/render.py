@@ -172,6 +172,7 @@ def _context(
         "rows": rows,
         "names": page.name_pool(diagnosis, rows),
         "unlisted": unlisted,
+        "times": page.times(diagnosis),
         "categories": sorted({row.category for row in rows}),
         "classes": sorted({row.primary_class for row in rows}),
         "gaps": page.gaps(diagnosis),

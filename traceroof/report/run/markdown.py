@@ -6,12 +6,14 @@ is counted.
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.kernels.places import By
 from traceroof.report.common.markdown import code, fitting, marker, prose, short, table, text
 from traceroof.report.run import summary
 from traceroof.report.run.timeline_lines import timeline_lines
@@ -21,13 +23,20 @@ MOST_CHARACTERS = 65_536
 # How much of it is used, in all and by the parts that grow with a run.
 _BUDGET, _KERNEL_BUDGET, _FINDING_BUDGET, _NOTE_BUDGET = 60_000, 20_000, 22_000, 6_000
 _NAME_WIDTH = 60
+_TIMES = 30  # lines of the table of times
 
 
-def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None) -> str:
+def render(
+    diagnosis: Diagnosis,
+    *,
+    top: int | None = 10,
+    key: str | None = None,
+    by: Literal["category"] | By = "category",
+) -> str:
     """The diagnosis as Markdown of at most 65,536 characters; what is cut is counted.
 
     top: how many kernels and findings are shown, None for all that fit. key: what the comment is
-    found again by; the name of the run by default.
+    found again by; the name of the run by default. by: what the time is added up by.
     """
     kernels = diagnosis.kernels[:top]
     advised = diagnosis.advice
@@ -49,16 +58,16 @@ def render(diagnosis: Diagnosis, *, top: int | None = 10, key: str | None = None
     lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
     lines += [""] if timelines else []
     lines += table(
-        ("Category", "Time", "Share of GPU time", "Launches"),
+        (by.capitalize(), "Time", "Share of GPU time", "Launches"),
         "lrrr",
         (
             (
-                one.category,
+                (one.name or "") if by == "category" else code(one.name or ""),
                 quantity(one.time_ns, "ns"),
                 percent(one.share),
                 f"{one.launches:,}",
             )
-            for one in diagnosis.categories
+            for one in summary.time_by(diagnosis, by)[:_TIMES]
         ),
     )
     lines += ["", "| # | Kernel | Category | Class | Time | Share of kernel time | Calls |",
@@ -122,10 +131,12 @@ def _entry(entry: Entry, names: Mapping[int, str]) -> list[str]:
     """What is worth trying, on what, and how it could be wrong."""
     lead = entry.lead
     where = summary.subjects(entry, names)
+    place = entry.where.words
     gain = summary.gain(entry)
     return [
         f"{entry.rank}. **{text(entry.title)}** ({entry.severity})"
-        + (f" in {code(where) if lead.scope == 'kernel' else short(where)}" if where else ""),
+        + (f" in {code(where) if lead.scope == 'kernel' else short(where)}" if where else "")
+        + (f" in {code(place)}" if place else ""),
         *([f"   - {text(gain)}; {text(summary.confidence(entry))}"] if gain else []),
         f"   - because {prose(entry.because)}",
         f"   - try: {prose(entry.fix)}",

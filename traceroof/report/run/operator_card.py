@@ -147,6 +147,8 @@ def facts(kernel: KernelGroup) -> Iterable[Line]:
     """What was launched: operator, shapes, types, grid."""
     lines = (
         Line("operator", kernel.operator or ""),
+        Line("module", kernel.where.words if kernel.where.module else ""),
+        Line("range", cut(kernel.where.range or "", _SHAPES_LENGTH)),
         Line("input shapes", cut(kernel.input_shapes or "", _SHAPES_LENGTH)),
         Line("input types", cut(kernel.input_dtypes or "", _SHAPES_LENGTH)),
         Line("sizes", str(kernel.metrics.get("model_shape") or "")),

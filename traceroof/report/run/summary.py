@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
 
 from traceroof.core import recording
 from traceroof.core.kernel_names import short_names
@@ -15,6 +17,7 @@ from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.ingest.combine import said
+from traceroof.kernels.places import By, PlaceTime
 from traceroof.scopes.logged_clocks import GpuClocks
 
 #: What kind of times a run has.
@@ -205,6 +208,23 @@ def subjects(entry: Entry, names: Mapping[int, str]) -> str:
 
 
 _SUBJECTS = 3
+
+
+def located(entry: Entry, names: Mapping[int, str]) -> str:
+    """Where an entry is, first in the program, then the kernels (``subjects``)."""
+    return ": ".join(part for part in (entry.where.words, subjects(entry, names)) if part)
+
+
+def time_by(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[PlaceTime]:
+    """The time by category, module, operator or range, most first; empty where none is recorded."""
+    if by == "category":
+        return [
+            PlaceTime(one.category, one.launches, one.time_ns, one.share)
+            for one in diagnosis.categories
+        ]
+    return [
+        replace(one, name=one.name or f"(no {by} recorded)") for one in diagnosis.places.get(by, ())
+    ]
 
 
 def also(entry: Entry) -> str:

@@ -2,22 +2,24 @@
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from traceroof.core.units import count, percent, quantity
+from traceroof.core.units import count, one_line, percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.kernels.places import By
 from traceroof.report.common.console import cut, heading, to_text
 from traceroof.report.run import summary
 from traceroof.report.run.timeline_lines import timeline_lines
 
 _STYLES = {"high": "bold red", "medium": "bold yellow", "low": "cyan", "info": "dim"}
-_CATEGORIES = 5
+_CATEGORIES, _PLACES = 5, 10
 # From this width on the kernels show how busy they keep compute, memory and DRAM.
 _WIDE = 100
 # Below this width they do without the number of calls.
@@ -27,11 +29,16 @@ _NOTES = 5
 
 
 def render(
-    diagnosis: Diagnosis, *, top: int | None = 10, width: int = 80, color: bool = False
+    diagnosis: Diagnosis,
+    *,
+    top: int | None = 10,
+    width: int = 80,
+    color: bool = False,
+    by: Literal["category"] | By = "category",
 ) -> str:
     """The diagnosis as text of at most ``width`` columns (no less than 60).
 
-    top: how many kernels and findings are shown; None shows all.
+    top: how many kernels and findings are shown; None shows all. by: what the time is added up by.
     """
     shown = diagnosis.kernels[:top]
     room = width - (80 if width >= _WIDE else 52 if width >= _NARROW else 40)
@@ -50,7 +57,7 @@ def render(
             console.print(line)
         _care(console, diagnosis)
         _timelines(console, diagnosis)
-        _categories(console, diagnosis)
+        _times(console, diagnosis, by)
         _kernels(console, diagnosis, shown, names, width)
         _advice(console, diagnosis, top, width)
         _vendor(console, shown, names)
@@ -90,21 +97,27 @@ def _timelines(console: Console, diagnosis: Diagnosis) -> None:
     console.print(table)
 
 
-def _categories(console: Console, diagnosis: Diagnosis) -> None:
-    heading(console, "Time by category (shares of GPU time)")
+def _times(console: Console, diagnosis: Diagnosis, by: Literal["category"] | By) -> None:
+    times = summary.time_by(diagnosis, by)
+    heading(console, f"Time by {by} (shares of GPU time)")
+    if not times and by != "category":
+        console.print(f"  no {by} is recorded in this run")
     table = Table(box=None, padding=(0, 1), show_header=False)
     for justify in ("left", "right", "right", "left", "right"):
         table.add_column(justify=justify, no_wrap=True)
-    listed = diagnosis.categories[:_CATEGORIES]
-    for one in listed:
+    listed = times[: _CATEGORIES if by == "category" else _PLACES]
+    bar = 20 if by == "category" else 0
+    names = [one_line(one.name or "") for one in listed]
+    room = max(console.width - 41, 20)
+    for name, one in zip(names, listed, strict=True):
         table.add_row(
-            one.category,
+            name if len(name) <= room else f"…{name[1 - room :]}",
             quantity(one.time_ns if one.share is not None else None, "ns"),
             percent(one.share),
-            "█" * round((one.share or 0) * 20),
+            "█" * round((one.share or 0) * bar),
             count(one.launches, "launch", "launches"),
         )
-    rest = diagnosis.categories[_CATEGORIES:]
+    rest = times[len(listed) :]
     if rest:
         table.add_row(
             count(len(rest), "other"),
@@ -173,7 +186,7 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
         console.print(head)
         if gain := summary.gain(entry):
             _indented(console, f"{gain}; {summary.confidence(entry)}")
-        if where := summary.subjects(entry, names):
+        if where := summary.located(entry, names):
             _indented(console, f"In {where}")
         _indented(console, f"{entry.lead.rule}: {entry.because}")
         _indented(console, _advice_text(f"Try: {entry.fix}", _LINES * (console.width - 4)))
