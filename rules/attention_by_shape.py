@@ -1,5 +1,7 @@
 """Attention held against its shapes: reading the cache in decode, arithmetic in prefill."""
 
+from functools import reduce
+
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
@@ -49,10 +51,8 @@ def _by_length() -> dict[str, Threshold]:
 
 
 def _slower_than_fused(k: Facts) -> Mask:
-    slow = np.zeros(len(k), dtype=bool)
-    for name in _LENGTHS:
-        slow |= k.meets(f"{name}_queries") & k.meets(f"{name}_pct")
-    return slow
+    slow = [k.meets(f"{name}_queries") & k.meets(f"{name}_pct") for name in _LENGTHS]
+    return np.asanyarray(reduce(np.logical_or, slow))
 
 
 def _attends(k: Facts) -> Mask:

@@ -129,7 +129,8 @@ class Rule:
     doubts: what it makes less sure, for rules on the measurement itself.
     urgent: where such a rule must be told before everything else, whatever it lowers.
     thresholds: name -> the number that the condition holds a column against; the name is the
-        column's where there is one threshold on it.
+        column's where there is one threshold on it. For a column of words: what it is compared
+        with, in words.
     layer, effort, risk: what the fix touches.
     references: where the rule and its threshold come from.
     fires, silent: examples, column -> value; they are the tests and the documentation.
