@@ -1,6 +1,7 @@
 """A clock log beside a run: it never adds time, and says whether the clock was held down."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,12 @@ def test_alone_and_of_another_model() -> None:
         combine([_log(1980e6, "")])
     with pytest.raises(TraceroofError, match="another machine"):
         combine([_run(), _log(1980e6, "", name="NVIDIA A100-SXM4-80GB")])
+
+
+def test_a_slice_of_the_logged_card() -> None:
+    """GIVEN a run on a MIG slice, and a log of the whole card WHEN combined THEN they go together."""
+    run = replace(_run(), devices=(DeviceInfo(index=0, name=f"{H100} MIG 1g.10gb"),))
+    assert combine([run, _log(1980e6, "")]).clock_logs.num_rows == 60
 
 
 def test_stored_and_completed(tmp_path: Path) -> None:

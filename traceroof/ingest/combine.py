@@ -132,11 +132,12 @@ def with_logs(recording: Recording, logs: Sequence[Recording]) -> Recording:
 def _logged_here(recording: Recording, log: Recording) -> None:
     """Refuse a log of another GPU model than the run's."""
 
-    def model(name: str, sm_count: int | None = None) -> str:
-        found = find(name, sm_count=sm_count)
-        return found.name if found else ""
+    def model(name: str) -> str:
+        # A program sees a partition or a MIG slice where the log counts the whole card.
+        found = find(name.split(" MIG ")[0])
+        return "" if found is None or found.is_several else found.name.split(" (")[0]
 
-    ran = {model(one.name, one.sm_count) for one in recording.devices if one.name} - {""}
+    ran = {model(one.name) for one in recording.devices if one.name} - {""}
     named = pc.unique(log.clock_logs["gpu_name"].cast("string")).drop_null().to_pylist()
     logged = {model(one) for one in named} - {""}
     if ran and logged and not ran & logged:
