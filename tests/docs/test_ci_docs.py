@@ -232,7 +232,7 @@ def test_github_recipe_without_the_action(root: Path, runner: Runner, comments: 
     assert "🔴 traceroof: **slower**" in runner.summary
     assert "`tail`" in runner.summary
     report = (runner.folder / "report.html").read_text("utf-8")
-    assert "Slower: kernel time" in report
+    assert "Slower: wall time" in report
     assert 'id="changed"' in report
     assert list(comments.held)[150:] == [150]
     assert comments.held[150].startswith("<!-- traceroof:pr-report:v1 key=gpu -->")
@@ -266,7 +266,7 @@ def test_github_recipe_with_the_action(
         "compare.md", "compare.json", "report.html",
     }  # fmt: skip
     report = (runner.folder / "traceroof/report.html").read_text("utf-8")
-    assert ("Slower: kernel time" if code else "No change: kernel time") in report
+    assert ("Slower: wall time" if code else "No change: wall time") in report
     assert comments.held[150] == runner.summary
     run_steps(runner, action["runs"]["steps"], expressions)
     assert len(comments.held) == 151

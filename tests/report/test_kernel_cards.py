@@ -114,7 +114,7 @@ def test_findings_and_what_is_missing(made: list[Section]) -> None:
 def test_what_is_unknown_is_left_out() -> None:
     run = of_kernels(diagnose(recording({"kernel_name": ["k()"], "duration_ns": [None]})), (0,))
     made = sections(run.kernels[0], run.findings)
-    assert [one.key for one in made] == ["launches", "class", "missing"]
+    assert [one.key for one in made] == ["launches", "class", "findings", "missing"]
     assert lines_of(made, "launches") == {"time": "unknown", "launches": "1", "category": "other"}
     text = kernel_cards.render(run)
     assert " 0 " not in text
