@@ -19,6 +19,9 @@ from traceroof.rule import Threshold, at_most, below
 #: Columns that the functions below read.
 MODELLED = ("roof_pct", "model_flop_pct", "model_dram_pct")
 
+#: What a least time that both rates decide is printed beside.
+RATES = ("model_flop_pct", "model_dram_pct")
+
 #: Columns that sharpen them: measured ceilings of the device, as shares of the nominal ones.
 CEILINGS = ("flop_attainable", "dram_attainable")
 
@@ -65,9 +68,9 @@ def _usual_reached(k: Facts) -> Column:
 #: Thresholds of ``far``, and how a condition says them.
 FAR: Mapping[str, Threshold] = {
     "usual_reached": below(
-        0.7, measure=_usual_reached, column="roof_pct", words="{op} {value:.0%} of attainable"
+        0.7, measure=_usual_reached, beside=RATES, words="{op} {value:.0%} of attainable"
     ),
-    "known_reached": below(0.9, measure=attained, column="roof_pct", told=False),
+    "known_reached": below(0.9, measure=attained, told=False),
 }
 IS_FAR = (
     "a least time below {usual_reached:.0%} of the time taken at the usual attainable rates, and "

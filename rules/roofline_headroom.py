@@ -15,6 +15,7 @@ from traceroof.rules._models import (
     FAR,
     IS_FAR,
     LONG_QUERIES,
+    RATES,
     attained,
     credible,
     far,
@@ -258,7 +259,7 @@ RULES = (
         thresholds={
             **CREDIBLE,
             "reached": at_least(
-                0.9, column="roof_pct", measure=attained, words="{op} {value:.0%} of attainable"
+                0.9, beside=RATES, measure=attained, words="{op} {value:.0%} of attainable"
             ),
         },
         references=("Williams, Waterman, Patterson: Roofline, CACM 2009",),

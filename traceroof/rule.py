@@ -206,8 +206,8 @@ class Rule:
         found: dict[str, list[str]] = {}
         for name, one in (self.thresholds or {}).items():
             if isinstance(one, Threshold):
-                if one.told:
-                    found.setdefault(one.column or name, []).append(one.text(name))
+                for column in (one.beside or (one.column or name,)) if one.told else ():
+                    found.setdefault(column, []).append(one.text(name))
             else:
                 found.setdefault(name, []).append(one)
         return {column: ", ".join(texts) for column, texts in found.items()}

@@ -37,6 +37,7 @@ class Threshold:
     column: the column that is compared; the name of the threshold when empty.
     of: another column, or a function of the facts, that ``value`` is a multiple of.
     measure: a function of the facts that is compared in place of the column.
+    beside: the columns that it is printed beside, where ``measure`` reads several.
     or_unknown: an unknown figure passes too.
     unit: of the number, where the name of the column does not say it.
     told: whether it is printed beside the evidence; not where another rule's condition is asked.
@@ -49,6 +50,7 @@ class Threshold:
     column: str = ""
     of: str | Callable[[Any], Any] = ""
     measure: Callable[[Any], Any] | None = None
+    beside: tuple[str, ...] = ()
     or_unknown: bool = False
     words: str = ""
     unit: str = ""
