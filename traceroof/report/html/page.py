@@ -91,7 +91,7 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 number=one.rank,
                 kernel=kernel,
                 kernels=_kernels(one),
-                where=names[lead.subject] if group else _WHOLE.get(lead.scope, lead.subject),
+                where=names[lead.subject] if group else _subject(one),
                 place=one.where.words,
                 detail=f"{detail}, and {more} more" if more and group else detail,
                 title=one.title,
@@ -149,6 +149,13 @@ def that_fit(fixes: Sequence[Fix]) -> list[Fix]:
             break
         kept.append(fix)
     return kept
+
+
+def _subject(entry: Entry) -> str:
+    """What an entry that is on no kernel speaks of; nothing where its place says it better."""
+    if entry.lead.scope in _WHOLE and entry.where.words:
+        return ""
+    return _WHOLE.get(entry.lead.scope, entry.lead.subject)
 
 
 def _bar(part: int | None, whole: int) -> float:

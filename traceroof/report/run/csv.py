@@ -13,7 +13,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 _COLUMNS = (
     "kernel", "category", "class", "operator", "launches", "time_ns", "share", "median_ns",
-    "grid", "block",
+    "grid", "block", "module", "range",
 )  # fmt: skip
 
 
@@ -40,6 +40,8 @@ def render(diagnosis: Diagnosis, *, top: int | None = None) -> str:
             kernel.median_ns,
             _shape(kernel.grid),
             _shape(kernel.block),
+            kernel.where.module,
+            kernel.where.range,
             *(kernel.metrics.get(name) for name in metrics),
             " ".join(by_kernel.get(index, ())),
         ]
