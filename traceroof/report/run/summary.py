@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
-from traceroof.core import recording
+from traceroof.core import recording, regex
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import (
     count,
@@ -234,7 +234,8 @@ def also(entry: Entry) -> str:
 
 
 def labels(diagnosis: Diagnosis, indices: Iterable[int], width: int) -> Mapping[int, str]:
-    """Short, distinct names of kernel groups: equal names are told apart by their launch shape."""
+    """Short, distinct names of kernel groups: equal names are told apart by their launch shape, and
+    one that says nothing of what it does stands behind its operator."""
     wanted = list(dict.fromkeys(indices))
     kernels = diagnosis.kernels
     alike = Counter(kernels[index].kernel for index in wanted)
@@ -243,15 +244,32 @@ def labels(diagnosis: Diagnosis, indices: Iterable[int], width: int) -> Mapping[
         for index in wanted
         if alike[kernels[index].kernel] > 1 and kernels[index].grid
     }
-    room = width - max(map(len, shapes.values()), default=0)
-    plain = short_names((kernels[index].kernel for index in wanted if index not in shapes), width)
-    shaped = short_names((kernels[index].kernel for index in shapes), room)
-    return {
-        index: shaped[kernels[index].kernel] + shapes[index]
-        if index in shapes
-        else plain[kernels[index].kernel]
-        for index in wanted
-    }
+    does = {index: _operator(kernels[index]) for index in wanted}
+    found: dict[int, str] = {}
+    # Names are as long as what stands around them in their like leaves room for.
+    for around in sorted({(bool(does[index]), index in shapes) for index in wanted}):
+        these = [one for one in wanted if (bool(does[one]), one in shapes) == around]
+        taken = max(len(does[one]) + len(shapes.get(one, "")) for one in these)
+        names = short_names((kernels[one].kernel for one in these), width - taken)
+        for one in these:
+            found[one] = does[one] + names[kernels[one].kernel] + shapes.get(one, "")
+    return {index: found[index] for index in wanted}
+
+
+# Kernels of libraries that are named by how they run, not by what they do.
+_GENERIC = regex.compile(
+    r"^Cijk_|^nvjet_|^cutlass|^gemm_kernel|\b(elementwise|reduce|distribution)\w*_kernel"
+    r"|\b(unrolled|vectorized)_"
+)
+_LONGEST_OPERATOR = 18
+
+
+def _operator(kernel: KernelGroup) -> str:
+    """'mul: ' for a kernel whose name does not say what it does; empty for others."""
+    operator = (kernel.where.operator or "").rsplit("::", 1)[-1]
+    if not operator or len(operator) > _LONGEST_OPERATOR or not _GENERIC.search(kernel.kernel):
+        return ""
+    return f"{one_line(operator)}: "
 
 
 def _shape(kernel: KernelGroup) -> str:
