@@ -93,6 +93,7 @@ def test_throttled_and_healthy() -> None:
     assert (found["samples"], found["loaded"], found["throttled"]) == (60, 40, 1.0)
     assert found["sm_clock_hz"] == {"p5": 1290e6, "p50": 1290e6, "p95": 1290e6}
     assert found["reasons"] == {"sw_power_cap": 1.0}
+    assert diagnose(throttled).to_dict()["clocks"]["tools"] == ["nvidia-smi"]
     (line,) = clocks(diagnose(throttled))
     assert "40 of 60 samples under load" in line
     assert "held by a limit in 100.0 % (sw_power_cap)" in line

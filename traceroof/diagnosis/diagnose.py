@@ -140,7 +140,8 @@ def diagnose_rows(
     parts = find_patterns(kernels, categories, role, grouped, lines) if sampled else Patterns()
     by_category = subjects.of_categories(kernels, categories, parts)
 
-    tools = [one.format for one in recording.sources if one.role == "clock-log"]
+    logs = pc.unique(recording.clock_logs["source"]).to_pylist()
+    tools = [recording.sources[at].format for at in logs]
     clocks = logged_clocks.logged_clocks(recording.clock_logs, tools)
     scopes: dict[Scope, Subjects] = {
         "kernel": Subjects(grouped.facts, grouped.names),
