@@ -480,8 +480,8 @@ def test_the_flop_ceiling_is_that_of_the_type_and_never_below_what_was_reached()
     assert roof["gemm_8190"]["likely_flops_basis"] == "assumed"
     assert roof["gemm_8190"]["likely_flops_per_s"] == pytest.approx(0.8 * 66.9e12)
     classes = {one.kernel: one.primary_class for one in diagnosis.kernels}
-    # 550 / 750 = 73 % is short of 0.9; by the assumed 80 % it is 69 %.
-    assert classes["gemm_8192"] == "latency-bound"
+    # 550 / 750 = 73 % is short of 0.9, and shapes alone tell no reason; assumed it would be 69 %.
+    assert classes["gemm_8192"] == "below-roof"
     assert classes["gemm_8191"] == "compute-bound"
 
 

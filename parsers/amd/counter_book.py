@@ -13,12 +13,8 @@ import numpy as np
 from traceroof.core import regex
 
 Kind = Literal["count", "ratio", "rate"]
-
-
 #: Expression: a number, a name, or (operator, left, right).
 Node: TypeAlias = "float | str | tuple[str, Node, Node]"
-
-
 _TOKEN = regex.compile(r"\s*(?:(\d+(?:\.\d+)?)|([A-Za-z_]\w*)|([-+*/(),]))")
 
 

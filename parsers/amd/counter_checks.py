@@ -12,8 +12,6 @@ from traceroof.parsers.amd.counters import Pass, Reals
 
 # Below this the cycles of launch and cache flush, which are counted too, outweigh the kernel's.
 _SHORT_NS = 20_000
-
-
 _FEWEST_TO_COMPARE = 3
 
 

@@ -12,21 +12,11 @@ import pyarrow.compute as pc
 from traceroof.core import regex
 
 Reals = npt.NDArray[np.float64]
-
-
 Integers = npt.NDArray[np.int64]
-
-
 Mask = npt.NDArray[np.bool_]
-
-
 # A timestamp written as 8.1097E+14 has lost its last digits: coarser than this, it is useless.
 _COARSEST_NS = 1_000
-
-
 _WHOLE = regex.compile(r"[+-]?\d{1,18}")
-
-
 _LARGEST = 2**63 - 1
 
 

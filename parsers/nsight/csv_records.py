@@ -9,11 +9,7 @@ from traceroof.parsers.nsight.tables import HINT, Header, Lines, Skipped, header
 # A quoted cell that spans more is an unbalanced quote, not a rule's description.
 _MAX_ROW_LINES = 400
 _MAX_ROW_LETTERS = 120_000
-
-
 _ROW_START = regex.compile(r'"\d{1,18}","')
-
-
 _LOOSE_ROW_START = regex.compile(r'"?\d{1,18}"?[,;\t]"?\d{1,18}"?[,;\t]')
 
 
@@ -36,8 +32,6 @@ def records(
 
 # One of these stands in every header and in hardly any row.
 _MARKS = ("Metric Name", "Kernel Name")
-
-
 _SOURCE_MARKS = (*_MARKS, "Warp Stall Sampling")
 
 

@@ -19,12 +19,9 @@ from traceroof.core.recording import DeviceInfo, Recording, Run
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.report.compare import markdown as compare_markdown
 from traceroof.report.html import change_figures, pictures, render
-from traceroof.report.html.changes import (
-    DASH,
-    MARKS,
-    Changes,
-    compared_card,
-)
+from traceroof.report.html.change_words import DASH, MARKS
+from traceroof.report.html.changes import Changes
+from traceroof.report.html.compared_card import compared_card
 
 FIVE = (1.00, 1.01, 0.99, 1.00, 1.01)
 #: "small" takes 10 % longer; "copy_medium" is gone, "newcomer" has come.

@@ -18,13 +18,8 @@ from traceroof.core.units import (
 )
 from traceroof.diagnosis.diagnosis import KernelGroup
 from traceroof.report.html import figures
-from traceroof.report.html.changes import (
-    DASH,
-    Changes,
-    delta,
-    mark_of,
-    sides_of,
-)
+from traceroof.report.html.change_words import DASH, delta, mark_of, sides_of
+from traceroof.report.html.changes import Changes
 from traceroof.report.html.chart import (
     Chart,
     axis,

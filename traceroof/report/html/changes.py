@@ -6,15 +6,13 @@ unknown is a dash. Where times do not compare, both sides are shown and no diffe
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from traceroof.compare import Comparison, Overall
+from traceroof.compare import Comparison
 from traceroof.compare.changes import Change
-from traceroof.compare.verdicts import Word
-from traceroof.core.kernel_names import demangled, short_names
-from traceroof.core.units import percent, quantity
+from traceroof.core.kernel_names import short_names
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
@@ -23,106 +21,39 @@ from traceroof.report.common.console import cut
 from traceroof.report.compare import words
 from traceroof.report.compare.stories import Story
 from traceroof.report.compare.stories import stories as stories_of
-from traceroof.report.html import page, provenance
+from traceroof.report.html import provenance
+from traceroof.report.html.change_words import (
+    DASH,
+    KEPT,
+    MARKS,
+    NEW,
+    OVERALL,
+    FixChange,
+    KernelChange,
+    Line,
+    Mark,
+    Some,
+    Told,
+    arrow,
+    class_of,
+    count_of,
+    delta,
+    groups_of,
+    notes_of,
+    share_of,
+    sides_of,
+    time_of,
+    verdict_mark,
+)
 from traceroof.report.run import summary
 from traceroof.report.run.verdict import at_a_wall, savable
 from traceroof.timeline import Timeline
-
-Tone = Literal["worse", "better", "plain"]
-
-#: What stands for something that is unknown, or that one side does not have.
-DASH = "–"
 
 _NAME_WIDTH = 72
 # How long lists may be: room that kernels' cards would have.
 _MOST_GONE, _MOST_FINDINGS, _MOST_UNCLEAR, _MOST_GONE_FIXES = 40, 25, 25, 25
 # No sentence needs more; subjects come from files and may be of any length.
 _LONGEST = 400
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A verdict as a reader sees it: sign, word and colour say the same; rank: for sorting."""
-
-    sign: str
-    word: str
-    tone: Tone
-    rank: int
-
-
-MARKS: Mapping[Word, Mark] = {
-    "regressed": Mark("▲", "slower", "worse", 6),
-    "new": Mark("+", "new", "plain", 5),
-    "inconclusive": Mark("?", "unclear", "plain", 4),
-    "improved": Mark("▼", "faster", "better", 3),
-    "gone": Mark("−", "gone", "plain", 2),
-    "unchanged": Mark("=", "same", "plain", 1),
-    "not-compared": Mark("≠", "not compared", "plain", 0),
-}
-_OVERALL: Mapping[Overall, Mark] = {
-    "regressed": MARKS["regressed"],
-    "improved": MARKS["improved"],
-    "unchanged": Mark("=", "no change", "plain", 1),
-    "inconclusive": Mark("?", "inconclusive", "plain", 4),
-    "not-comparable": Mark("≠", "not comparable", "plain", 0),
-}
-
-
-@dataclass(frozen=True)
-class Line:
-    """A thing on both sides; ``mark`` is None where nothing judges it."""
-
-    what: str
-    base: str
-    now: str
-    change: str
-    mark: Mark | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class KernelChange:
-    """What a row of the kernel table says of its change; ``note``: what it rests on beside times."""
-
-    times: str
-    delta: str
-    base_ns: float | None
-    delta_ns: float | None
-    mark: Mark
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class FixChange:
-    """Whether the base had the fix too, and what it could save there. new: rules that only fire now."""
-
-    mark: Mark
-    saved: str
-    new: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Told:
-    """A finding, or a fix that is gone: its title, rule, subject (``kernel``: index) and text."""
-
-    title: str
-    rule: str
-    where: str
-    kernel: int | None
-    because: str
-    fix: str = ""
-
-
-@dataclass(frozen=True)
-class Some:
-    """The first of several entries, and how many more there are."""
-
-    shown: Sequence[Any]
-    left: int
-
-
-_NEW = Mark("+", "new", "plain", 5)
-_KEPT = Mark("=", "also in the base", "plain", 1)
 
 
 @dataclass(frozen=True)
@@ -141,7 +72,7 @@ class Changes:
     @property
     def mark(self) -> Mark:
         """The verdict on the whole."""
-        return _OVERALL[self.comparison.verdict]
+        return OVERALL[self.comparison.verdict]
 
     @property
     def headline(self) -> str:
@@ -205,8 +136,8 @@ class Changes:
         whole = summary.whole_words(self.comparison.base)
         return [
             self._timed("", self.comparison.kernel_time, prefix=f"{self.unit}: "),
-            Line("", "", f"base: {_share(saved[0])} of {whole}", self.points(saved[0], saved[1])),
-            Line("", "", f"base: {_share(third[0])}", self.points(third[0], third[1])),
+            Line("", "", f"base: {share_of(saved[0])} of {whole}", self.points(saved[0], saved[1])),
+            Line("", "", f"base: {share_of(third[0])}", self.points(third[0], third[1])),
         ]
 
     def _on_both(
@@ -232,7 +163,7 @@ class Changes:
     def story_kernel(self, story: Story) -> int | None:
         """The first kernel of the head by that name whose time moved most, for a link."""
         found = [one for one in self.comparison.kernels if one.name == story.name]
-        return next((self.index("head", g) for one in found for g in _groups(one, "head")), None)
+        return next((self.index("head", g) for one in found for g in groups_of(one, "head")), None)
 
     @cached_property
     def base_care(self) -> list[Told]:
@@ -251,7 +182,7 @@ class Changes:
         told = []
         for one in fired[:_MOST_FINDINGS]:
             change = order[one.subject_index] if one.subject_index is not None else None
-            groups = _groups(change, "head") if change else ()
+            groups = groups_of(change, "head") if change else ()
             is_kernel = change is not None and change.level == "kernel"
             told.append(
                 Told(
@@ -295,10 +226,10 @@ class Changes:
             new = rules - old
             partner = self._partner(one)
             if new == rules:
-                found[one.rank] = FixChange(_NEW, "", frozenset())
+                found[one.rank] = FixChange(NEW, "", frozenset())
             else:
                 found[one.rank] = FixChange(
-                    _KEPT, self._saved_change(partner, one) if partner else "", frozenset(new)
+                    KEPT, self._saved_change(partner, one) if partner else "", frozenset(new)
                 )
         return found
 
@@ -339,14 +270,14 @@ class Changes:
         if base.share is None or head.share is None:
             return ""
         points = self.points(base.share, head.share)
-        return f"{_share(base.share)} → {_share(head.share)} of the time" + (
+        return f"{share_of(base.share)} → {share_of(head.share)} of the time" + (
             f", {points}" if points else ""
         )
 
     def _from_to(self, base: float | None, now: float | None, unit: str) -> str:
         if base is None and now is None:
             return ""
-        text = f"{_arrow(base, now)} {unit}"
+        text = f"{arrow(base, now)} {unit}"
         if base is None or now is None or not self.comparison.compared:
             return text
         return f"{text}, {words.signed(now - base)}"
@@ -387,12 +318,12 @@ class Changes:
             outside = f"in no {self.comparison.per}"
             return KernelChange(DASH, DASH, None, None, MARKS["not-compared"], outside)
         return KernelChange(
-            times=_arrow(*sides_of(change)),
+            times=arrow(*sides_of(change)),
             delta=delta(change),
             base_ns=sides_of(change)[0],
             delta_ns=change.delta_ns,
-            mark=_mark(change),
-            note=", ".join(_notes(change)),
+            mark=verdict_mark(change),
+            note=", ".join(notes_of(change)),
         )
 
     def change_of(self, index: int) -> Change | None:
@@ -426,9 +357,9 @@ class Changes:
             (
                 label,
                 one.category or DASH,
-                _class_of(one),
-                _ns(sides_of(one)[0]),
-                _count(one.base.launches),
+                class_of(one),
+                time_of(sides_of(one)[0]),
+                count_of(one.base.launches),
             )
             for one, label in zip(shown, words.labels(shown, _NAME_WIDTH), strict=True)
         ]
@@ -468,7 +399,9 @@ class Changes:
         for what, part in _SHARES:
             base, now = (_of_span(run, part) for run in (comparison.base, comparison.head))
             if base or now:
-                lines.append(Line(what, _share(base), _share(now), self.points(base, now) or DASH))
+                lines.append(
+                    Line(what, share_of(base), share_of(now), self.points(base, now) or DASH)
+                )
         return lines
 
     def idle_shares(self, cause: str) -> tuple[str, str, str]:
@@ -477,15 +410,15 @@ class Changes:
             _of_span(run, lambda one: one.idle_by_cause.get(cause, 0))
             for run in (self.comparison.base, self.comparison.head)
         )
-        return _share(base), _share(now), self.points(base, now) or DASH
+        return share_of(base), share_of(now), self.points(base, now) or DASH
 
     def _of_pair(self, what: str, base: float, now: float, rule: str) -> Line:
         fired = next((one for one in self.comparison.fired() if one.rule == rule), None)
         compared = self.comparison.compared
         return Line(
             what,
-            _ns(base),
-            _ns(now),
+            time_of(base),
+            time_of(now),
             words.signed(now - base) if compared else DASH,
             MARKS["regressed"] if fired else None,
             cut(fired.because, _LONGEST) if fired else "",
@@ -541,7 +474,7 @@ class Changes:
             id(group): one
             for one in self.comparison.kernels
             for side in ("base", "head")
-            for group in _groups(one, side)
+            for group in groups_of(one, side)
         }
 
     @cached_property
@@ -571,8 +504,8 @@ class Changes:
         base, now = sides_of(change)
         if prefix:
             changed = "" if change.delta_ns is None else delta(change)
-            return Line(what, "", prefix + _arrow(base, now), changed, MARKS[change.verdict])
-        return Line(what, _ns(base), _ns(now), delta(change), MARKS[change.verdict], why)
+            return Line(what, "", prefix + arrow(base, now), changed, MARKS[change.verdict])
+        return Line(what, time_of(base), time_of(now), delta(change), MARKS[change.verdict], why)
 
     def points(self, base: float | None, now: float | None) -> str:
         """A difference of shares in percentage points; empty where there is none to give."""
@@ -598,146 +531,3 @@ def _of_span(run: Diagnosis, part: Callable[[Timeline], int]) -> float | None:
 def _busy(run: Diagnosis) -> float | None:
     span, busy = run.totals.span_ns, run.totals.gpu_busy_ns
     return busy / span if span and busy is not None else None
-
-
-def _notes(change: Change) -> list[str]:
-    together = len(_groups(change, "head"))
-    found = [f"{together} kernels together"] if together > 1 else []
-    found += [calls] if (calls := words.calls(change)) else []
-    return [*found, "by counters"] if change.basis == "counters" else found
-
-
-def _groups(change: Change, side: str) -> tuple[KernelGroup, ...]:
-    if change.pair is None:
-        return ()
-    return change.pair.base if side == "base" else change.pair.head
-
-
-def _class_of(change: Change) -> str:
-    found = words.bound_by(change)
-    return DASH if found == "-" else found
-
-
-def _ns(value: float | None) -> str:
-    return DASH if value is None else quantity(value, "ns")
-
-
-def _share(value: float | None) -> str:
-    return DASH if value is None else percent(value)
-
-
-def _count(value: float | None) -> str:
-    return DASH if value is None else quantity(value)
-
-
-def sides_of(change: Change) -> tuple[float | None, float | None]:
-    """Time on both sides, ns; None where it is unknown, or where nothing of it ran."""
-    base, head = (one.median_ns if one.launches else None for one in (change.base, change.head))
-    return base, head
-
-
-def mark_of(change: Change) -> Mark:
-    """The verdict; what ran on one side only is new or gone unless more can be said."""
-    base, head = sides_of(change)
-    if change.verdict in ("unchanged", "inconclusive") and (base is None) != (head is None):
-        return MARKS["gone" if head is None else "new"]
-    return _mark(change)
-
-
-def _arrow(base: float | None, now: float | None) -> str:
-    """'10 → 11 µs'; a dash for a side that is unknown, or that does not have it."""
-    if base is None or now is None:
-        return DASH if base is None and now is None else f"{_ns(base)} → {_ns(now)}"
-    return words.from_to(base, now)
-
-
-def delta(change: Change) -> str:
-    """'+30 µs (+10.0 %)'; a dash where times are unknown or do not compare."""
-    if change.delta_ns is None:
-        return DASH
-    pct = words.change_pct(change) if change.base.median_ns else ""
-    return words.signed(change.delta_ns) + (f" ({pct})" if pct else "")
-
-
-def with_base(now: Any, base: Any) -> Any:
-    """A card's value with that of the base beside it where the two differ."""
-    return now if now == base else f"{now}; base {base or DASH}"
-
-
-def compared_card(
-    changes: Changes, index: int, made: Mapping[str, Any], base: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """A card (``operator_card.card``) of a kernel of the head with the figures of the base.
-
-    base: the card of the one kernel that it is compared with; None where there is none.
-    """
-    result = dict(made)
-    for name, entries in made.items() if base is not None else ():
-        before = (base or {}).get(name, ())
-        if name in _LINES:
-            was = _by_label(before)
-            result[name] = [
-                (*entry[:-1], with_base(entry[-1], was.get(key)))
-                for key, entry in zip(_by_label(entries), entries, strict=True)
-            ]
-        elif name == "metrics":
-            was = {at: text for part in dict(before).values() for at, text in part}
-            result[name] = {
-                group: [(at, with_base(text, was.get(at))) for at, text in part]
-                for group, part in entries.items()
-            }
-    result["facts"] = [*_card_lines(changes, index), *result.get("facts", ())]
-    return result
-
-
-# Parts of a card that are lines: (label, ..., text).
-_LINES = ("facts", "uses", "roof", "occupancy", "stalls")
-
-
-def _by_label(entries: Sequence[Sequence[Any]]) -> dict[tuple[str, int], Any]:
-    """Label, and how many entries before have the same, -> the text."""
-    seen: dict[str, int] = {}
-    found: dict[tuple[str, int], Any] = {}
-    for label, *_, text in entries:
-        seen[label] = seen.get(label, -1) + 1
-        found[label, seen[label]] = text
-    return found
-
-
-def _card_lines(changes: Changes, index: int) -> list[tuple[str, str]]:
-    """What a card says of the change itself."""
-    change, base = changes.change_of(index), changes.base_of(index)
-    if change is None:
-        return []
-    said = [MARKS[change.verdict].word, "by counters" if change.basis else "", change.reason]
-    if change.basis == "time":
-        said[1] = words.p_value(change.p) if change.p is not None else ""
-    lines = [
-        (f"time {changes.unit}", _arrow(*sides_of(change))),
-        ("change", delta(change)),
-        ("verdict", ", ".join(part for part in said if part)),
-    ]
-    if change.pair is None or change.pair.by is None:
-        return lines
-    now = changes.comparison.head.kernels[index]
-    launches = change.base.launches, change.head.launches
-    several = len(change.pair.base), len(change.pair.head)
-    for label, text, worth in (
-        ("class", f"{now.primary_class}; base {base.primary_class}" if base else "",
-         base is not None and base.primary_class != now.primary_class),
-        (f"launches {changes.unit}", " → ".join(_count(one) for one in launches),
-         launches[0] != launches[1]),
-        ("paired by", change.pair.by, not change.pair.same_name),
-        ("in the base", demangled(base.kernel)[: page.NAMED] if base else "",
-         base is not None and not change.pair.same_name),
-        ("compared together", f"{several[0]} of the base, {several[1]} now", max(several) > 1),
-    ):  # fmt: skip
-        if worth:
-            lines.append((label, text))
-    return lines
-
-
-def _mark(change: Change) -> Mark:
-    """The verdict; where only the number of calls turned the time, that."""
-    mark, word = MARKS[change.verdict], words.more_or_less(change)
-    return replace(mark, word=word) if word else mark

@@ -22,8 +22,9 @@ from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import HIDDEN_SHARE
 from traceroof.kernels.bound_class import CLASSES
 from traceroof.report.html import change_figures, figures, page, provenance
-from traceroof.report.html.changes import Changes, compared_card
+from traceroof.report.html.changes import Changes
 from traceroof.report.html.chart import Chart
+from traceroof.report.html.compared_card import compared_card
 from traceroof.report.html.palette import COLORS
 from traceroof.report.run import operator_card, summary
 from traceroof.report.run.verdict import verdict

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from traceroof.calibration import Measurement, Probe
+from traceroof.calibration import Measurement
+from traceroof.calibration.probes import Probe
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import count, percent, quantity
 from traceroof.hardware.ceilings import BANDWIDTHS, MeasuredRate
