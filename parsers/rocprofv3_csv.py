@@ -11,45 +11,43 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core import kernel_table, regex
+from traceroof.core import regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.folders import readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers import rocpd, rocprofv3_json
 from traceroof.parsers.amd import kinds as amd_kinds
+from traceroof.parsers.amd.agents import Agents
 from traceroof.parsers.amd.calls import (
-    Calls,
-    copy_kind,
     joined_calls,
     launched_by,
-    spent,
 )
 from traceroof.parsers.amd.dispatches import (
     Dispatches,
     by_launch,
-    cleaned_names,
-    fitting_rows,
-    of_wide,
-    row_numbers,
-    shape_columns,
-    time_columns,
-    times_of,
 )
 from traceroof.parsers.amd.folder import Family, survey
-from traceroof.parsers.amd.gpus import AgentList, Gpu, of_agent_table, only
+from traceroof.parsers.amd.gpus import AgentList, of_agent_table
 from traceroof.parsers.amd.kinds import Found, Kind, layout
-from traceroof.parsers.amd.passes import middle_duration, pivot, stacked
+from traceroof.parsers.amd.passes import stacked
+from traceroof.parsers.amd.rocprofv3_tables import (
+    calls_of,
+    copies_of,
+    dispatch_numbers,
+    of_counters,
+    of_trace,
+    where_of,
+)
 from traceroof.parsers.amd.run import Part, Process, of_processes
 from traceroof.parsers.amd.samples import Samples, stall_columns
 from traceroof.parsers.amd.text import TextTable, read_table
-from traceroof.parsers.amd.values import Integers, length_of
 from traceroof.parsers.amd_kernel_stats import read_statistics
 
 _KINDS = frozenset(
@@ -74,7 +72,6 @@ _SUFFIX = regex.compile(
     r"|pc_sampling_\w+|results)\.(?:csv|json|db)(?:\.gz)?$",
     re.IGNORECASE,
 )
-_AGENT = regex.compile(r"(?:(.*)\s)?(\d{1,6})$")
 
 
 class Rocprofv3Csv:
@@ -208,17 +205,17 @@ def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
             {**listed.by_node, **one.by_node}, {**listed.by_position, **one.by_position}
         )
     gpus = list(listed.gpus)
-    numbered = _Agents(listed)
+    numbered = Agents(listed)
     process = _process_number(group.prefix, tables)
-    calls = [(source.path, _calls(source, process)) for source in tables.get(Kind.V3_API, [])]
+    calls = [(source.path, calls_of(source, process)) for source in tables.get(Kind.V3_API, [])]
     dispatches = _dispatches(tables, numbered, process)
-    named = [(source, _where(host, ranges=True)) for source, host in calls]
-    called = [(source, _where(host, ranges=False)) for source, host in calls]
+    named = [(source, where_of(host, ranges=True)) for source, host in calls]
+    called = [(source, where_of(host, ranges=False)) for source, host in calls]
     if dispatches is not None:
         if called:
             launched_by(dispatches.columns, joined_calls([host for _, host in called]))
         _put_samples(tables.get(Kind.V3_SAMPLES, []), dispatches)
-    copies = [_copies(source, numbered, process) for source in tables.get(Kind.V3_COPIES, [])]
+    copies = [copies_of(source, numbered, process) for source in tables.get(Kind.V3_COPIES, [])]
     path = dispatches.path if dispatches is not None else group.of(*_ROWS)[0].path
     explaining = [
         Part(source.path, notes=source.notes)
@@ -247,52 +244,12 @@ def _process_number(prefix: str, tables: Mapping[Kind, list[TextTable]]) -> int 
     return int(prefix) if prefix.isdigit() and len(prefix) < 10 else None
 
 
-def _is_agent(found: re.Match[str]) -> bool:
-    """Whether a cell says "Agent 2", and neither a bare number nor "GPU 2"."""
-    return (found.group(1) or "").strip().lower() == "agent"
-
-
-class _Agents:
-    """From what a table calls a device to its ordinal: "Agent 4", 4, "GPU 0"."""
-
-    def __init__(self, listed: AgentList) -> None:
-        self._listed = listed
-        self.gpus: dict[int | None, Gpu] = {gpu.index: gpu for gpu in listed.gpus}
-        same = only(listed.gpus)
-        if same is not None:
-            self.gpus[None] = same
-
-    def ordinals(self, cells: pa.ChunkedArray | None, count: int) -> pa.Array:
-        """Ordinals among the GPUs; node numbers where there is no list of agents."""
-        if cells is None:
-            return pa.nulls(count, pa.int64())
-        encoded = cells.combine_chunks().dictionary_encode()
-        found = [_AGENT.match(str(text).strip()) for text in encoded.dictionary.to_pylist()]
-        called = {int(one.group(2)) for one in found if one is not None and _is_agent(one)}
-        nodes = self._numbering(called)
-        known = [None if one is None else self._ordinal(one, nodes) for one in found]
-        return pa.array(known, pa.int64()).take(encoded.indices)
-
-    def _numbering(self, called: set[int]) -> Mapping[int, Gpu]:
-        """What "Agent 2" counts: places in the list, the default, unless only nodes fit."""
-        nodes, positions = self._listed.by_node, self._listed.by_position
-        return positions if called <= positions.keys() or not called <= nodes.keys() else nodes
-
-    def _ordinal(self, found: re.Match[str], numbering: Mapping[int, Gpu]) -> int | None:
-        number = int(found.group(2))
-        if (found.group(1) or "").upper().endswith("GPU"):
-            return number
-        # ROCm 6 writes the bare number of the node.
-        gpu = (numbering if found.group(1) else self._listed.by_node).get(number)
-        return gpu.index if gpu is not None else number
-
-
 def _dispatches(
-    tables: Mapping[Kind, list[TextTable]], agents: _Agents, process: int | None
+    tables: Mapping[Kind, list[TextTable]], agents: Agents, process: int | None
 ) -> Dispatches | None:
     """The dispatches of a process: its trace, its counters, or both joined by dispatch number."""
-    traced = [_of_trace(source, agents, process) for source in tables.get(Kind.V3_KERNELS, [])]
-    counted = [_of_counters(source, agents) for source in tables.get(Kind.V3_COUNTERS, [])]
+    traced = [of_trace(source, agents, process) for source in tables.get(Kind.V3_KERNELS, [])]
+    counted = [of_counters(source, agents) for source in tables.get(Kind.V3_COUNTERS, [])]
     found = [one for one in (*traced, *counted) if len(one)]
     if not found:
         return None
@@ -331,7 +288,7 @@ def _joined(base: Dispatches, counted: Dispatches) -> Dispatches:
     if not len(counted):
         return base
     both = stacked([_bare(base), _bare(counted)])
-    keys = _dispatch_numbers(both)
+    keys = dispatch_numbers(both)
     mine, theirs = keys[: len(base)], keys[len(base) :]
     order = np.argsort(theirs, kind="stable")
     place = np.minimum(np.searchsorted(theirs[order], mine), len(theirs) - 1)
@@ -361,162 +318,6 @@ def _bare(one: Dispatches) -> Dispatches:
     kept = ("kernel_name", "launch_id", "process_id")
     columns = {name: values for name, values in one.columns.items() if name in kept}
     return Dispatches(one.path, columns, work_items=one.work_items, group_items=one.group_items)
-
-
-def _dispatch_numbers(both: Dispatches) -> Integers:
-    """Equal for equal dispatch number and kernel; repeats are told apart by their order."""
-    import pandas as pd
-
-    names = both.columns["kernel_name"].to_numpy(zero_copy_only=False)
-    ids = both.columns.get("launch_id")
-    numbers = np.zeros(len(both)) if ids is None else np.asarray(ids.to_numpy(zero_copy_only=False))
-    frame = pd.DataFrame({"name": names, "id": numbers})
-    return (
-        frame.groupby(["name", "id"], sort=False, dropna=False).ngroup().to_numpy().astype(np.int64)
-    )
-
-
-def _of_trace(source: TextTable, agents: _Agents, process: int | None) -> Dispatches:
-    count = source.num_rows
-    names = source.text("kernelname")
-    if names is None:
-        raise TraceroofError(f"{source.path} has no column with kernel names")
-    columns: dict[str, Any] = {
-        "kernel_name": cleaned_names(names),
-        "launch_id": source.integers("dispatchid"),
-        "device": agents.ordinals(source.text("agentid"), count),
-        "stream": source.integers("streamid", "queueid"),
-        "correlation_id": source.integers("correlationid"),
-        "shared_memory_static_bytes": source.reals("ldsblocksize", "groupsegmentsize"),
-        "scratch_bytes_per_thread": source.reals("scratchsize", "privatesegmentsize"),
-        "registers_per_thread": source.reals("vgprcount"),
-        "accumulation_registers_per_thread": source.reals("accumvgprcount"),
-        "scalar_registers_per_wave": source.reals("sgprcount"),
-        "process_id": _process_column(source, process, count),
-    }
-    shape, work, group = shape_columns(
-        [source.integers(f"gridsize{axis}") for axis in "xyz"],
-        [source.integers(f"workgroupsize{axis}") for axis in "xyz"],
-    )
-    timed, notes = time_columns(
-        times_of(source, "starttimestamp"),
-        times_of(source, "endtimestamp"),
-        times_of(source, "durationns", "duration"),
-        count,
-    )
-    columns = {name: values for name, values in columns.items() if values is not None}
-    unknown = np.full(count, -1, dtype=np.int64)
-    return Dispatches(
-        source.path,
-        columns | shape | timed,
-        timeline=True,
-        notes=[*source.notes, *notes],
-        work_items=work if len(work) else unknown,
-        group_items=group if len(group) else unknown,
-    )
-
-
-def _process_column(source: TextTable, process: int | None, count: int) -> pa.Array | None:
-    """The process of each row; where only a run's id tells them apart, numbered by it."""
-    if source.has("processid"):
-        return source.integers("processid")
-    if process is not None:
-        return pa.repeat(pa.scalar(process, pa.int64()), count)
-    guid = source.text("guid")
-    if guid is None:
-        return None
-    return guid.combine_chunks().dictionary_encode().indices.cast(pa.int64())
-
-
-def _of_counters(source: TextTable, agents: _Agents) -> Dispatches:
-    names, values = source.text("countername"), source.reals("countervalue")
-    if names is None or values is None:
-        raise TraceroofError(f"{source.path} has no counter names or values")
-    identity = ("dispatchid", "processid", "guid", "kernelname", "agentid")
-    fits, strays = fitting_rows(source, row_numbers(source, *identity))
-    if strays:
-        source = source.take(fits)
-        source.notes += strays
-        names, values = source.text("countername"), source.reals("countervalue")
-        assert names is not None
-        assert values is not None
-    start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
-    begun = took = None
-    if start is not None and end is not None:
-        begun = np.where(start.known, start.values, 0)
-        span = length_of(start, end).astype(np.float64)
-        took = np.where(start.known & end.known & (span > 0), span, np.nan)
-    dispatch = row_numbers(source, *identity)
-    turned = pivot(dispatch, names.combine_chunks(), values, begun, took, source.path.name)
-    first = source.take(turned.first)
-    found = of_wide(first, source.path.name)
-    found.columns["device"] = agents.ordinals(first.text("agentid"), len(found))
-    found.passes = turned.passes
-    found.notes += turned.notes
-    found.timeline = False
-    middle = middle_duration(turned.passes)
-    if middle is not None:
-        found.columns["duration_ns"] = middle
-    return found
-
-
-def _copies(source: TextTable, agents: _Agents, process: int | None) -> Part:
-    count = source.num_rows
-    timed, notes = time_columns(
-        times_of(source, "starttimestamp"), times_of(source, "endtimestamp"), None, count
-    )
-    direction = source.text("direction")
-    names = (
-        pa.nulls(count, pa.string()) if direction is None else direction.combine_chunks()
-    ).fill_null("memory copy")
-    kinds = [copy_kind(name) for name in names.to_pylist()]
-    there = agents.ordinals(source.text("destinationagentid"), count)
-    here = agents.ordinals(source.text("sourceagentid"), count)
-    columns: dict[str, Any] = {
-        "kind": ["memcpy"] * count,
-        "kernel_name": names,
-        "copy_kind": pa.array(kinds, pa.string()),
-        # The GPU of a copy from it is where it comes from.
-        "device": pc.if_else(pa.array([kind == "DtoH" for kind in kinds], pa.bool_()), here, there),
-        "stream": source.integers("streamid"),
-        "correlation_id": source.integers("correlationid"),
-        "process_id": _process_column(source, process, count),
-    }
-    columns = {name: values for name, values in columns.items() if values is not None}
-    kernels = kernel_table.kernel_table(columns | timed)
-    return Part(source.path, kernels, notes=[*source.notes, *notes])
-
-
-def _calls(source: TextTable, process: int | None) -> Calls:
-    count = source.num_rows
-
-    def text(name: str) -> pa.Array:
-        cells = source.text(name)
-        return pa.nulls(count, pa.string()) if cells is None else cells.combine_chunks()
-
-    def whole(name: str) -> pa.Array:
-        cells = source.integers(name)
-        return pa.nulls(count, pa.int64()) if cells is None else cells
-
-    processes = whole("processid")
-    if processes.null_count == count and process is not None:
-        processes = pa.repeat(pa.scalar(process, pa.int64()), count)
-    start, end = whole("starttimestamp"), whole("endtimestamp")
-    return Calls(
-        process_id=processes,
-        thread_id=whole("threadid"),
-        category=text("domain"),
-        name=text("function"),
-        start_ns=start,
-        duration_ns=spent(start, end),
-        correlation_id=whole("correlationid"),
-    )
-
-
-def _where(host: Calls, ranges: bool) -> Calls:
-    """The ranges that the program named (ROCTx), or the calls that it made."""
-    marked = np.asarray(pc.match_substring(host.category, "MARKER").fill_null(False), dtype=bool)
-    return host.where(marked if ranges else ~marked)
 
 
 def _put_samples(sources: list[TextTable], dispatches: Dispatches) -> None:

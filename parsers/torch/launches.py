@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from traceroof.parsers.torch.columns import LAUNCH_FIELDS, Fold, label_of, ranks_of_labels
+from traceroof.parsers.torch.columns import Fold, label_of, ranks_of_labels
+from traceroof.parsers.torch.event_columns import LAUNCH_FIELDS
 from traceroof.parsers.torch.events import (
     UNKNOWN,
     Reals,

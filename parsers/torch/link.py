@@ -20,7 +20,8 @@ from traceroof.core import regex
 from traceroof.parsers.host.containment import Containers, containers, holding
 from traceroof.parsers.host.paths import Paths, distinct_below, flagged, nearest, paths_to
 from traceroof.parsers.host.steps import Steps, containing_step, told_apart
-from traceroof.parsers.torch.columns import Codes, Columns, Fold, label_of, ranks_of_labels
+from traceroof.parsers.torch.columns import Fold, label_of, ranks_of_labels
+from traceroof.parsers.torch.event_columns import Codes, Columns
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.launches import Launches
 

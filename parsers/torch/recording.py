@@ -18,7 +18,8 @@ from traceroof.core.recording import (
     Note,
 )
 from traceroof.parsers.host.arrow import Texts, wholes
-from traceroof.parsers.torch.columns import KINDS, Fold
+from traceroof.parsers.torch.columns import Fold
+from traceroof.parsers.torch.event_columns import KINDS
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.kernels import kernels_of, note_operators, note_times
 from traceroof.parsers.torch.launches import Launches
