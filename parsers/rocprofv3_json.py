@@ -144,13 +144,7 @@ def _dispatches(path: Path, tool: Tool, gpus: Mapping[int, Gpu]) -> Dispatches |
     infos = [one.dispatch_info for one in rows]
     symbol = [symbols.get(info.kernel_id, Symbol()) for info in infos]
     device = [gpus.get(_handle(info.agent_id) or 0) for info in infos]
-    names = texts(
-        [
-            one.formatted_kernel_name or one.demangled_kernel_name or one.kernel_name
-            for one in symbol
-        ],
-        size,
-    )
+    names = texts([_name_of(one) for one in symbol], size)
 
     def reals(values: list[int | None]) -> Any:
         return np.array([np.nan if one is None else one for one in values], dtype=np.float64)
@@ -193,6 +187,10 @@ def _dispatches(path: Path, tool: Tool, gpus: Mapping[int, Gpu]) -> Dispatches |
     if counted:
         _put_counters(found, counted, tool.counters)
     return by_launch(found)
+
+
+def _name_of(symbol: Symbol) -> str | None:
+    return symbol.formatted_kernel_name or symbol.demangled_kernel_name or symbol.kernel_name
 
 
 def _once(rows: list[Dispatch]) -> list[Dispatch]:

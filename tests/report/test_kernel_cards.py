@@ -13,12 +13,8 @@ from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as json_report
 from traceroof.report.run import kernel_cards
-from traceroof.report.run.operator_card import (
-    Columns,
-    Section,
-    card,
-    sections,
-)
+from traceroof.report.run.card_lines import Section
+from traceroof.report.run.operator_card import Columns, card, sections
 
 
 def product(**more: Any) -> Diagnosis:

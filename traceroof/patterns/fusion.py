@@ -26,11 +26,8 @@ of an optimizer are left out: ``optimizer-single-tensor`` judges them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core.dictionary import factorized
@@ -38,10 +35,16 @@ from traceroof.core.kernel_table import Column
 from traceroof.hardware.roofline import T_FLOOR_NS
 from traceroof.kernels.groups import Groups
 from traceroof.patterns.launch_order import SAME_SIZE, Launches, numbers
-
-Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from traceroof.patterns.regions import (
+    Found,
+    Ints,
+    Mask,
+    Reals,
+    disjoint,
+    joined,
+    launches_saved,
+    runs,
+)
 
 PATTERNS: Mapping[str, str] = {
     "attention": "attention in single steps",
@@ -131,27 +134,10 @@ def sequences(
     return facts, members
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Regions of one pattern: first and last row of each, what would stay, whether it is known."""
-
-    first: Ints
-    last: Ints
-    least: Reals
-    kept: Reals
-    gap: Reals
-    known: Mask
-
-    @staticmethod
-    def none() -> "_Found":
-        no, zero = np.zeros(0, dtype=np.int64), np.zeros(0)
-        return _Found(no, no, zero, zero, zero, np.zeros(0, dtype=bool))
-
-
-def _attention(rows: Launches, free: Mask) -> _Found:
+def _attention(rows: Launches, free: Mask) -> Found:
     softmax = np.flatnonzero(rows.kind("softmax") & free)
     if not len(softmax):
-        return _Found.none()
+        return Found.none()
     product, passing = rows.kind("product"), rows.kind("stream", "reduction", "compiled")
     before = _nearest(rows, softmax, product, passing, -1)
     after = _nearest(rows, softmax, product, passing, 1)
@@ -175,7 +161,7 @@ def _attention(rows: Launches, free: Mask) -> _Found:
     kept = np.where(known, 0.0, rows.time[before] + rows.time[after])
     rows.take(before, after)
     least = np.where(known, least, 0.0)
-    return _Found(before, after, least, kept, np.zeros(len(before)), known)
+    return Found(before, after, least, kept, np.zeros(len(before)), known)
 
 
 def _nearest(rows: Launches, at: Ints, wanted: Mask, passing: Mask, way: int) -> Ints:
@@ -193,7 +179,7 @@ def _nearest(rows: Launches, at: Ints, wanted: Mask, passing: Mask, way: int) ->
     return found
 
 
-def _softmaxes(rows: Launches, free: Mask) -> _Found:
+def _softmaxes(rows: Launches, free: Mask) -> Found:
     free = free & ~rows.used
     peak = rows.operation(_MAXIMA) & rows.kind("reduction") & free
     total = rows.operation(_SUMS) & rows.kind("reduction") & free
@@ -205,13 +191,13 @@ def _softmaxes(rows: Launches, free: Mask) -> _Found:
     first = np.flatnonzero(early | (whole & rows.shifted(peak, -1)))
     last = first + 2
     first = np.where(early[first], first - 2, first - 1)
-    apart = _disjoint(first, last)
+    apart = disjoint(first, last)
     found = _fused(rows, first[apart], last[apart], ends=True)
     rows.take(found.first, found.last)
     return found
 
 
-def _norms(rows: Launches, free: Mask) -> _Found:
+def _norms(rows: Launches, free: Mask) -> Found:
     free = free & ~rows.used
     root = np.flatnonzero(rows.operation(_ROOT) & rows.kind("stream") & free)
     average = rows.operation(_AVERAGES) & rows.kind("reduction") & free
@@ -232,7 +218,7 @@ def _norms(rows: Launches, free: Mask) -> _Found:
             open_ &= inside & (rows.lane[place] == rows.lane[root]) & allowed[place]
             open_ &= _not_smaller(rows, place, reduction)
             edge[open_] = place[open_]
-    whole = _disjoint(first, last)
+    whole = disjoint(first, last)
     first, last = first[whole], last[whole]
     steps = _fused(rows, first, last, ends=True)
     rows.take(first, last)
@@ -249,9 +235,9 @@ def _norms(rows: Launches, free: Mask) -> _Found:
     known = ~np.isnan(least)
     # Of three tensors that the addition moves, the fused kernel moves two besides its own two.
     kept = np.where(known, 0.0, rows.time[added + 1] + rows.time[added] * 2 / 3)
-    pairs = _Found(added, added + 1, np.where(known, least, 0.0), kept, np.zeros(len(added)), known)
+    pairs = Found(added, added + 1, np.where(known, least, 0.0), kept, np.zeros(len(added)), known)
     rows.take(added, added + 1)
-    return _joined(steps, pairs)
+    return joined(steps, pairs)
 
 
 def _not_smaller(rows: Launches, place: Ints, reduction: Ints) -> Mask:
@@ -260,22 +246,15 @@ def _not_smaller(rows: Launches, place: Ints, reduction: Ints) -> Mask:
     return np.asarray(~(elements[place] < (1 - SAME_SIZE) * elements[reduction]))
 
 
-def _disjoint(first: Ints, last: Ints) -> Mask:
-    """Regions, in order, that do not overlap the one before."""
-    if not len(first):
-        return np.zeros(0, dtype=bool)
-    return np.append(True, first[1:] > np.maximum.accumulate(last)[:-1])
-
-
-def _biases(rows: Launches, free: Mask) -> _Found:
+def _biases(rows: Launches, free: Mask) -> Found:
     added = rows.get(rows.groups.convolution_bias) & free & ~rows.used
     at = np.flatnonzero(added & rows.shifted(rows.kind("batch norm"), 1))
     zero = np.zeros(len(at))
     rows.take(at, at)
-    return _Found(at, at, zero, zero, zero, np.ones(len(at), dtype=bool))
+    return Found(at, at, zero, zero, zero, np.ones(len(at), dtype=bool))
 
 
-def _epilogues(rows: Launches, free: Mask) -> _Found:
+def _epilogues(rows: Launches, free: Mask) -> Found:
     element_wise = rows.kind("stream") & rows.operation(_EPILOGUES) & free & ~rows.used
     first = np.flatnonzero(element_wise & rows.shifted(rows.kind("product"), -1))
     elements = rows.groups.elements[rows.group]
@@ -286,7 +265,7 @@ def _epilogues(rows: Launches, free: Mask) -> _Found:
     more = element_wise[place] & (rows.lane[place] == rows.lane[first]) & (place > first)
     more &= rows.same_size(first, place)
     last[more] = place[more]
-    whole = _disjoint(first, last)
+    whole = disjoint(first, last)
     first, last = first[whole], last[whole]
     groups, group = rows.groups, rows.group
     # The product's result is neither written before nor read again; other operands still are.
@@ -299,13 +278,13 @@ def _epilogues(rows: Launches, free: Mask) -> _Found:
     least = np.maximum(moved - unread, 0) / groups.bandwidth[group[first]]
     rows.take(first, last)
     zero = np.zeros(len(first))
-    return _Found(first, last, np.where(known, least, 0.0), zero, zero, known)
+    return Found(first, last, np.where(known, least, 0.0), zero, zero, known)
 
 
-def _chains(rows: Launches, free: Mask) -> _Found:
+def _chains(rows: Launches, free: Mask) -> Found:
     member = rows.kind("stream") & free & ~rows.used
     if not len(member):
-        return _Found.none()
+        return Found.none()
     place = np.arange(1, len(rows.at))
     linked = np.zeros(len(rows.at), dtype=bool)
     operation = numbers(rows.groups.operation)[rows.group]
@@ -324,7 +303,7 @@ def _chains(rows: Launches, free: Mask) -> _Found:
     return found
 
 
-def _fused(rows: Launches, first: Ints, last: Ints, *, ends: bool = False) -> _Found:
+def _fused(rows: Launches, first: Ints, last: Ints, *, ends: bool = False) -> Found:
     """Regions in which each launch reads what the one before wrote: only what enters and leaves
     the region must move. ends: everything enters through the first launch, as rows of a norm do,
     however often they are read inside."""
@@ -341,25 +320,25 @@ def _fused(rows: Launches, first: Ints, last: Ints, *, ends: bool = False) -> _F
     least = least / groups.bandwidth[group[first]]
     least = np.where(known, np.maximum(least, T_FLOOR_NS), 0.0)
     kept = np.where(known, 0.0, rows.longest(first, last))
-    return _Found(first, last, least, kept, np.zeros(len(first)), known)
+    return Found(first, last, least, kept, np.zeros(len(first)), known)
 
 
-def _serial(rows: Launches) -> _Found:
+def _serial(rows: Launches) -> Found:
     if not len(rows.at):
-        return _Found.none()
+        return Found.none()
     short = (rows.time <= _LONGEST_SERIAL_NS) & rows.kind(
         "stream", "compiled", "reduction", "norm", "batch norm", "softmax", "product", "other"
     )
     again = np.zeros(len(rows.at), dtype=bool)
     again[1:] = short[1:] & short[:-1] & (rows.group[1:] == rows.group[:-1])
     again[1:] &= rows.lane[1:] == rows.lane[:-1]
-    first, last = _runs(again, _REPEATS - 1)
-    return _launches_saved(rows, first - 1, last)
+    first, last = runs(again, _REPEATS - 1)
+    return launches_saved(rows, first - 1, last)
 
 
-def _loops(rows: Launches) -> _Found:
+def _loops(rows: Launches) -> Found:
     if not rows.operation(_INDEXING).any():
-        return _Found.none()
+        return Found.none()
     indexing = rows.operation(_INDEXING)
     best = np.zeros(len(rows.at), dtype=bool)
     edges: list[tuple[Ints, Ints]] = []
@@ -367,7 +346,7 @@ def _loops(rows: Launches) -> _Found:
         again = np.zeros(len(rows.at), dtype=bool)
         again[period:] = rows.group[period:] == rows.group[:-period]
         again[period:] &= rows.lane[period:] == rows.lane[:-period]
-        first, last = _runs(again, (_REPEATS - 1) * period)
+        first, last = runs(again, (_REPEATS - 1) * period)
         first = first - period
         indexed = rows.summed(indexing.astype(float), first, last) * period >= last - first + 1
         taken = rows.summed(best.astype(float), first, last) > 0
@@ -379,39 +358,11 @@ def _loops(rows: Launches) -> _Found:
     last = np.concatenate([other for _, other in edges])
     order = np.argsort(first)
     first, last = first[order], last[order]
-    whole = _disjoint(first, last)
-    return _launches_saved(rows, first[whole], last[whole])
+    whole = disjoint(first, last)
+    return launches_saved(rows, first[whole], last[whole])
 
 
-def _runs(mask: Mask, least: int) -> tuple[Ints, Ints]:
-    """First and last place of each run of True of a least length."""
-    edge = np.diff(np.concatenate(([0], mask.astype(np.int8), [0])))
-    first, last = np.flatnonzero(edge == 1), np.flatnonzero(edge == -1) - 1
-    long = last - first + 1 >= least
-    return first[long].astype(np.int64), last[long].astype(np.int64)
-
-
-def _launches_saved(rows: Launches, first: Ints, last: Ints) -> _Found:
-    """Regions that one launch could replace: it does the same work, without the fixed cost of
-    each launch but one, and without the gaps."""
-    fixed = np.minimum(rows.time, T_FLOOR_NS)
-    time = rows.summed(rows.time, first, last)
-    kept = time - rows.summed(fixed, first, last) + T_FLOOR_NS
-    gap = rows.summed(rows.gap, first, last) - rows.gap[first]
-    known = np.ones(len(first), dtype=bool)
-    return _Found(first, last, np.zeros(len(first)), np.minimum(kept, time), gap, known)
-
-
-def _joined(one: _Found, other: _Found) -> _Found:
-    def both(name: str) -> npt.NDArray[Any]:
-        return np.concatenate((getattr(one, name), getattr(other, name)))
-
-    return _Found(
-        both("first"), both("last"), both("least"), both("kept"), both("gap"), both("known")
-    )
-
-
-def _facts(pattern: str, rows: Launches, found: _Found) -> dict[str, float | str]:
+def _facts(pattern: str, rows: Launches, found: Found) -> dict[str, float | str]:
     if not len(found.first):
         return {}
     time = rows.summed(rows.time, found.first, found.last)
@@ -435,7 +386,7 @@ def _facts(pattern: str, rows: Launches, found: _Found) -> dict[str, float | str
 _SHOWN = 8
 
 
-def _example(rows: Launches, found: _Found, time: Reals) -> str:
+def _example(rows: Launches, found: Found, time: Reals) -> str:
     """The sequence with the most time in all, in words: ``mul > add > gelu (96 times)``."""
     operation = numbers(rows.groups.operation)[rows.group]
     # A number for each sequence of operations: collisions would only misname an example.

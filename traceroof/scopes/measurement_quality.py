@@ -15,9 +15,13 @@ from traceroof.core import regex
 from traceroof.core.facts import Facts, Mask, is_unknown_value
 from traceroof.core.kernel_table import as_reals, total_time_ns
 from traceroof.core.recording import DeviceInfo, Recording
-from traceroof.hardware.devices import Device, matches
+from traceroof.hardware.devices import Device
 from traceroof.kernels.groups import Groups, device_of_group
+<<<<<<< HEAD
 from traceroof.scopes.logged_clocks import LEAST_TO_FALL, GpuClocks
+=======
+from traceroof.scopes.partitions import partition
+>>>>>>> 64865cc (Operator card lines and roof, regions of launches, partitions: a module each; figures in shorter functions (moves only))
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -143,7 +147,7 @@ def facts_of(
         **_of_groups(grouped, sum(len(one.steps) for one in lines)),
         **_all_clocks(recording, grouped, gpus, logged),
         **_of_timelines(lines),
-        **_partition(_used(recording, gpus)),
+        **partition(_used(recording, gpus)),
         **_replays(recording),
     }
     return {name: one for name, one in values.items() if not is_unknown_value(one)}
@@ -437,37 +441,3 @@ def _used(
     """The GPUs on which something ran; files list those that stood by as well."""
     ran = set(recording.kernels["device"].unique().to_pylist())
     return [one for one in gpus if one[0].index is None or one[0].index in ran] or list(gpus)
-
-
-def _partition(gpus: Sequence[tuple[DeviceInfo, Device | None]]) -> dict[str, float | str]:
-    values: dict[str, float | str] = {}
-    kinds = {(device.name if device else info.name) for info, device in gpus}
-    known = {one for one in kinds if one}
-    if known:
-        values["gpu_kinds"] = float(len(known))
-    shares = []
-    for info, device in gpus:
-        whole = _whole_sm_count(info, device)
-        count = info.sm_count or (device.sm_count if device else None)
-        if whole and count:
-            shares.append((count / whole, count, whole))
-    if shares:
-        least, count, whole = min(shares)
-        values |= {
-            "sm_count": float(count),
-            "whole_sm_count": float(whole),
-            "sm_share_pct": least * 100,
-        }
-    return values
-
-
-def _whole_sm_count(info: DeviceInfo, device: Device | None) -> int | None:
-    """Multiprocessors of the card that the GPU is a part of; of the smallest that its name means."""
-    rows = matches(info.name) if info.name else ()
-    if not rows and device is not None:
-        # "MI300X (38 of 304 CUs)": the table's own name of a part begins with that of the whole.
-        rows = matches(device.name.split(" (")[0])
-    counts = [row.sm_count for row in rows if row.sm_count]
-    if info.gfx_target and rows and rows[0].wavefront == 32:
-        return None  # HIP counts pairs of compute units there (``devices``)
-    return min(counts, default=None)

@@ -16,7 +16,7 @@ from traceroof.core.units import (
     percent,
     quantity,
 )
-from traceroof.diagnosis.diagnosis import KernelGroup
+from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.report.html import figures
 from traceroof.report.html.change_words import DASH, delta, mark_of, sides_of
 from traceroof.report.html.changes import Changes
@@ -90,19 +90,14 @@ def _categories(changes: Changes, chart: Chart | None) -> Chart | None:
     )  # fmt: skip
 
 
-def _bars(changes: Changes, found: Sequence[Change]) -> Mapping[str, Any]:
+def _now_bars(
+    head: Diagnosis, found: Sequence[Change], now_at: Sequence[float], factor: float
+) -> list[Any]:
+    """The time now, divided by the family of walls as the head's kernels of the category are."""
     import plotly.graph_objects as go
 
-    comparison = changes.comparison
-    parts = figures.time_by_family(comparison.head)
-    totals = {one.category: one.time_ns for one in comparison.head.categories}
-    both = comparison.compared
-    longest = max(one.slower_ns for one in found) if both else max(
-        (one.head.median_ns or 0.0) for one in found
-    )  # fmt: skip
-    factor, unit = time_unit(longest)
-    # The axis counts, so that two bars of other widths stand at one name.
-    now_at = [at - (0.14 if both else 0.0) for at in range(len(found))]
+    parts = figures.time_by_family(head)
+    totals = {one.category: one.time_ns for one in head.categories}
     traces: list[Any] = []
     for family in FAMILIES:
         times = [
@@ -132,6 +127,21 @@ def _bars(changes: Changes, found: Sequence[Change]) -> Mapping[str, Any]:
                 ],
             )
         )
+    return traces
+
+
+def _bars(changes: Changes, found: Sequence[Change]) -> Mapping[str, Any]:
+    import plotly.graph_objects as go
+
+    comparison = changes.comparison
+    both = comparison.compared
+    longest = max(one.slower_ns for one in found) if both else max(
+        (one.head.median_ns or 0.0) for one in found
+    )  # fmt: skip
+    factor, unit = time_unit(longest)
+    # The axis counts, so that two bars of other widths stand at one name.
+    now_at = [at - (0.14 if both else 0.0) for at in range(len(found))]
+    traces = _now_bars(comparison.head, found, now_at, factor)
     if both:
         traces.append(
             go.Bar(

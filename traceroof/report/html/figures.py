@@ -5,7 +5,7 @@ markup, so every name goes through ``plain``. Charts show the kernels with the m
 left out is said in the caption.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traceroof.core.units import percent, quantity
@@ -41,15 +41,12 @@ def charts(diagnosis: Diagnosis) -> dict[str, Chart | None]:
     }
 
 
-def categories(diagnosis: Diagnosis) -> Chart | None:
-    """GPU time by operator category, each bar divided by the wall that its kernels hit."""
+def _family_bars(
+    names: Sequence[str], parts: Mapping[tuple[str, str], float], factor: float
+) -> list[Any]:
+    """One trace per family of walls that any of the categories hit."""
     import plotly.graph_objects as go
 
-    if not any(one.time_ns for one in diagnosis.categories):
-        return None
-    parts = time_by_family(diagnosis)
-    factor, unit = time_unit(max(one.time_ns for one in diagnosis.categories))
-    names = [one.category for one in diagnosis.categories]
     traces: list[Any] = []
     for family in FAMILIES:
         times = [parts.get((name, family.name), 0) for name in names]
@@ -73,6 +70,19 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
                 ],
             )
         )
+    return traces
+
+
+def categories(diagnosis: Diagnosis) -> Chart | None:
+    """GPU time by operator category, each bar divided by the wall that its kernels hit."""
+    import plotly.graph_objects as go
+
+    if not any(one.time_ns for one in diagnosis.categories):
+        return None
+    parts = time_by_family(diagnosis)
+    factor, unit = time_unit(max(one.time_ns for one in diagnosis.categories))
+    names = [one.category for one in diagnosis.categories]
+    traces = _family_bars(names, parts, factor)
     traces.append(
         go.Scatter(
             **beside(
@@ -139,6 +149,28 @@ def _longest(diagnosis: Diagnosis) -> int:
     return max(one.time_ns for one in diagnosis.categories)
 
 
+def _wall_lines() -> list[Any]:
+    """Where one of the two uses is at a wall, and where it is busy."""
+    import plotly.graph_objects as go
+
+    lines = (
+        (WALL_PCT, "ink", "dash", "at a wall"),
+        (BUSY_PCT, "soft", "dot", "busy"),
+    )
+    return [
+        go.Scatter(
+            x=[0, pct, pct],
+            y=[pct, pct, 0],
+            mode="lines",
+            line={"color": COLORS[color], "width": 1.2, "dash": dash},
+            name=f"{pct} %: {label}",
+            hoverinfo="name",
+            hoverlabel={"namelength": -1},
+        )
+        for pct, color, dash, label in lines
+    ]
+
+
 def use(diagnosis: Diagnosis) -> Chart | None:
     """Compute use against memory use, for what no operation count places on the roofline."""
     import plotly.graph_objects as go
@@ -156,22 +188,7 @@ def use(diagnosis: Diagnosis) -> Chart | None:
     xs = [float(kernel.metrics["memory_pct"]) for _, kernel in shown]
     ys = [float(kernel.metrics["compute_pct"]) for _, kernel in shown]
     edge = 104.0
-    lines = (
-        (WALL_PCT, "ink", "dash", "at a wall"),
-        (BUSY_PCT, "soft", "dot", "busy"),
-    )
-    traces: list[Any] = [
-        go.Scatter(
-            x=[0, pct, pct],
-            y=[pct, pct, 0],
-            mode="lines",
-            line={"color": COLORS[color], "width": 1.2, "dash": dash},
-            name=f"{pct} %: {label}",
-            hoverinfo="name",
-            hoverlabel={"namelength": -1},
-        )
-        for pct, color, dash, label in lines
-    ]
+    traces = _wall_lines()
     traces += mark_traces(shown, names, xs, ys, logarithmic=False)
     figure = go.Figure(
         traces,

@@ -13,7 +13,8 @@ from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.report.common import markdown
 from traceroof.report.common.console import to_text
 from traceroof.report.run import summary
-from traceroof.report.run.operator_card import Line, Section, sections
+from traceroof.report.run.card_lines import Line, Section
+from traceroof.report.run.operator_card import sections
 
 _INDENT = 2
 # Real names reach six kilobytes: on a screen their beginning tells them apart.

@@ -57,19 +57,7 @@ def render(
     timelines = timeline_lines(diagnosis)
     lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
     lines += [""] if timelines else []
-    lines += table(
-        (by.capitalize(), "Time", "Share of GPU time", "Launches"),
-        "lrrr",
-        (
-            (
-                (one.name or "") if by == "category" else code(one.name or ""),
-                quantity(one.time_ns, "ns"),
-                percent(one.share),
-                f"{one.launches:,}",
-            )
-            for one in summary.time_by(diagnosis, by)[:_TIMES]
-        ),
-    )
+    lines += _times(diagnosis, by)
     lines += ["", "| # | Kernel | Category | Class | Time | Share of kernel time | Calls |",
               "|--:|:--|:--|:--|--:|--:|--:|"]  # fmt: skip
     rows = fitting(
@@ -98,6 +86,22 @@ def render(
         fits = sum(map(len, [*lines, *section])) + len(lines) + len(section) < _BUDGET
         lines += section if fits else []
     return "\n".join(lines) + "\n"
+
+
+def _times(diagnosis: Diagnosis, by: str) -> list[str]:
+    return table(
+        (by.capitalize(), "Time", "Share of GPU time", "Launches"),
+        "lrrr",
+        (
+            (
+                (one.name or "") if by == "category" else code(one.name or ""),
+                quantity(one.time_ns, "ns"),
+                percent(one.share),
+                f"{one.launches:,}",
+            )
+            for one in summary.time_by(diagnosis, by)[:_TIMES]
+        ),
+    )
 
 
 def _notes(diagnosis: Diagnosis) -> list[str]:

@@ -7,13 +7,11 @@ a kilobyte.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from traceroof.core.kernel_names import demangled
 from traceroof.core.units import (
     count,
-    digits,
     percent,
     quantity,
 )
@@ -21,8 +19,6 @@ from traceroof.diagnosis import collect
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.hardware.devices import AMD
-from traceroof.hardware.vendor_terms import AMD as AMD_WORDS
-from traceroof.hardware.vendor_terms import said
 from traceroof.kernels.bound_class import (
     BUSY_PCT,
     CLASSES,
@@ -32,6 +28,8 @@ from traceroof.kernels.bound_class import (
 from traceroof.kernels.groups import VOCABULARY
 from traceroof.report.common.console import cut
 from traceroof.report.run import summary
+from traceroof.report.run.card_lines import Line, Section, in_amd_words
+from traceroof.report.run.card_roof import roof_lines
 
 # Use of the machine, as bars: label, metric, and the metric that says what it is measured against.
 _USES = (
@@ -65,26 +63,6 @@ _NAME_LENGTH = 8192
 _SHAPES_LENGTH = 600
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a card. bar: percent, where the line is a share that can be drawn."""
-
-    label: str
-    text: str
-    bar: float | None = None
-
-
-@dataclass(frozen=True)
-class Section:
-    """Some lines of a card that belong together; ``key`` names them for a renderer. command: what
-    collects what is missing."""
-
-    key: str
-    title: str
-    lines: tuple[Line, ...]
-    command: str | None = None
-
-
 def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
     """The card of a kernel group, section by section; one with nothing to say is left out.
 
@@ -93,7 +71,7 @@ def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
     made = (
         Section("launches", "Launches", tuple(_launches(kernel))),
         Section("class", "Class", tuple(_class(kernel))),
-        Section("roof", "Roofline, per launch", tuple(_roof(kernel))),
+        Section("roof", "Roofline, per launch", tuple(roof_lines(kernel))),
         Section("uses", "Use, of peak", tuple(_uses(kernel))),
         Section("occupancy", "Occupancy", tuple(_occupancy(kernel))),
         Section("stalls", "Where warps wait", tuple(_stalls(kernel))),
@@ -102,17 +80,7 @@ def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
         Section("missing", "Not judged", tuple(_missing(findings)), _command(kernel, findings)),
     )
     on_amd = kernel.metrics.get("vendor") in AMD
-    return [_in_amd_words(one) if on_amd else one for one in made if one.lines]
-
-
-def _in_amd_words(section: Section) -> Section:
-    """A section in AMD's words, where the text is the card's own."""
-    own = section.key in ("class", "uses", "occupancy")
-    lines = tuple(
-        Line(said(one.label, AMD_WORDS), said(one.text, AMD_WORDS) if own else one.text, one.bar)
-        for one in section.lines
-    )
-    return replace(section, title=said(section.title, AMD_WORDS), lines=lines)
+    return [in_amd_words(one) if on_amd else one for one in made if one.lines]
 
 
 def shape(size: tuple[int, int, int] | None) -> str:
@@ -221,104 +189,6 @@ def _uses(kernel: KernelGroup) -> Iterable[Line]:
         text = _use(kernel, name, basis)
         if text:
             yield Line(label, text, _bar(float(kernel.metrics[name])))
-
-
-_CEILINGS_FROM = {
-    "report": "the report",
-    "device-table": "the device table",
-    "measured": "measured on this device",
-    "calibrated": "calibrated",
-    "published": "published for this GPU",
-    "assumed": "assumed",
-}
-_SOURCE = {"measured": "counted", "model": "by its shapes"}
-
-
-def _roof(kernel: KernelGroup) -> Iterable[Line]:
-    roof, model = kernel.roofline, kernel.modelled_roofline
-    if not roof:
-        return
-    yield from _work(kernel, roof, model)
-    yield from _places(roof, model)
-    yield from _reached(roof)
-    yield from _least(kernel, roof, model)
-    if roof["peak_flops_per_s"] or roof["peak_bytes_per_s"]:
-        basis = _CEILINGS_FROM.get(roof["ceiling_basis"], roof["ceiling_basis"])
-        yield Line("peaks from", basis)
-
-
-def _work(
-    kernel: KernelGroup, roof: Mapping[str, Any], model: Mapping[str, Any] | None
-) -> Iterable[Line]:
-    """Operations and bytes: counted, by the operator's shapes, and the ratio of the two."""
-    measured = roof["traffic_basis"] == "measured"
-    counted = roof if measured else None
-    by_shapes = model if measured else roof
-    for one, source in ((counted, _SOURCE["measured"]), (by_shapes, _SOURCE["model"])):
-        if one and one["flops"] is not None:
-            yield Line("operations", f"{quantity(one['flops'], 'FLOP')} ({source})")
-    if counted and counted["bytes"] is not None:
-        yield Line("DRAM traffic", f"{quantity(counted['bytes'], 'byte')} (counted)")
-        for label, name in (("… read", "dram_read_bytes"), ("… written", "dram_write_bytes")):
-            if name in kernel.metrics:
-                yield Line(label, quantity(kernel.metrics[name], "byte"))
-    if by_shapes and by_shapes["bytes"] is not None:
-        yield Line("least traffic", f"{quantity(by_shapes['bytes'], 'byte')} (by its shapes)")
-        if "traffic_ratio" in kernel.metrics:
-            times = digits(float(kernel.metrics["traffic_ratio"]))
-            yield Line("moved over least", f"{times} times")
-
-
-def _places(roof: Mapping[str, Any], model: Mapping[str, Any] | None) -> Iterable[Line]:
-    """Intensity against the ridge, of each basis."""
-    for one in (roof, model):
-        if one and one["intensity"] is not None:
-            ridge = f" (ridge {digits(one['ridge'])})" if one["ridge"] is not None else ""
-            source = f", {_SOURCE[one['traffic_basis']]}" if one is model else ""
-            yield Line(f"intensity{source}", f"{digits(one['intensity'])} FLOP/byte{ridge}")
-
-
-def _reached(roof: Mapping[str, Any]) -> Iterable[Line]:
-    """The rates reached, of the nominal peak and of what is attainable."""
-    dtype = f" {roof['dtype']}" if roof["dtype"] else ""
-    sides = (("FLOP rate", "flops", "FLOP/s", dtype), ("bandwidth", "bytes", "byte/s", ""))
-    for label, kind, unit, of in sides:
-        reached, peak = roof[f"achieved_{kind}_per_s"], roof[f"peak_{kind}_per_s"]
-        if not reached:
-            continue
-        yield Line(label, quantity(reached, unit))
-        if peak:
-            yield Line(f"… of nominal{of}", f"{percent(reached / peak)} of {quantity(peak, unit)}")
-        attainable = roof.get(f"likely_{kind}_per_s")
-        if attainable:
-            origin = str(roof.get(f"likely_{kind}_basis"))
-            # What is only assumed to be attainable can be beaten.
-            over = reached > attainable
-            share = "above" if over else f"{percent(reached / attainable)} of"
-            words = _CEILINGS_FROM.get(origin, origin)
-            traffic = roof.get("likely_bytes_ceiling") if kind == "bytes" else None
-            words += f": {traffic}" if traffic not in (None, "dram") else ""
-            yield Line("… of attainable", f"{share} {quantity(attainable, unit)} ({words})")
-    if roof["attainable_flops_per_s"] is not None:
-        rate = quantity(roof["attainable_flops_per_s"], "FLOP/s")
-        yield Line("roof at this intensity", rate)
-
-
-def _least(
-    kernel: KernelGroup, roof: Mapping[str, Any], model: Mapping[str, Any] | None
-) -> Iterable[Line]:
-    """The least time and how much of the time taken it is: for the work done, for that needed."""
-    duration = kernel.metrics.get("duration_ns") or kernel.median_ns
-    for one in (roof, model):
-        if not one or one["t_min_ns"] is None:
-            continue
-        source = f", {_SOURCE[one['traffic_basis']]}" if one is model else ""
-        yield Line(f"least time{source}", f"{quantity(one['t_min_ns'], 'ns')} at nominal peaks")
-        likely = one.get("likely_t_min_ns")
-        if likely and not (duration and likely > float(duration)):
-            yield Line("… at attainable", quantity(likely, "ns"))
-        if one["utilisation"]:
-            yield Line("… over the time", f"{percent(one['utilisation'])} (utilisation)")
 
 
 def _occupancy(kernel: KernelGroup) -> Iterable[Line]:
@@ -478,7 +348,7 @@ def card(
         "spread": spread(kernel),
         "facts": _pairs(facts(kernel)),
         "uses": _bars(_uses(kernel)),
-        "roof": _pairs(_roof(kernel)),
+        "roof": _pairs(roof_lines(kernel)),
         "occupancy": _pairs(_occupancy(kernel)),
         "stalls": _bars(_stalls(kernel)),
         "findings": [(number, one.rule, one.because, saving(one)) for number, one in findings],
