@@ -107,7 +107,7 @@ def test_inconclusive_is_said_with_what_is_missing() -> None:
     assert "Inconclusive: wall time +9.9\u00a0%" in page
     assert "<b>One run a side: 5 runs a side decide.</b>" in page
     assert [row[-1] for row in rows_of(page)] == ["? unclear"] * 3
-    assert "3 kernels not decided" in page
+    assert "3 kernels without a verdict" in page
 
 
 OTHER = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3")
@@ -453,7 +453,7 @@ def test_the_fullest_page_fits() -> None:
     assert len(page.encode()) <= render.MOST_BYTES
     assert len(rows_of(page)) >= 15
     for part in (
-        "more find no room here",
+        "more are not shown here",
         "more are not listed here",
     ):
         assert part in page, part

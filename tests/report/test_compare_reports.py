@@ -137,7 +137,7 @@ def test_inconclusive_says_what_is_missing() -> None:
     page = compare_markdown.render(made)
     assert "🟡 traceroof: **inconclusive**, wall time +9.9 % (6.07 → 6.67 ms), kernel" in page
     assert "**one run a side: 5 runs a side decide.**" in page
-    assert "<details><summary>3 not decided, or decided by counters</summary>" in page
+    assert "<details><summary>3 without a verdict, or judged by counters</summary>" in page
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_communication_steps_and_ranks() -> None:
     """GIVEN two ranks of 320 µs; rank 0 communicates for 120 µs, 80 of them waiting for rank 1,
     which communicates for 40; the means are 80 and 40 µs."""
     lines = dict(timeline_lines(ranks(EARLY, BEHIND)))
-    assert lines["Moving data"] == "communication 25.0 %, 25.0 % with nothing computing meanwhile"
+    assert lines["Moving data"] == "communication 25.0 %, 25.0 % exposed"
     assert lines["Steps"] == "2, median 160 µs on rank 0"
     assert lines["Ranks"] == (
         "2, waiting for each other 40 µs on average, 50.0 % of their communication; "

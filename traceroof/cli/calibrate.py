@@ -20,7 +20,10 @@ def calibrate(
     ] = None,
     *,
     forget: Annotated[
-        str | None, typer.Option(metavar="DEVICE", help="Forget the ceilings of a GPU, as listed.")
+        str | None,
+        typer.Option(
+            metavar="DEVICE", help="Delete the stored ceilings of a GPU, named as listed."
+        ),
     ] = None,
     reading: ReadOptions,
 ) -> None:

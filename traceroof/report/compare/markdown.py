@@ -216,7 +216,7 @@ def _inconclusive(comparison: Comparison) -> list[str]:
     )
     if len(found) > len(shown):
         lines += ["", f"{len(found) - len(shown):,} more are not listed."]
-    return details(f"{len(found):,} not decided, or decided by counters", lines)
+    return details(f"{len(found):,} without a verdict, or judged by counters", lines)
 
 
 def _findings(title: str, findings: Sequence[Finding]) -> list[str]:

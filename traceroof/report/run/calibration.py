@@ -48,7 +48,7 @@ def _left(console: Console, measurement: Measurement) -> None:
     left = [one for one in measurement.probes if not one.is_taken and not one.is_slower]
     slower = sum(one.is_slower for one in measurement.probes)
     if left or slower or measurement.others:
-        console.print("\nLeft")
+        console.print("\nNot used")
     names = short_names((one.kernel for one in left[:_LEFT]), _NAME)
     for one in left[:_LEFT]:
         line = f"{_kind(one)}{names[one.kernel]}{_size(one)}: {one.reason}"
@@ -58,7 +58,7 @@ def _left(console: Console, measurement: Measurement) -> None:
     if slower:
         console.print(f" {count(slower, 'good probe')} of the same kind: slower than the one taken")
     if measurement.others:
-        console.print(f" {count(measurement.others, 'other kernel')}: no probe of anything")
+        console.print(f" {count(measurement.others, 'other kernel')} that measure no ceiling")
 
 
 def _size(probe: Probe) -> str:

@@ -73,7 +73,7 @@ def render(
         lines.append(f"\n{len(diagnosis.kernels) - len(rows):,} more kernels not shown.")
     lines += ["", f"### {_heading(diagnosis, len(worth), len(advised))}", ""]
     if not worth:
-        lines.append("Nothing: no rule fired on what this file shows.")
+        lines.append("Nothing to recommend: no rule fired.")
     entries = ["\n".join(_entry(one, labels)) for one in worth]
     listed = fitting(entries, _FINDING_BUDGET)
     lines += listed

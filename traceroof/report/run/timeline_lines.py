@@ -15,10 +15,10 @@ _CAUSES: Mapping[str, str] = {
     "cold": "cold start",
     "copy": "waiting for a copy",
     "data_loader": "waiting for data",
-    "load": "loading or compiling code",
-    "collect": "collecting garbage",
-    "allocate": "asking for memory",
-    "sync": "after a wait for the GPU",
+    "load": "module loading or compilation",
+    "collect": "garbage collection",
+    "allocate": "memory allocation",
+    "sync": "after a host synchronisation",
     "communication": "behind a collective",
     "profiler": "the profiler",
     "host": "host-bound",
@@ -122,12 +122,9 @@ def _moving(found: Sequence[Timeline], span: int) -> str:
     copies = sum(one.exposed_memcpy_ns for one in found) / span
     parts = []
     if communication >= _WORTH:
-        parts.append(
-            f"communication {percent(communication)}, "
-            f"{percent(exposed)} with nothing computing meanwhile"
-        )
+        parts.append(f"communication {percent(communication)}, {percent(exposed)} exposed")
     if copies >= _WORTH:
-        parts.append(f"copies with nothing else running {percent(copies)}")
+        parts.append(f"exposed copies {percent(copies)}")
     return "; ".join(parts)
 
 
