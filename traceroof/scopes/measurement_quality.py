@@ -17,11 +17,8 @@ from traceroof.core.kernel_table import as_reals, total_time_ns
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.hardware.devices import Device
 from traceroof.kernels.groups import Groups, device_of_group
-<<<<<<< HEAD
 from traceroof.scopes.logged_clocks import LEAST_TO_FALL, GpuClocks
-=======
 from traceroof.scopes.partitions import partition
->>>>>>> 64865cc (Operator card lines and roof, regions of launches, partitions: a module each; figures in shorter functions (moves only))
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]

@@ -88,7 +88,7 @@ def render(
     return "\n".join(lines) + "\n"
 
 
-def _times(diagnosis: Diagnosis, by: str) -> list[str]:
+def _times(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[str]:
     return table(
         (by.capitalize(), "Time", "Share of GPU time", "Launches"),
         "lrrr",
