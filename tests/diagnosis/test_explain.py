@@ -208,7 +208,7 @@ def test_a_plug_in_that_cannot_be_followed_is_still_explained() -> None:
     assert found.bound[-1].result == "8.10 µs"
     text = explanation.render(explain(diagnose(two_kernels(), rules=[rule]), "plain"))
     assert "could not be followed" in text
-    assert "DRAM use above 80 %" in text
+    assert "DRAM use is above 80 %" in text
 
 
 def test_kernels_by_themselves(diagnosis: Diagnosis) -> None:

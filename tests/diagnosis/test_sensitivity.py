@@ -13,12 +13,13 @@ from traceroof.core.kernel_table import SOURCES
 from traceroof.diagnosis import sensitivity
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.explain import explain
 from traceroof.diagnosis.find import source_of
 from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.plugins import rules
 from traceroof.report.common import markdown as md
 from traceroof.report.html import render
-from traceroof.report.run import markdown, terminal
+from traceroof.report.run import explanation
 from traceroof.rule import Rule
 from traceroof.scopes.subjects import vocabulary
 
@@ -167,7 +168,8 @@ def test_a_finding_says_what_it_hangs_on() -> None:
 def test_less_than_all_is_no_threshold() -> None:
     """GIVEN two kernels, one with 98 % of the time: over 50, and not all."""
     found = diagnose(
-        recording({"kernel_name": ["k", "l"], "duration_ns": [98_000, 2_000]})
+        recording({"kernel_name": ["k", "l"], "duration_ns": [98_000, 2_000],
+                   "sm_throughput_pct": [20.0, 20.0], "memory_throughput_pct": [30.0, 30.0]})
     )  # fmt: skip
     (finding,) = [one for one in found.fired() if one.rule == "single-kernel-dominates"]
     assert finding.near_threshold is None
@@ -175,10 +177,11 @@ def test_less_than_all_is_no_threshold() -> None:
     assert near(card, {"share_pct": 98.0}, {"share_pct": 54.0}) == [None, "share_pct"]
 
 
-def test_people_read_it_in_every_format() -> None:
+def test_people_read_it_where_a_finding_is_explained() -> None:
     says = "near the threshold (memory_pct 58 %: < 60 %)"
-    assert says in " ".join(terminal.render(hanging(), width=200).split())
-    assert md.text(says) in markdown.render(hanging())
+    explained = explain(hanging(), "latency-bound")
+    assert says in explanation.render(explained)
+    assert md.text(says) in explanation.render_markdown(explained)
     assert "near the threshold (memory_pct 58 %: &lt; 60 %)" in render.render(hanging())
 
 

@@ -110,8 +110,8 @@ def test_lines_wrap_at_the_width(width: int) -> None:
 
 
 def test_savings_are_shares_of_the_wall_time() -> None:
-    """GPU 0 runs 2 of its 10 slots, GPU 1 6 of 10, side by side: the wall time is 10 slots."""
-    found = diagnose(merge([gpu(0, 2), gpu(1, 6)]))
+    """GPU 0 runs 2 of its 10 slots, GPU 1 8 of 10, side by side: the wall time is 10 slots."""
+    found = diagnose(merge([gpu(0, 2), gpu(1, 8)]))
     assert (found.totals.wall_ns, found.totals.span_ns) == (10 * SLOT, 20 * SLOT)
     assert summary.whole(found) == 10 * SLOT
     # GPU 0 has 8 idle ones, and the page says the same.

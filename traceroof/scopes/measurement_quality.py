@@ -340,8 +340,8 @@ def _by_time(value: Reals, weight: Reals) -> tuple[float, float, float] | None:
 
 
 # No GPU's base clock, at which Nsight Compute locks it, is a smaller part of its boost clock: an
-# L4's is 795 of 2,040 MHz, 39 %. Lower is no lock but a limit of power or of the user.
-_BELOW_ANY_BASE_PCT = 38
+# L40's is 735 of 2,490 MHz, 29.5 %. Lower is no lock but a limit of power or of the user.
+_BELOW_ANY_BASE_PCT = 29
 
 
 def _core(
