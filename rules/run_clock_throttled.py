@@ -65,7 +65,7 @@ RULES = (
         condition=(
             "the core clock falls by more than {clock_fall_pct}, or is below {boost_share_pct} of "
             "the boost clock where no tool locks it (Nsight Compute does, at the base clock, which "
-            "is 29 % of the boost clock or more); or "
+            "is never below a quarter of the boost clock); or "
             "the memory clock falls by more than {dram_clock_fall_pct}, or DRAM's peak is below "
             "{dram_rated_pct} of nominal (but not below {dram_rated_least}, which means a "
             "partition); or in a clock log a limit of power or temperature holds the clock in "
