@@ -127,6 +127,8 @@ def moved_rules(rule: Rule) -> Iterator[Rule]:
     """The rule once for every number in its condition, up and down."""
     for factor in STEPS:
         for name, one in rule.limits.items():
+            if not _is_threshold(one.value):
+                continue  # all of something, or one of it
             if _is_number(one.value):
                 yield rule.with_limits({name: one.value * factor})
         for when in moved(rule.when, factor):
@@ -140,7 +142,7 @@ def _all_moved(rule: Rule, factor: float) -> Rule:
     limits = rule.limits.items()
     return replace(
         rule.with_limits(
-            {name: one.value * factor for name, one in limits if _is_number(one.value)}
+            {name: one.value * factor for name, one in limits if _is_threshold(one.value)}
         ),
         when=moved_together(rule.when, factor),
         applies=rule.applies and moved_together(rule.applies, factor),

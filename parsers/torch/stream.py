@@ -431,15 +431,18 @@ class Reader:
         following = _BOUNDARY.search(buffer.data, start + 1, limit)
         behind = following.start() + 1 if following else -1
         self._scanned += ((behind if behind > 0 else limit) - start) // _SEARCH_IS_CHEAP
-        if behind > 0 and (self._take(start, behind) or self._take_closed(start, behind)):
+        if behind > 0 and self._take(start, behind):
             return True
         if self._exhausted:
-            return self._next_start(start)
+            return (behind > 0 and self._take_closed(start, behind)) or self._next_start(start)
         end = self._value_end(start)
         if end > 0 and self._take(start, end):
             return True
         if not buffer.ended and (behind < 0 or end < 0) and buffer.end - start < _PATIENCE_BYTES:
             return False
+        # Brackets that close give the event above; here they do not, or not as an event.
+        if behind > 0 and self._take_closed(start, behind):
+            return True
         return self._pass(start, end)
 
     @property

@@ -35,7 +35,9 @@ def columns(
     for row in np.flatnonzero(~np.isnan(threads) & ~np.isnan(median)).tolist():
         sweeps.setdefault((names[row], float(threads[row])), []).append(row)
     for rows in sweeps.values():
-        if len(rows) >= _LEAST_SHAPES:
+        shapes = {tuple(float(known[axis][row]) for axis in axes) for row in rows}
+        # Two groups of one shape differ in something else: in registers, or in their work.
+        if len(shapes) == len(rows) >= _LEAST_SHAPES:
             best = min(rows, key=lambda row: float(median[row]))
             least[rows] = median[best]
             shape[rows] = " x ".join(f"{known[axis][best]:.0f}" for axis in axes)
