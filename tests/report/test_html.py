@@ -200,7 +200,8 @@ def test_ten_thousand_kernels_fit(large: Diagnosis) -> None:
     unlisted = re.search(r"<tfoot><tr><td><th scope=\"row\">([\d,]+) more kernels", made)
     assert unlisted
     assert len(rows) + int(unlisted[1].replace(",", "")) == 10_000
-    assert len(data_of(made)["cards"]) > 100
+    # As many as fit beside everything else.
+    assert len(data_of(made)["cards"]) > 80
     for chart in ("roofline", "use"):
         marks = sum(
             len(trace.get("customdata", ())) for trace in data_of(made)["charts"][chart]["data"]

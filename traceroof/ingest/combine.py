@@ -93,18 +93,10 @@ def _path(recording: Recording) -> str:
 
 def _same_gpu(recordings: Sequence[Recording]) -> None:
     """Refuse files of several GPU models, unless they are ranks of one program."""
-    models: dict[frozenset[str], Recording] = {}
-    for one in recordings:
-        known = {
-            found.name
-            for device in one.devices
-            if device.name and (found := find(device.name, sm_count=device.sm_count))
-        }
-        if known:
-            models.setdefault(frozenset(known), one)
+    models = {known: one for one in reversed(recordings) if (known := _models(one))}
     if len(models) < 2 or _are_ranks(recordings):
         return
-    (gpus, first), (others, second), *_ = models.items()
+    (others, second), (gpus, first), *_ = models.items()
     raise TraceroofError(
         f"{_path(first)} was recorded on {' and '.join(sorted(gpus))}, {_path(second)} on "
         f"{' and '.join(sorted(others))}: they are no recordings of one run",
@@ -146,6 +138,30 @@ def _logged_here(recording: Recording, log: Recording) -> None:
             f"{' and '.join(sorted(ran))}: it is a log of another machine",
             "give the log that was recorded beside this run",
         )
+
+
+def _models(recording: Recording) -> frozenset[str]:
+    """The GPU models of a recording that the device table knows."""
+    return frozenset(
+        found.name
+        for device in recording.devices
+        if device.name and (found := find(device.name, sm_count=device.sm_count))
+    )
+
+
+def of_one_gpu(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recording]]:
+    """The recordings of the GPU model with the most rows (the first of equals) and of unknown ones,
+    and those of other models: in a folder they are foreign, not a reason to refuse it."""
+    rows: dict[frozenset[str], int] = {}
+    for one in recordings:
+        if known := _models(one):
+            rows[known] = rows.get(known, 0) + one.kernels.num_rows
+    if len(rows) < 2 or _are_ranks(recordings):
+        return list(recordings), []
+    most = max(rows, key=rows.__getitem__)
+    meant = [_models(one) in (most, frozenset()) for one in recordings]
+    kept = [one for one, is_meant in zip(recordings, meant, strict=True) if is_meant]
+    return kept, [one for one, is_meant in zip(recordings, meant, strict=True) if not is_meant]
 
 
 # Counters beside a timeline

@@ -10,7 +10,7 @@ from traceroof import plugins
 from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress, folders
-from traceroof.ingest.combine import Mode, combine
+from traceroof.ingest.combine import Mode, combine, of_one_gpu
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
@@ -183,6 +183,11 @@ def _read_folder(
         named = ", ".join(skipped[:_LISTED]) + (", …" if skipped[_LISTED:] else "")
         text = f"other files in {folder.name} are not profiler files, skipped: {named}"
         notes.append(Note(text, len(skipped), severe=False))
+    found, foreign = of_one_gpu(found)
+    if foreign:
+        named = ", ".join(Path(one.sources[0].path).name for one in foreign[:_LISTED])
+        text = f"files of another GPU model in {folder.name}, left out: {named}"
+        notes.append(Note(text, len(foreign)))
     if found:
         found[0] = with_notes(found[0], notes)
     yield from found
