@@ -42,7 +42,7 @@ def test_the_first_lines_say_all_that_ten_seconds_hold(slower: Comparison) -> No
     assert where == (
         "**Where it went:** `small` 10 → 11 µs × 30 launches = +30 µs (100.0 % of the change)"
     )
-    assert "registers 128 → 168 a thread" in why
+    assert "registers 128 → 168 per thread" in why
     assert "\\_\\_launch\\_bounds\\_\\_" in attempt
 
 

@@ -287,11 +287,8 @@ def ceilings(diagnosis: Diagnosis) -> str:
     )
     if not likely and not any(kernel.roofline for kernel in diagnosis.kernels):
         return ""
-    measured = any(
-        name in kernel.metrics
-        for kernel in diagnosis.kernels
-        for name in ("dram_attainable", "flop_attainable")
-    )
+    # What others published of the model says less than one's own card.
+    measured = any(word in diagnosis.ceilings for word in ("calibrated", "measured"))
     advice = "" if measured else "; `traceroof calibrate` measures what this GPU reaches"
     return f"Likely: {diagnosis.ceilings.partition('likely: ')[2]}{advice}."
 
