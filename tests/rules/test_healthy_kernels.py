@@ -282,4 +282,6 @@ def test_the_same_kernels_short_of_their_wall_do_alarm() -> None:
         dram_write_bytes=2.07e9,
     )
     rules = {f.rule for f in slow.fired() if f.severity == "high"}
-    assert {"dram-leaning-headroom", "issue-slots-idle", "occ-limited-registers"} <= rules
+    assert {"stall-long-scoreboard", "occ-limited-registers"} <= rules
+    yields = {f.rule for f in slow.findings if f.state == "suppressed"}
+    assert yields >= {"dram-leaning-headroom", "issue-slots-idle"}
