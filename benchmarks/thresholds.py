@@ -17,6 +17,7 @@ from typing import Any
 
 import traceroof
 from traceroof.core.facts import Facts
+from traceroof.core.thresholds import Threshold
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.find import find_all
 from traceroof.diagnosis.findings import Context, Finding
@@ -123,14 +124,20 @@ def _made(
     return made
 
 
+def _limit(name: str, one: Threshold, factor: float) -> float:
+    """A threshold moved by a factor; a percentage near all moves by what it leaves of the whole."""
+    share = (one.column or name).endswith("_pct") and not one.of and one.value < 100
+    if share and one.value * max(STEPS) > 100:
+        return 100 - (100 - one.value) / factor
+    return one.value * factor
+
+
 def moved_rules(rule: Rule) -> Iterator[Rule]:
     """The rule once for every number in its condition, up and down."""
     for factor in STEPS:
         for name, one in rule.limits.items():
-            if not _is_threshold(one.value):
-                continue  # all of something, or one of it
-            if _is_number(one.value):
-                yield rule.with_limits({name: one.value * factor})
+            if _is_threshold(one.value):  # not all of something
+                yield rule.with_limits({name: _limit(name, one, factor)})
         for when in moved(rule.when, factor):
             yield replace(rule, when=when)
         if rule.applies is not None:
@@ -142,7 +149,7 @@ def _all_moved(rule: Rule, factor: float) -> Rule:
     limits = rule.limits.items()
     return replace(
         rule.with_limits(
-            {name: one.value * factor for name, one in limits if _is_threshold(one.value)}
+            {name: _limit(name, one, factor) for name, one in limits if _is_threshold(one.value)}
         ),
         when=moved_together(rule.when, factor),
         applies=rule.applies and moved_together(rule.applies, factor),
