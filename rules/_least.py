@@ -36,8 +36,3 @@ def _beyond(k: Facts, memory: Column, peak: Attainable) -> Column:
     # Unknown as long as neither is known: a launch alone bounds nothing.
     needed = np.fmax(memory, operations)
     return np.asanyarray(1 - np.maximum(needed, LEAST_LAUNCH_NS / k.duration_ns))
-
-
-def capped(share: Column, bound: Column) -> Column:
-    """A share of the time, at most ``bound`` where that is known."""
-    return np.asanyarray(np.where(np.isnan(bound), share, np.fmin(share, bound)))
