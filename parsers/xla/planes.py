@@ -115,23 +115,19 @@ class Plane:
         for line in self._message.lines:
             begin = line.timestamp_ns * 1000
             events = tuple(
-                Event(*self._named(event), _ns(begin + event.offset_ps), _ns(event.duration_ps),
+                Event(self._named(event), _ns(begin + event.offset_ps), _ns(event.duration_ps),
                       self._stats_of(event))
                 for event in line.events
-                if 0 <= event.duration_ps < _LONGEST_PS and 0 <= event.offset_ps < _LONGEST_PS
+                if _is_sane(event)
             )  # fmt: skip
             yield Line(line.id, _text(line.name or line.display_name), events)
 
     def broken(self) -> int:
         """How many events have no sane time."""
-        return sum(
-            not (0 <= event.duration_ps < _LONGEST_PS and 0 <= event.offset_ps < _LONGEST_PS)
-            for line in self._message.lines
-            for event in line.events
-        )
+        return sum(not _is_sane(event) for line in self._message.lines for event in line.events)
 
-    def _named(self, event: Any) -> tuple[str]:
-        return (self._events.get(event.metadata_id, ("", {}))[0],)
+    def _named(self, event: Any) -> str:
+        return self._events.get(event.metadata_id, ("", {}))[0]
 
     def _stats_of(self, event: Any) -> dict[str, Any]:
         shared = self._events.get(event.metadata_id, ("", {}))[1]
@@ -204,6 +200,10 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
     return 0, -1
+
+
+def _is_sane(event: Any) -> bool:
+    return bool(0 <= event.duration_ps < _LONGEST_PS and 0 <= event.offset_ps < _LONGEST_PS)
 
 
 def _text(value: bytes) -> str:

@@ -232,7 +232,6 @@ _LOOKS = (
 
 # What files of other profilers have near their beginning.
 _TOOLS = (
-    (b"NVPROF is profiling", "nvprof output"),
     (b'"segments"', "a memory snapshot of torch.cuda"),
     (b"-chakra", "an execution trace (Chakra), which holds no times of the GPU"),
     (b'"pg_config"', "an execution trace (Chakra), which holds no times of the GPU"),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from traceroof.core import kernel_names
 from traceroof.core.canonical_names import base, canonical
 from traceroof.core.facts import Facts
-from traceroof.kernels.groups import DERIVED, VOCABULARY, Groups
+from traceroof.kernels.groups import VOCABULARY, Groups
 
 #: A join below this confidence covers nothing.
 LEAST = 0.5
@@ -263,9 +263,12 @@ def with_counters(timed: Groups, counted: Groups, joined: Join) -> Groups:
         elif name in VOCABULARY and VOCABULARY[name].group == "launch":
             known &= _unknown(mine)
         columns[name] = np.where(known, theirs, mine)
-    for row in DERIVED:
-        if row.name in columns and not row.text and has.any():
-            columns[row.name] = _filled(row, columns, timed, has)
+    if {"traffic_ratio", "dram_bytes", "model_bytes"} <= columns.keys():
+        # The one figure of both sides: bytes counted over bytes that the shapes need.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = columns["dram_bytes"] / columns["model_bytes"]
+        known = columns["traffic_ratio"]
+        columns["traffic_ratio"] = np.where(has & np.isnan(known), ratio, known)
     columns["join_confidence"] = np.array(
         [np.nan if one is None else one.confidence for one in joined.matches]
     )
@@ -286,19 +289,3 @@ def _unknown(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     if values.dtype == object:
         return np.array([one is None for one in values], dtype=bool)
     return np.asarray(np.isnan(values))
-
-
-# Worked out from figures of both sides; all other derived figures are one side's.
-_OF_BOTH = frozenset({"traffic_ratio"})
-
-
-def _filled(row: Any, columns: Mapping[str, Any], timed: Groups, has: npt.NDArray[np.bool_]) -> Any:
-    mine = columns[row.name]
-    if row.name not in _OF_BOTH:
-        return mine
-    needs = [columns.get(name) for name in row.needs]
-    if any(one is None for one in needs):
-        return mine
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = columns["dram_bytes"] / columns["model_bytes"] if "model_bytes" in columns else mine
-    return np.where(has & np.isnan(mine), ratio, mine)
