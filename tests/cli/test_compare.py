@@ -35,7 +35,7 @@ def test_compare_says_what_changed_and_gates(samples: Path, slower: Path, tmp_pa
     made = run("compare", base, slower, "--fail-on", "regression", cwd=tmp_path, expect=1)
     # One run a side: the time of a kernel decides nothing, its registers do.
     assert made.stdout.startswith("SLOWER: kernel time +16.7 %")
-    assert "a thread" in made.stdout
+    assert "per thread" in made.stdout
     assert "gate failed: regression" in made.stderr
     assert run("compare", base, slower, cwd=tmp_path).returncode == 0
     assert not (tmp_path / ".traceroof").exists()
@@ -72,7 +72,7 @@ def test_a_baseline_stands_for_a_run(samples: Path, slower: Path, tmp_path: Path
     ("arguments", "says"),
     [
         (["missing.json", "missing.json"], "missing.json does not exist"),
-        (["main", "main"], "no file here, and there is no store"),
+        (["main", "main"], "no such file or run (there is no store"),
         (["a", "b", "--fail-on", "regresion"], "no gate"),
         (["a", "b", "--fail-on", "finding:cmp-bites-up"], "did you mean cmp-bytes-up"),
         (["a"], "HEAD"),

@@ -178,6 +178,20 @@ def test_what_does_not(column: str, first: Any, second: Any) -> None:
     assert len(grouped({column: [first, second], "duration_ns": [1, 1]})) == 1
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_an_unknown_constant_joins_no_group_where_several_are_known(order: Sequence[int]) -> None:
+    """GIVEN launches with 32, 45 and an unknown number of registers, in any order
+    THEN the third is neither the first nor the second."""
+    registers, times = (32, 45, None), (1, 3, 5)
+    groups = grouped(
+        {
+            "registers_per_thread": [registers[one] for one in order],
+            "duration_ns": [times[one] for one in order],
+        }
+    )
+    assert values(groups, "time_ns") == [5.0, 3.0, 1.0]
+
+
 def test_spellings_of_one_kernel_are_one_group() -> None:
     spellings = ["void f<(int)4>(float *)", "void f<4>(float*)"]
     groups = grouped({"kernel_name": spellings, "duration_ns": [1, 1]})

@@ -230,10 +230,12 @@ def _codes(
 
 
 def _filled(values: Reals, codes: npt.NDArray[np.int64], count: int) -> Reals:
-    """The values, unknown ones as the first known of their group, -1 where it knows none."""
+    """The values, unknown ones as the one that their group knows, -1 where it knows none or
+    several."""
     known = np.flatnonzero(~np.isnan(values))
     own = np.full(count, -1.0)
-    own[codes[known[::-1]]] = values[known[::-1]]
+    own[codes[known]] = values[known]
+    own[codes[known[values[known] != own[codes[known]]]]] = -1.0
     return np.where(np.isnan(values), own[codes], values)
 
 
