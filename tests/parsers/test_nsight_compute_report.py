@@ -15,7 +15,7 @@ from tests.mutate import fuzz_count, mutate, time_limit
 from tests.parsers import ncu_fixtures as ncu
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
-from traceroof.ingest.detect import looks_like
+from traceroof.ingest.foreign import looks_like
 from traceroof.ingest.messages import messages
 from traceroof.parser import Options, silent
 from traceroof.parsers.nsight.metrics import fits
@@ -353,7 +353,7 @@ def test_other_files_are_not_recognised(data: bytes) -> None:
 
 
 def test_commands_that_do_not_take_it_say_what_it_is() -> None:
-    assert looks_like(_two().written()) == "it looks like a report of Nsight Compute (.ncu-rep)"
+    assert looks_like(_two().written())[0] == "it looks like a report of Nsight Compute (.ncu-rep)"
 
 
 def test_damaged_input_gives_launches_or_a_sentence(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress, folders
 from traceroof.ingest.combine import Mode, combine, of_one_gpu
+from traceroof.ingest.foreign import NOT_READ, foreign, foreign_folder, looks_like
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
@@ -55,10 +56,8 @@ def sniff(path: Path) -> Parser:
     sure = [(parser.recognises(head, path), parser) for parser in plugins.parsers()]
     best = max((score for score, _ in sure), default=0)
     if best == 0:
-        raise TraceroofError(
-            f"{path} is not a profiler file that traceroof reads: {looks_like(head)}",
-            "`traceroof formats` lists what it reads and how to collect it",
-        )
+        words, hint = looks_like(head)
+        raise TraceroofError(f"{path} is not a profiler file that traceroof reads: {words}", hint)
     claims = [parser for score, parser in sure if score == best]
     # Who knows that a file only looks like a profiler's knows it better.
     return next((parser for parser in claims if not parser.gives), claims[0])
@@ -169,10 +168,7 @@ def _read_folder(
         else:
             skipped.append(file.name)
     if not traces:
-        raise TraceroofError(
-            f"no profiler file in {folder} ({len(files)} files looked at)",
-            "`traceroof formats` lists what traceroof reads",
-        )
+        raise _nothing_in(folder, files)
     found, refused = folders.readable(
         [(file, parser) for file, parser in traces if not seen.is_copy(file)],
         lambda one: one[1].read(one[0], progress, options),
@@ -193,6 +189,20 @@ def _read_folder(
     yield from found
 
 
+def _nothing_in(folder: Path, files: Sequence[Path]) -> TraceroofError:
+    """The refusal of a folder without a profiler file, which says what else it is."""
+    kind = foreign_folder(folder)
+    if kind is not None:
+        return TraceroofError(f"{folder} looks like {kind.words}, not read", kind.instead)
+    looked = f"no profiler file in {folder} ({len(files)} files looked at"
+    for file in files[:_LISTED]:
+        kind = foreign(decompress.head(file, HEAD_BYTES)) if file.stat().st_size else None
+        if kind is not None:
+            hint = kind.instead or NOT_READ
+            return TraceroofError(f"{looked}; {file.name} looks like {kind.words})", hint)
+    return TraceroofError(f"{looked})", NOT_READ)
+
+
 def _sure(file: Path) -> Parser | None:
     """The parser that knows a file of a folder; None for what is no profiler's, or only refused."""
     try:
@@ -206,56 +216,3 @@ def _sure(file: Path) -> Parser | None:
 def _refuse_empty(path: Path) -> None:
     if path.is_file() and path.stat().st_size == 0:
         raise TraceroofError(f"{path} is empty", "was the profiler run stopped before it wrote?")
-
-
-# What a file that no parser wants looks like: first bytes or words, and the words for it.
-_LOOKS = (
-    (b"NVR\x00", "a report of Nsight Compute (.ncu-rep)"),
-    (b"SQLite format 3\x00", "an SQLite database without GPU kernels that traceroof knows"),
-    (b"\x7fELF", "a program (ELF)"),
-    (b"MZ", "a Windows program"),
-    (b"%PDF", "a PDF"),
-    (b"\x89PNG", "a picture"),
-    (b"PK\x03\x04", "a zip archive"),
-    (b"PAR1", "a Parquet file"),
-    (b"\x28\xb5\x2f\xfd", "a file packed with zstd: unpack it with `zstd -d`"),
-    (b"\x80\x02", "a Python pickle (a memory snapshot?), which is never opened"),
-    (b"\x80\x04", "a Python pickle (a memory snapshot?), which is never opened"),
-    (b"OTF2", "an OTF2 archive (Score-P), which traceroof does not read"),
-    (b"version https://git-lfs", "a Git LFS pointer, not the file itself: run `git lfs pull`"),
-    (b"Traceback (most recent call last)", "a Python traceback"),
-    (b"<!DOCTYPE", "a web page"),
-    (b"<html", "a web page"),
-    (b"<?xml", "an XML file"),
-)  # fmt: skip
-
-
-# What files of other profilers have near their beginning.
-_TOOLS = (
-    (b'"segments"', "a memory snapshot of torch.cuda"),
-    (b"-chakra", "an execution trace (Chakra), which holds no times of the GPU"),
-    (b'"pg_config"', "an execution trace (Chakra), which holds no times of the GPU"),
-    (b'"averageMs"', "layer times of trtexec"),
-    (b"op_summary", "a summary of Ascend's profiler"),
-    (b"Task Type,Accelerator Core", "a summary of Ascend's profiler (kernel_details.csv)"),
-    (b"HPROF", "a heap dump"),
-    (b"pmc_perf.csv", "a part of a rocprof-compute folder: give the folder with pmc_perf.csv"),
-)
-
-
-def looks_like(head: bytes) -> str:
-    """What the first bytes of a file look like, in words for an error message."""
-    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    for magic, words in _LOOKS:
-        if start[: len(magic)].lower() == magic.lower():
-            return f"it looks like {words}"
-    if not start:
-        return "it is empty"
-    for mark, tool in _TOOLS:
-        if mark in head[:4096]:
-            return f"it looks like {tool}, which traceroof does not read"
-    if b"\x00" in head[:4096]:
-        return "it looks like a binary file of another kind"
-    first = start.splitlines()[0][:60].decode("utf-8", "replace")
-    kind = "JSON" if start[:1] in b"{[" else "text"
-    return f"it looks like {kind} that begins with {first!r}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress
-from traceroof.ingest.detect import looks_like
+from traceroof.ingest.foreign import looks_like
 from traceroof.ingest.sqlite import MAGIC, table_names
 from traceroof.parser import HEAD_BYTES, Options
 from traceroof.scrub.chrome import is_torch, scrub_chrome
@@ -53,4 +53,4 @@ def _writer(source: Path) -> Callable[[Path, Path, Path, Options], list[str]]:
         return scrub_database
     if is_torch(head):
         return scrub_chrome
-    raise TraceroofError(f"{source} is not scrubbed: {looks_like(head)}", _KNOWN)
+    raise TraceroofError(f"{source} is not scrubbed: {looks_like(head)[0]}", _KNOWN)
