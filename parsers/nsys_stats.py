@@ -140,10 +140,10 @@ def _launches(table: Table) -> list[Row]:
     for at, (name, gpu) in enumerate(
         zip(table.column("Name"), table.column("Device"), strict=True)
     ):
-        start, spent = (_whole(one[at]) for one in times)
+        start, spent = _whole(times[0][at]), _spent(times[1][at])
         row: Row = _named(name) | {
             "start_ns": start,
-            "duration_ns": spent if spent is None or spent >= 0 else None,
+            "duration_ns": spent,
             **{column: _whole(values[at]) for column, values in (numbers | shared).items()},
         }
         way = row.get("copy_kind")
@@ -182,7 +182,7 @@ def _sums(table: Table, counted: str) -> list[Row]:
             continue
         row: Row = _named(name) | {
             "launch_count": count,
-            "duration_ns": None if total is None else _whole(total / count),
+            "duration_ns": None if total is None else _spent(total / count),
             "spread": {title: values[at] for title, values in spread.items()},
         }
         for what, cells in zip(("grid", "block"), shapes, strict=True):
@@ -229,6 +229,12 @@ def _whole(value: Decimal | None) -> int | None:
         return None
     found = int(value.to_integral_value())
     return found if abs(found) < 1 << 63 else None
+
+
+def _spent(value: Decimal | None) -> int | None:
+    """A duration in ns; one below zero is none."""
+    found = _whole(value)
+    return None if found is None or found < 0 else found
 
 
 def _real(value: Decimal | None) -> float | None:

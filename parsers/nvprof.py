@@ -171,9 +171,9 @@ _EXPECTED = {"rows of host calls", "rows of unified memory"}
 
 def _launch(cells: dict[str, str], units: dict[str, str], group: str) -> dict[str, Any] | str:
     """One row of a trace; a text says why it is none."""
-    name = cells["Name"].strip()
-    start = time_ns(cells["Start"], units.get("Start", ""))
-    spent = time_ns(cells["Duration"], units.get("Duration", ""))
+    name = cells.get("Name", "").strip()
+    start = time_ns(cells.get("Start", ""), units.get("Start", ""))
+    spent = time_ns(cells.get("Duration", ""), units.get("Duration", ""))
     if "Unified Memory" in name:
         return "rows of unified memory"
     if not name or start is None:
@@ -243,14 +243,14 @@ def _named(name: str, cells: dict[str, str]) -> dict[str, Any]:
 
 def _summed(cells: dict[str, str], units: dict[str, str], group: str) -> dict[str, Any] | str:
     """One row of a summary: a kernel or copy with its mean duration."""
-    name = cells["Name"].strip()
-    calls = whole(cells["Calls"])
+    name = cells.get("Name", "").strip()
+    calls = whole(cells.get("Calls", ""))
     if group.startswith("API") or (not group and re.fullmatch(r"cuda?[A-Z]\w*", name)):
         return "rows of host calls"
     if not name or not calls:
         return "rows without a name or a number of calls"
-    total = time_ns(cells["Time"], units.get("Time", ""))
-    mean = time_ns(cells["Avg"], units.get("Avg", ""))
+    total = time_ns(cells.get("Time", ""), units.get("Time", ""))
+    mean = time_ns(cells.get("Avg", ""), units.get("Avg", ""))
     # The sum has more digits than the mean, which is rounded to the unit that it prints in.
     exact = mean if total is None or mean is None else round(total / calls)
     return {**_named(name, {}), "launch_count": calls, "duration_ns": exact}

@@ -4,6 +4,7 @@ Figures are means over the dispatches that were analysed. Where several kernels 
 speak of all of them together and are no kernel's own: times stay, the rest is left out.
 """
 
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -216,7 +217,8 @@ def _sides(header: tuple[str, ...], cells: list[str], side: int) -> dict[str, st
 def _number(cell: str) -> float | None:
     """The number that a cell starts with; a comparison appends the change in brackets."""
     found = _NUMBER.match(cell.strip())
-    return float(found[0]) if found else None
+    value = float(found[0]) if found else math.inf
+    return value if math.isfinite(value) else None
 
 
 def _kernels(one: Analysis, side: int) -> Iterator[dict[str, Any]]:

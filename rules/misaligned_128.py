@@ -23,7 +23,9 @@ def _straddles(k: Facts) -> Mask:
 
 def _excess(k: Facts) -> Column:
     """Sectors beyond those that the bytes need, as a share of those."""
-    return np.asanyarray(_SECTOR_BYTES / k.load_bytes_per_sector - 1)
+    # 0 bytes of each sector are what a kernel reports that loads nothing.
+    used = np.where(k.load_bytes_per_sector > 0, k.load_bytes_per_sector, np.nan)
+    return np.asanyarray(_SECTOR_BYTES / used - 1)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:

@@ -274,6 +274,8 @@ def _missing(gaps: Mapping[str, Mask], unjudged: Mask) -> tuple[tuple[str, ...],
     return tuple(listed[at] for at in of_row.reshape(-1).tolist())
 
 
+# A counter of zero divides to no figure, which no condition meets.
+@np.errstate(divide="ignore", invalid="ignore")
 def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Judgement:
     """Hold one rule against all subjects of its scope."""
     length = len(facts)
@@ -306,7 +308,6 @@ def _share(
 ) -> npt.NDArray[np.float64]:
     if saves is None:
         return np.full(len(facts), np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.asarray(saves(facts, attainable), dtype=np.float64)
+    share = np.asarray(saves(facts, attainable), dtype=np.float64)
     share = np.where(np.isfinite(share), share, np.nan)
     return np.clip(share, 0.0, 1.0)

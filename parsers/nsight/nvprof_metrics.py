@@ -87,12 +87,12 @@ def _of_kernel(
     row: Mapping[str, str], rows: dict[tuple[Any, ...], _Kernel], unread: list[str], kind: str
 ) -> int:
     """Take one line "metric of a kernel"; 1 where its launches differ."""
-    name, device = row["Kernel"].strip(), row["Device"].strip()
-    launches = whole(row["Invocations"]) or 1
+    name, device = row.get("Kernel", "").strip(), row.get("Device", "").strip()
+    launches = whole(row.get("Invocations", "")) or 1
     found = rows.setdefault((device, name, launches), _Kernel(device, name, launches, None, {}, {}))
-    metric = row["Metric Name" if kind == "metrics" else "Event Name"].strip()
-    _take(found, metric, row["Avg"], unread)
-    return int(row["Min"] != row["Max"])
+    metric = row.get("Metric Name" if kind == "metrics" else "Event Name", "").strip()
+    _take(found, metric, row.get("Avg", ""), unread)
+    return int(row.get("Min", "") != row.get("Max", ""))
 
 
 _IDENTITY = ("Device", "Context", "Stream", "Kernel", "Correlation_ID", "Correlation ID")
@@ -103,7 +103,7 @@ def _of_launch(
 ) -> None:
     """Take one line "launch with all its metrics"."""
     number = whole(row.get("Correlation_ID", row.get("Correlation ID", "")))
-    name, device = row["Kernel"].strip(), row["Device"].strip()
+    name, device = row.get("Kernel", "").strip(), row.get("Device", "").strip()
     found = rows.setdefault(
         (device, name, number if number is not None else len(rows), "launch"),
         _Kernel(device, name, 1, number, {}, {}),

@@ -3,7 +3,8 @@
 Sizes count in powers of 1,024: 64 MB of a trace are 16,777,216 integers.
 """
 
-from decimal import Decimal, InvalidOperation
+import math
+from decimal import Decimal, DecimalException
 from functools import lru_cache
 
 from traceroof.core import regex
@@ -11,6 +12,8 @@ from traceroof.core import regex
 _TIMES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _CELL = regex.compile(r"(?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*(?:/s)?)")
+#: A number of more digits is no time in ns: 10**18 ns are 31 years.
+_DIGITS = 18
 _LEVEL = regex.compile(r"(?:Idle|Low|Mid|High|Max) \((?P<level>\d+)\)")
 
 
@@ -23,8 +26,9 @@ def time_ns(cell: str, unit: str = "") -> int | None:
     if scale is None:
         return None
     try:
-        return int((Decimal(found["number"]) * scale).to_integral_value())
-    except InvalidOperation:
+        value = Decimal(found["number"]) * scale
+        return int(value.to_integral_value()) if value.adjusted() < _DIGITS else None
+    except DecimalException:  # beyond what Decimal holds
         return None
 
 
@@ -34,7 +38,7 @@ def size_bytes(cell: str, unit: str = "") -> float | None:
     if found is None:
         return None
     scale = _SIZES.get((found["unit"] or unit).removesuffix("/s"))
-    return None if scale is None else float(found["number"]) * scale
+    return None if scale is None else _finite(float(found["number"]) * scale)
 
 
 @lru_cache(maxsize=65536)
@@ -53,7 +57,11 @@ def measured(cell: str) -> tuple[float | None, str]:
     unit = found["unit"]
     if unit.removesuffix("/s") in _SIZES:
         return size_bytes(text), "byte/s" if unit.endswith("/s") else "byte"
-    return (float(found["number"]), unit) if unit in ("", "%") else (None, "")
+    return (_finite(float(found["number"])), unit) if unit in ("", "%") else (None, "")
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def whole(cell: str) -> int | None:

@@ -124,7 +124,8 @@ def _number(cell: str, decimal_comma: bool) -> Decimal | None:
         found = Decimal(cell)
     except InvalidOperation:
         return None
-    return found if abs(found) < 10**30 else None
+    # By its digits: to compare a number beyond what Decimal holds is an error.
+    return found if found.adjusted() < 30 else None
 
 
 def printed(text: str) -> Printed:

@@ -441,7 +441,8 @@ def kernel_table(columns: Mapping[str, Any]) -> pa.Table:
 
     columns: column name -> values (list, numpy array or Arrow array), all n long. ``kernel_name``
     is required; ``kind`` is 'kernel', ``launch_count`` 1 and ``source`` 0 where absent; every
-    other absent column is null. NaN in a column of reals means unknown and becomes null.
+    other absent column is null. NaN and infinity in a column of reals mean unknown and become
+    null.
 
     Returns a ``pa.Table`` of schema ``KERNELS``. Raises TraceroofError naming the column when
     one is unknown, required but missing, of the wrong length or of the wrong type.
@@ -491,8 +492,14 @@ def _array(entry: Column, values: Any, length: int) -> pa.Array | pa.ChunkedArra
         if entry.type == TEXT and pa.types.is_primitive(array.type):
             # Arrow would print the numbers; a number where a name belongs is a mistake.
             raise pa.ArrowTypeError(f"values of type {array.type}")
-        return array.cast(entry.type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        array = array.cast(entry.type)
+        if pa.types.is_floating(entry.type) and not pc.all(pc.is_finite(array)).as_py():
+            # Text such as 1e999 is a number to Python, and no measurement.
+            array = pc.if_else(pc.is_finite(array), array, None)
+        return array
+    except (
+        pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError,
+    ) as error:  # fmt: skip
         raise TraceroofError(
             f"column {entry.name} holds something other than {entry.type}: {error}"
         ) from None

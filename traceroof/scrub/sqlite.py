@@ -210,11 +210,11 @@ def _texts(database: sqlite3.Connection, table: str, kept: frozenset[str]) -> in
             )
             where = f"typeof({name}) = 'blob'"
         nothing = "'{}'" if "JSON" in str(kind).upper() else "''"
-        update = f"UPDATE {_quoted(table)} SET {name} = {{}} WHERE {where}"
+        update = f"UPDATE {_quoted(table)} SET {name} ="
         try:
-            count = database.execute(update.format(nothing)).rowcount
+            count = database.execute(f"{update} {nothing} WHERE {where}").rowcount
         except sqlite3.IntegrityError:  # values must differ
-            count = database.execute(update.format("'removed ' || rowid")).rowcount
+            count = database.execute(f"{update} 'removed ' || rowid WHERE {where}").rowcount
         emptied += count > 0
     return emptied
 

@@ -69,6 +69,10 @@ class Rows:
     def _of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values if self._as_it_is else values[self.at]
 
+    def named(self, code: int) -> str:
+        """The name of a code; rows without a name have -1."""
+        return str(self.names[code]) if code >= 0 else "(no name)"
+
     def column(self, name: str) -> Times:
         """A column of whole numbers, UNKNOWN where null."""
         return self._of(whole(self._kernels[name]))
