@@ -24,6 +24,8 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith("TRACEROOF_")]:
         if name not in KEPT_VARIABLES:
             del os.environ[name]
+    # Nor do settings in a folder above the checkout, or above a test's, change a result.
+    os.environ["TRACEROOF_CONFIG"] = ""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -79,6 +79,16 @@ def rules() -> tuple[Rule, ...]:
     return tuple(rule for rule, _ in _rules().values())
 
 
+#: The folder of the built-in rules, as files are seen from the repository.
+RULES = "rules"
+
+
+def file_of(rule: Rule) -> str:
+    """Where a rule is written, as ``rule_file``; one that nobody registered has no file."""
+    known = _rules().get(rule.id)
+    return known[1] if known and known[0].when is rule.when else "this program"
+
+
 def rule_file(rule_id: str) -> str:
     """Where a rule is written: ``rules/small_grid.py``, or the object of a plug-in."""
     return _rules()[rule_id][1]

@@ -27,6 +27,7 @@ __all__ = [
     "GRADES",
     "NOMINAL",
     "SEVERITIES",
+    "SEVERITY_STEPS",
     "UNCALIBRATED",
     "Attainable",
     "Doubt",
@@ -53,6 +54,9 @@ Layer = Literal["model", "framework", "operator", "hardware"]
 Role = Literal["class", "cause"]
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low", "info")
+
+#: From which share of the time, 0-1, on a finding is that severe; below the last it is only counted.
+SEVERITY_STEPS: Mapping[Severity, float] = {"high": 0.10, "medium": 0.03, "low": 0.005}
 
 #: How far a finding is to be trusted before the quality of its inputs counts, 0-1:
 #: read from a hardware counter, a model held against a measured time, a name or a shape.
@@ -224,7 +228,10 @@ class Rule:
                 raise TraceroofError(
                     f"{self.id} has no threshold {name}", f"its thresholds: {known}"
                 )
-        changed = {name: replace(limits[name], value=value) for name, value in values.items()}
+        changed = {
+            name: replace(limits[name], value=value, usual=limits[name].value)
+            for name, value in values.items()
+        }
         return replace(self, thresholds={**(self.thresholds or {}), **changed})
 
 

@@ -34,11 +34,11 @@ def calibrate(
     if forget is not None:
         if paths:
             raise TraceroofError("--forget takes no PATH", "calibrating again replaces by itself")
-        _forget(forget, reading.store)
+        _forget(forget, reading.folder)
     elif paths:
         _measure(paths, reading)
     else:
-        write(shown.stored(calibration_of(reading.store)), None)
+        write(shown.stored(calibration_of(reading.folder)), None)
 
 
 def _forget(device: str, store: Path | None) -> None:
@@ -57,7 +57,7 @@ def _measure(paths: list[Path], reading: ReadOptions) -> None:
     with spooled(paths) as files:
         recordings = read_each(files, reading)
     found = measure(recordings, device=reading.device)
-    kept = Store.open(reading.store)
+    kept = Store.open(reading.folder)
     before = kept.calibrate(found.rates)
     found = replace(found, replaced=tuple(old for _, old in before))
     write(shown.measured(found), None)

@@ -45,10 +45,12 @@ def compare(
     from traceroof import plugins
     from traceroof.compare import gates
 
-    gate = gates.checked(fail_on or (), [rule.id for rule in plugins.rules()])
+    settings = reading.settings
+    asked = fail_on or settings.gates.get("compare", ())
+    gate = gates.checked(asked, [rule.id for rule in plugins.rules()])
     before, after = (run_of([side], reading) for side in (base, head))
-    calibration = calibration_of(reading.store, no_calibration)
-    comparison = compared(before, after, reading.device, comparing, calibration)
+    calibration = calibration_of(reading.folder, no_calibration)
+    comparison = compared(before, after, reading, comparing, calibration)
     write(_rendered(comparison, view), view.output)
     failures = gates.failures(comparison, gate)
     for failure in failures:
@@ -60,7 +62,7 @@ def compare(
 def compared(
     base: "Run",
     head: "Run",
-    device: str | None,
+    reading: ReadOptions,
     comparing: CompareOptions,
     calibration: "Sequence[MeasuredRate]",
 ) -> "Comparison":
@@ -70,10 +72,11 @@ def compared(
     return compare_runs(
         base,
         head,
-        device=device,
+        device=reading.device,
         force=comparing.force,
         limits=comparing.thresholds(),
         calibration=calibration,
+        settings=reading.settings,
     )
 
 
@@ -88,5 +91,5 @@ def _rendered(comparison: "Comparison", view: ComparisonView) -> str:
         return markdown.render(comparison, key=view.key, top=view.top or 10)
     from traceroof.report.compare import terminal as as_text
 
-    width, color = terminal(view.output)
+    width, color = terminal(view.output, wide=view.wide)
     return as_text.render(comparison, top=view.top or 10, width=width, color=color)

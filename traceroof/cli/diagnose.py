@@ -9,9 +9,11 @@ import typer
 from traceroof.cli.inputs import calibration_of, run_of
 from traceroof.cli.options import Format, NoCalibration, ReadOptions, RunOrPaths, View, grouped
 from traceroof.cli.output import terminal, write
-from traceroof.errors import GATE_FAILED, TraceroofError
+from traceroof.core.units import shown
+from traceroof.errors import COULD_NOT, GATE_FAILED, TraceroofError
 
 if TYPE_CHECKING:
+    from traceroof.config import Settings
     from traceroof.diagnosis.diagnosis import Diagnosis
 
 
@@ -40,7 +42,9 @@ def diagnose(
     view: View,
     fail_on: Annotated[
         Gate | None,
-        typer.Option(metavar="SEVERITY", help="Exit 1 on a finding this severe or more."),
+        typer.Option(
+            metavar="SEVERITY", help="Exit 1 on a finding this severe or more, and name it."
+        ),
     ] = None,
     by: Annotated[
         TimeBy,
@@ -68,8 +72,11 @@ def diagnose(
     from traceroof.diagnosis.diagnose import diagnose as diagnose_run
 
     run = run_of(what or [], reading)
-    calibration = calibration_of(reading.store, no_calibration)
-    diagnosis = diagnose_run(run, device=reading.device, calibration=calibration)
+    calibration = calibration_of(reading.folder, no_calibration)
+    gate = _gate(fail_on, reading.settings)
+    diagnosis = diagnose_run(
+        run, device=reading.device, calibration=calibration, settings=reading.settings
+    )
     if card is not None and explain is not None:
         raise TraceroofError("--card and --explain answer two questions", "ask one at a time")
     if card is not None:
@@ -79,8 +86,47 @@ def diagnose(
     else:
         text = _rendered(diagnosis, view, by)
     write(text, view.output)
-    if fail_on is not None and _fails(diagnosis, fail_on):
+    _end(diagnosis, gate)
+
+
+def _gate(fail_on: Gate | None, settings: "Settings") -> Gate | None:
+    """The gate of the option, else that of the settings."""
+    if fail_on is not None or "diagnose" not in settings.gates:
+        return fail_on
+    from traceroof.config.values import near
+
+    (wanted, *more), names = settings.gates["diagnose"], [one.value for one in Gate]
+    if more or wanted not in names:
+        origin = settings.entries["gates.diagnose"].origin
+        hint = "write one severity" if more else near(wanted, names)
+        raise TraceroofError(f"{origin}: gates.diagnose: {wanted!r} is no severity", hint)
+    return Gate(wanted)
+
+
+def _end(diagnosis: "Diagnosis", gate: Gate | None) -> None:
+    """Say on stderr what failed, and exit accordingly: a rule that broke goes before a gate."""
+    from traceroof.diagnosis.judging import failing
+
+    severe = failing(diagnosis.fired(), gate.value) if gate else []
+    for one in severe[:_NAMED]:
+        where = f" in {one.subject}" if one.scope in ("kernel", "category") else ""
+        typer.echo(
+            f"gate failed: {one.rule} ({one.severity}){shown(where)}: {shown(one.because)}",
+            err=True,
+        )
+    if severe[_NAMED:]:
+        typer.echo(f"gate failed: {len(severe) - _NAMED} more findings", err=True)
+    broken = [one.failed for one in diagnosis.findings if one.failed]
+    for how in broken:
+        typer.echo(f"traceroof: {shown(how)}", err=True)
+    if broken:
+        raise typer.Exit(COULD_NOT)
+    if severe:
         raise typer.Exit(GATE_FAILED)
+
+
+#: So many findings that fail a gate are named.
+_NAMED = 5
 
 
 def _rendered(diagnosis: "Diagnosis", view: View, by: TimeBy = TimeBy.category) -> str:
@@ -98,7 +144,7 @@ def _rendered(diagnosis: "Diagnosis", view: View, by: TimeBy = TimeBy.category) 
         return markdown.render(diagnosis, top=view.top or 10, key=view.key, by=by.value)
     from traceroof.report.run import terminal as as_text
 
-    width, color = terminal(view.output)
+    width, color = terminal(view.output, wide=view.wide)
     return as_text.render(diagnosis, top=view.top or 10, width=width, color=color, by=by.value)
 
 
@@ -128,7 +174,7 @@ def _cards(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
     left_out = len(meant) - len(shown)
     if view.format is Format.markdown:
         return kernel_cards.render_markdown(narrowed, left_out=left_out)
-    width, color = terminal(view.output)
+    width, color = terminal(view.output, wide=view.wide)
     return kernel_cards.render(narrowed, left_out=left_out, width=width, color=color)
 
 
@@ -149,12 +195,5 @@ def _explained(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
         return json.render(explained)
     if view.format is Format.markdown:
         return explanation.render_markdown(explained)
-    width, color = terminal(view.output)
+    width, color = terminal(view.output, wide=view.wide)
     return explanation.render(explained, width=width, color=color)
-
-
-def _fails(diagnosis: "Diagnosis", gate: Gate) -> bool:
-    from traceroof.rule import SEVERITIES
-
-    limit = SEVERITIES.index(gate.value)
-    return any(SEVERITIES.index(finding.severity) <= limit for finding in diagnosis.fired())

@@ -36,7 +36,7 @@ def ingest(
     mode = reading.mode
     with spooled(paths) as files:
         found = read_each(files, reading)
-        kept = Store.open(reading.store)
+        kept = Store.open(reading.folder)
         if mode == "separate":
             if into:
                 raise TraceroofError(

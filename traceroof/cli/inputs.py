@@ -39,7 +39,7 @@ def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
         raise TraceroofError(
             f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
-    run = _stored(what[0] if what else None, reading.store)
+    run = _stored(what[0] if what else None, reading.folder)
     return replace(run, recording=_part(run.recording, reading))
 
 

@@ -20,7 +20,7 @@ from traceroof.cli.calibrate import calibrate
 from traceroof.cli.compare import compare
 from traceroof.cli.diagnose import diagnose
 from traceroof.cli.ingest import export, ingest
-from traceroof.cli.lists import devices, formats, rules
+from traceroof.cli.lists import config, devices, formats, rules
 from traceroof.cli.report import report
 from traceroof.cli.runs import baseline_app, runs_app
 from traceroof.cli.scrub import scrub
@@ -36,7 +36,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    ingest, diagnose, report, compare, export, calibrate, scrub, rules, devices, formats,
+    ingest, diagnose, report, compare, export, calibrate, scrub, config, rules, devices,
+    formats,
 ):  # fmt: skip
     app.command()(command)
 app.add_typer(runs_app, name="runs")

@@ -3,10 +3,12 @@
 A command takes a group as one parameter; ``grouped`` shows the command line its fields.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -15,6 +17,7 @@ import typer
 
 if TYPE_CHECKING:
     from traceroof.compare.verdicts import Thresholds
+    from traceroof.config import Settings
     from traceroof.core.part import Part
     from traceroof.ingest.combine import Mode
     from traceroof.parser import Options
@@ -61,7 +64,9 @@ RunOrPaths = Annotated[
 StoreFolder = Annotated[
     Path | None,
     typer.Option(
-        "--store", metavar="DIR", help="Store folder; default $TRACEROOF_STORE or .traceroof."
+        "--store",
+        metavar="DIR",
+        help="Store folder; default $TRACEROOF_STORE, the settings' or .traceroof.",
     ),
 ]
 NoCalibration = Annotated[
@@ -77,6 +82,12 @@ Top = Annotated[
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
 ]
+Wide = Annotated[
+    bool,
+    typer.Option(
+        "--wide", help="Text of 140 columns, whatever the terminal has: nothing left out."
+    ),
+]
 Key = Annotated[
     str | None,
     typer.Option(
@@ -88,14 +99,55 @@ _AS = typer.Option("--format", "-f", case_sensitive=False, help="How to write it
 
 
 @dataclass(frozen=True)
-class ReadOptions:
+class ConfigOptions:
+    """Which settings are in force."""
+
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings that go before traceroof.toml's."),
+    ] = None
+    no_config: Annotated[
+        bool, typer.Option("--no-config", help="Read no settings from any file.")
+    ] = False
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """The settings in force."""
+        from traceroof.config import load
+
+        return load(self.config, without=self.no_config)
+
+
+@dataclass(frozen=True)
+class StoreOptions(ConfigOptions):
+    """Which store is meant, where the settings may name it."""
+
+    store: StoreFolder = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The store: the option's, else the environment's (None), else the settings'."""
+        if self.store or os.environ.get("TRACEROOF_STORE"):
+            return self.store
+        return self.settings.store
+
+
+@dataclass(frozen=True)
+class ReadOptions(StoreOptions):
     """How to read profiler files, and which store holds the runs that are named."""
 
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="The GPU, where the file does not name it."),
     ] = None
-    store: StoreFolder = None
+    peak: Annotated[
+        str | None,
+        typer.Option(
+            "--peak",
+            metavar="NAME=RATE,…",
+            help="Peaks for this once: bandwidth=3350,bf16=989 (GB/s, TFLOP/s).",
+        ),
+    ] = None
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed."),
@@ -137,6 +189,16 @@ class ReadOptions:
         ),
     ] = 200
 
+    @cached_property
+    def settings(self) -> "Settings":
+        """The settings in force, with the peaks that an option gives."""
+        found = super().settings
+        if self.peak is None:
+            return found
+        from traceroof.config.own_devices import peaks_of
+
+        return found.with_peaks(peaks_of(self.peak), "--peak")
+
     @property
     def mode(self) -> "Mode":
         """What several files are, as ``ingest.combine`` takes it."""
@@ -168,6 +230,7 @@ class View:
     top: Top = None
     format: Annotated[Format, _AS] = Format.table
     output: Output = None
+    wide: Wide = False
     key: Key = None
 
 
@@ -178,6 +241,7 @@ class ComparisonView:
     top: Top = None
     format: Annotated[ComparisonFormat, _AS] = ComparisonFormat.table
     output: Output = None
+    wide: Wide = False
     key: Key = None
 
 
@@ -220,16 +284,33 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def called(**given: Any) -> None:
         for name, group in groups.items():
             given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
-        command(**given)
+        with _own_devices(given.values()):
+            command(**given)
 
     called.__signature__ = Signature(seen)  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in seen}
     return called
 
 
+@contextmanager
+def _own_devices(given: Iterable[Any]) -> Iterator[None]:
+    """The user's GPUs, known to everything that a command does."""
+    options = next((one for one in given if isinstance(one, ConfigOptions)), None)
+    if options is None or not options.settings.devices:
+        yield
+        return
+    from traceroof.hardware.devices import knowing
+
+    with knowing(options.settings.devices):
+        yield
+
+
 def _fields_of(group: Any) -> list[Parameter]:
     types = get_type_hints(group, include_extras=True)
+    # What a group has of its own before what it shares with others.
+    own = group.__annotations__
+    listed = sorted(fields(group), key=lambda one: one.name not in own)
     return [
         Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=types[one.name])
-        for one in fields(group)
+        for one in listed
     ]

@@ -16,10 +16,22 @@ def write(text: str, output: str | None) -> None:
         typer.echo(f"wrote {written}", err=True)
 
 
-def terminal(output: str | None) -> tuple[int, bool]:
-    """Width of the terminal (80 where there is none), and whether to colour."""
+def terminal(output: str | None, *, wide: bool = False) -> tuple[int, bool]:
+    """Width of the terminal (80 where there is none), and whether to colour.
+
+    NO_COLOR, then FORCE_COLOR decide where they are set and not empty, else whether it is a
+    terminal (https://no-color.org, https://force-color.org).
+    """
     to_stdout = output is None or output == "-"
     on_terminal = to_stdout and sys.stdout is not None and sys.stdout.isatty()
     width = shutil.get_terminal_size((80, 24)).columns if to_stdout else 80
-    dumb = os.environ.get("TERM") == "dumb"
-    return min(width, 140), on_terminal and not dumb and not os.environ.get("NO_COLOR")
+    if wide:
+        width = max(width, WIDE)
+    colour = on_terminal and os.environ.get("TERM") != "dumb"
+    if os.environ.get("FORCE_COLOR") not in (None, "", "0"):
+        colour = True
+    return min(width, WIDE), colour and not os.environ.get("NO_COLOR")
+
+
+#: No table needs more columns.
+WIDE = 140

@@ -42,12 +42,14 @@ def report(
 
     shown: Comparison | Diagnosis
     run = run_of(what or [], reading)
-    calibration = calibration_of(reading.store, no_calibration)
+    calibration = calibration_of(reading.folder, no_calibration)
     if base is None:
-        shown = diagnose_run(run, device=reading.device, calibration=calibration)
+        shown = diagnose_run(
+            run, device=reading.device, calibration=calibration, settings=reading.settings
+        )
     else:
         before = run_of([base], reading)
-        shown = compared(before, run, reading.device, comparing, calibration)
+        shown = compared(before, run, reading, comparing, calibration)
     write(render.render(shown), output)
     if assets is not None:
         from traceroof.report.html.pictures import write_pictures

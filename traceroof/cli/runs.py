@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from traceroof.cli.options import StoreFolder
+from traceroof.cli.options import StoreOptions, grouped
 from traceroof.cli.output import write
 
 runs_app = typer.Typer(help="The runs in the store.", invoke_without_command=True)
@@ -16,31 +16,34 @@ StoredRun = Annotated[str, typer.Argument(metavar="RUN", help="Id, beginning of 
 
 
 @runs_app.callback()
-def runs(context: typer.Context, store: StoreFolder = None) -> None:
+@grouped
+def runs(context: typer.Context, *, keeping: StoreOptions) -> None:
     """List the runs in the store, newest first."""
     if context.invoked_subcommand:
         return
     from traceroof.report.common.tables import runs_table
     from traceroof.store import Store
 
-    write(runs_table(Store.open(store, create=False).runs()), None)
+    write(runs_table(Store.open(keeping.folder, create=False).runs()), None)
 
 
 @runs_app.command("show")
-def runs_show(run: StoredRun, store: StoreFolder = None) -> None:
+@grouped
+def runs_show(run: StoredRun, *, keeping: StoreOptions) -> None:
     """What a run was made from, and the notes of its import."""
     from traceroof.report.common.tables import run_card
     from traceroof.store import Store
 
-    write(run_card(Store.open(store, create=False).get(run)), None)
+    write(run_card(Store.open(keeping.folder, create=False).get(run)), None)
 
 
 @runs_app.command("remove")
-def runs_remove(run: StoredRun, store: StoreFolder = None) -> None:
+@grouped
+def runs_remove(run: StoredRun, *, keeping: StoreOptions) -> None:
     """Remove a run from the store, and the baselines that stand for it."""
     from traceroof.store import Store
 
-    kept = Store.open(store, create=False)
+    kept = Store.open(keeping.folder, create=False)
     baselines = kept.standing_for(run)
     removed = kept.remove(run)
     typer.echo(f"removed run {removed.id} {removed.name}", err=True)
@@ -49,26 +52,29 @@ def runs_remove(run: StoredRun, store: StoreFolder = None) -> None:
 
 
 @baseline_app.callback()
-def baseline(context: typer.Context, store: StoreFolder = None) -> None:
+@grouped
+def baseline(context: typer.Context, *, keeping: StoreOptions) -> None:
     """List the baselines and the runs that they stand for."""
     if context.invoked_subcommand:
         return
     from traceroof.report.common.tables import baselines_table
     from traceroof.store import Store
 
-    write(baselines_table(Store.open(store, create=False).baselines()), None)
+    write(baselines_table(Store.open(keeping.folder, create=False).baselines()), None)
 
 
 @baseline_app.command("set")
+@grouped
 def baseline_set(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, e.g. main.")],
     run: StoredRun,
-    store: StoreFolder = None,
+    *,
+    keeping: StoreOptions,
 ) -> None:
     """Let a name stand for a run from now on: `traceroof compare NAME HEAD`."""
     from traceroof.store import Store
 
-    kept = Store.open(store, create=False)
+    kept = Store.open(keeping.folder, create=False)
     kept.set_baseline(name, run)
     chosen = kept.baselines()[name.strip()]
     typer.echo(f"baseline {name.strip()} is run {chosen.id} {chosen.name}", err=True)

@@ -17,6 +17,7 @@ from traceroof.compare.judged import Judged, Paired, of_steps, of_total, summed
 from traceroof.compare.samples import By, Per
 from traceroof.compare.sides import Side
 from traceroof.compare.verdicts import Thresholds, Word, tally
+from traceroof.config import NONE, Settings
 from traceroof.core.recording import Run
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.find import find_all
@@ -63,6 +64,7 @@ class Comparison:
     idle_ns: tuple[float, float] | None
     exposed_communication_ns: tuple[float, float] | None
     notes: tuple[str, ...] = ()
+    settings: Settings = NONE
 
     @property
     def blocked(self) -> bool:
@@ -133,6 +135,7 @@ class Comparison:
             "appeared": [asdict(one) for one in self.appeared],
             "resolved": [asdict(one) for one in self.resolved],
             "notes": list(self.notes),
+            "config": self.settings.to_dict(),
         }
 
 
@@ -145,19 +148,21 @@ def compare(
     limits: Thresholds | None = None,
     rules: Sequence[Rule] | None = None,
     calibration: Sequence[MeasuredRate] = (),
+    settings: Settings = NONE,
 ) -> Comparison:
     """Compare two runs.
 
     device: name of the GPU where the files do not say it. force: compare times although GPU,
     clocks or tool differ. limits: what counts as a change. rules: all by default.
-    calibration: measured ceilings, for both (as for ``diagnose``).
+    calibration: measured ceilings, for both; settings: what the user set (as for ``diagnose``).
     """
     limits = limits or Thresholds()
     rules = plugins.rules() if rules is None else rules
     sides = (
-        Side.of(base, device, rules, calibration),
-        Side.of(head, device, rules, calibration),
+        Side.of(base, device, rules, calibration, settings),
+        Side.of(head, device, rules, calibration, settings),
     )
+    rules = settings.rules(rules)
     per: Per = "step" if all(side.steps.covers for side in sides) else "run"
     sampled = _sampled(sides, per)
     counted = sides[0].counted(per, sampled), sides[1].counted(per, sampled)
@@ -189,6 +194,8 @@ def compare(
                 calibrated=True,
                 few_matter=False,
                 vendor=sides[1].diagnosis.vendor,
+                settings=settings,
+                hidden_share=settings.steps["low"],
             ),
         )
 
@@ -225,6 +232,7 @@ def compare(
         hidden_findings=hidden,
         appeared=appeared,
         resolved=resolved,
+        settings=settings,
         idle_ns=of_steps(counted, "idle_ns") if per == "step" else None,
         exposed_communication_ns=of_steps(counted, "exposed_ns") if per == "step" else None,
         notes=tuple(

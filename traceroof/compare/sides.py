@@ -19,6 +19,7 @@ from traceroof.compare.samples import (
     samples_of,
     steps_of,
 )
+from traceroof.config import NONE, Settings
 from traceroof.core import kernel_names
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Run
@@ -56,6 +57,7 @@ class Side:
         device: str | None,
         rules: Sequence[Rule] | None,
         calibration: Sequence[MeasuredRate] = (),
+        settings: Settings = NONE,
     ) -> Self:
         """Diagnose a run and find its repetitions and steps."""
         # Every repeat is a sample, so all of them are looked at.
@@ -65,7 +67,7 @@ class Side:
         )
         everything = replace(run, recording=recording)
         diagnosis, rows = diagnose_rows(
-            everything, device=device, rules=rules, calibration=calibration
+            everything, device=device, rules=rules, calibration=calibration, settings=settings
         )
         kernels, group = run.recording.kernels, rows.group
         launches = as_reals(kernels["launch_count"])

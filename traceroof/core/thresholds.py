@@ -7,7 +7,7 @@ column across it.
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from traceroof.core.units import quantity
@@ -40,6 +40,7 @@ class Threshold:
     beside: the columns that it is printed beside, where ``measure`` reads several.
     or_unknown: an unknown figure passes too.
     unit: of the number, where the name of the column does not say it.
+    usual: the number that the rule comes with, where configuration changed it.
     told: whether it is printed beside the evidence; not where another rule's condition is asked.
     words: how it is printed after the column, ``{op}`` and ``{value}`` for what it holds; generated
         when empty.
@@ -55,6 +56,7 @@ class Threshold:
     words: str = ""
     unit: str = ""
     told: bool = True
+    usual: float | None = None
 
     def holds(self, name: str, facts: Any) -> Any:
         """Mask of the subjects that pass, given the name of the threshold."""
@@ -70,10 +72,17 @@ class Threshold:
     def amount(self, name: str) -> "Amount":
         """The number alone, with its unit: what ``{name}`` in a condition becomes."""
         plain = "" if self.of or self.measure else unit_of(self.column or name)
-        return Amount(self.value, self.unit or plain)
+        return Amount(self.value, self.unit or plain, self.usual)
 
     def text(self, name: str) -> str:
-        """The threshold as it stands beside the value of its column: ``>= 5 % of the span``."""
+        """The threshold as it stands beside the value of its column: ``>= 5 % of the span``; one
+        that configuration changed says so."""
+        if self.usual is None:
+            return self._text(name)
+        usual = replace(self, value=self.usual, usual=None)._text(name)
+        return f"{replace(self, usual=None)._text(name)} (configured; by default {usual})"
+
+    def _text(self, name: str) -> str:
         if self.words:
             return self.words.format(op=self.op, value=self.amount(name))
         if not self.of or callable(self.of):
@@ -92,8 +101,14 @@ class Amount:
 
     value: float
     unit: str
+    usual: float | None = None
 
     def __format__(self, spec: str) -> str:
+        if self.usual is not None:
+            shown, usual = (
+                format(Amount(one, self.unit), spec) for one in (self.value, self.usual)
+            )
+            return f"{shown} (configured; by default {usual})"
         if not spec:
             return quantity(self.value, self.unit)
         return format(self.value, spec).replace("%", " %")

@@ -7,8 +7,8 @@ entry only where no cause is known. What makes the recording unfit comes first w
 rest in doubt.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from traceroof.diagnosis.drafts import (
@@ -28,7 +28,7 @@ from traceroof.diagnosis.savings import (
 )
 from traceroof.diagnosis.unsaid import LITTLE, little, settled, undecided
 from traceroof.kernels.places import Place
-from traceroof.rule import Severity
+from traceroof.rule import SEVERITY_STEPS, Severity
 
 # From this part of the expected saving on, a doubt comes before it.
 _UNFIT = 0.5
@@ -63,6 +63,7 @@ class Entry:
     where: Place
     found: tuple[Finding, ...]
     folded: tuple[Finding, ...] = ()
+    steps: Mapping[Severity, float] = field(default_factory=lambda: SEVERITY_STEPS)
 
     @property
     def lead(self) -> Finding:
@@ -74,7 +75,7 @@ class Entry:
         """By the share of the time that it saves; what saves none is as severe as its finding."""
         if self.bound_ns is None or self.share is None:
             return self.lead.severity
-        return severity(self.share, 1.0)
+        return severity(self.share, 1.0, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -109,11 +110,12 @@ def advice_of(
     findings: Sequence[Finding],
     pool: Pool,
     where: Callable[[Sequence[Finding]], Place] | None = None,
+    steps: Mapping[Severity, float] = SEVERITY_STEPS,
 ) -> tuple[Entry, ...]:
     """The advice of a run.
 
     findings: all of them, ranked. pool: the time that they take their savings from. where: what the
-    launches of several findings have in common; by default where the first is.
+    launches of several findings have in common; by default where the first is. steps: from which share of the time on an entry is how severe.
     """
     fired = [one for one in findings if one.state == "fired" and one.scope != "compare"]
     drafts = drafts_of([one for one in fired if not of_measurement(one)], pool)
@@ -134,7 +136,8 @@ def advice_of(
             kept = [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
     listed = [*unfit, *kept, *unknown] or settled([*rest, *worthless], pool)
-    return tuple(_entry(one, pool, where or _of_first, rank) for rank, one in enumerate(listed, 1))
+    made = (_entry(one, pool, where or _of_first, rank) for rank, one in enumerate(listed, 1))
+    return tuple(replace(one, steps=steps) for one in made)
 
 
 def _unfit(fired: Sequence[Finding]) -> list[Draft]:

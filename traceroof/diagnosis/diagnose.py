@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof import plugins, timeline
+from traceroof.config import NONE, Settings
 from traceroof.core import kernel_table
 from traceroof.core.dictionary import coded, together
 from traceroof.core.facts import Facts
@@ -34,11 +35,13 @@ from traceroof.diagnosis.run_devices import (
     devices_of,
     tool_of,
     vendor_of,
+    without_reported,
 )
 from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
+from traceroof.hardware.devices import knowing
 from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import categories_of
 from traceroof.kernels.groups import Groups
@@ -58,6 +61,7 @@ def diagnose(
     rules: Sequence[Rule] | None = None,
     attainable: Attainable | None = None,
     calibration: Sequence[MeasuredRate] = (),
+    settings: Settings = NONE,
 ) -> Diagnosis:
     """Diagnose a run.
 
@@ -65,9 +69,16 @@ def diagnose(
     rules: the rules to hold against it; all of them by default. calibration: the rates that
     ``traceroof calibrate`` measured; they hold where the files did not measure their own, and
     ``ceilings.UNCALIBRATED`` where nobody did. attainable: shares that go before all of these.
+    settings: what the user set; ``device`` goes before theirs. Raises TraceroofError for a rule or
+    threshold that they name and that does not exist.
     """
     return diagnose_rows(
-        run, device=device, rules=rules, attainable=attainable, calibration=calibration
+        run,
+        device=device,
+        rules=rules,
+        attainable=attainable,
+        calibration=calibration,
+        settings=settings,
     )[0]
 
 
@@ -87,15 +98,30 @@ def diagnose_rows(
     rules: Sequence[Rule] | None = None,
     attainable: Attainable | None = None,
     calibration: Sequence[MeasuredRate] = (),
+    settings: Settings = NONE,
 ) -> tuple[Diagnosis, Rows]:
     """``diagnose``, and what the rows of the run's kernel table belong to."""
+    with knowing(settings.devices):
+        return _diagnosed(run, device, rules, attainable, calibration, settings)
+
+
+def _diagnosed(
+    run: Run | Recording,
+    device: str | None,
+    rules: Sequence[Rule] | None,
+    attainable: Attainable | None,
+    calibration: Sequence[MeasuredRate],
+    settings: Settings,
+) -> tuple[Diagnosis, Rows]:
     run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
-    recording = run.recording.judged()
+    recording = without_reported(run.recording.judged(), settings.peaks)
     kernels = recording.kernels
     categories = row_categories(kernels)
-    devices = devices_of(recording, device)
+    if device is None and not any(one.name for one in recording.devices):
+        device = settings.device
+    devices = devices_of(recording, device, settings.peaks)
     if recording.counters is not None and not any(one.known for one in devices):
-        devices = devices_of(recording.counters, device)
+        devices = devices_of(recording.counters, device, settings.peaks)
     vendor = vendor_of(devices)
 
     role = roles.roles_of(kernels, categories)
@@ -109,7 +135,8 @@ def diagnose_rows(
     joined = None
     verdict_rows, verdict_table = grouped.of_row.tolist(), recording.verdicts
     if recording.counters is not None:
-        counted, most = _counted(recording.counters, device, devices)
+        counters = without_reported(recording.counters, settings.peaks)
+        counted, most = _counted(counters, device, devices, settings)
         joined = counter_join.join(grouped, counted, most=most)
         grouped = counter_join.with_counters(grouped, counted, joined)
         partner = {match.counted: at for at, match in enumerate(joined.matches) if match}
@@ -173,8 +200,11 @@ def diagnose_rows(
         vendor=vendor,
         tool=tool_of(devices),
         alone=recording.time_basis == "counter-tool",
+        settings=settings,
+        hidden_share=settings.steps["low"],
     )
-    grounds = Grounds(tuple(plugins.rules() if rules is None else rules), scopes, context)
+    judged_by = settings.rules(plugins.rules() if rules is None else rules)
+    grounds = Grounds(judged_by, scopes, context)
     found, hidden = find_all(grounds.rules, scopes, context)
     verdicts = capped(
         verdicts_of_groups(verdict_table, verdict_rows, len(grouped)),
@@ -185,7 +215,7 @@ def diagnose_rows(
     found = concerned.with_wheres(found, wheres)
     groups_made = kernel_groups(grouped, verdicts, wheres)
     category_times = _category_times(by_category)
-    advice = advice_of(found, _pool(kernels, grouped, lines), concerned.place)
+    advice = advice_of(found, _pool(kernels, grouped, lines), concerned.place, settings.steps)
     holding = {name_of(one): one for one in found if one.state == "fired"}
     made = Diagnosis(
         run_id=run.id,
@@ -207,7 +237,8 @@ def diagnose_rows(
         timelines=tuple(lines),
         ranks=across,
         hidden_findings=hidden,
-        notes=_run_notes(totals, devices, grouped.facts),
+        notes=(*_run_notes(totals, devices, grouped.facts), *_failures(found)),
+        settings=settings,
         places=concerned.tables(holding),
         grounds=grounds,
     )
@@ -215,12 +246,12 @@ def diagnose_rows(
 
 
 def _counted(
-    counters: Recording, device: str | None, timed_on: Sequence[RunDevice]
+    counters: Recording, device: str | None, timed_on: Sequence[RunDevice], settings: Settings
 ) -> tuple[groups.Groups, float]:
     """The kernel groups of a counter tool, and the most that a join with them is worth: less where
     they were measured on another GPU model."""
     kernels = counters.judged().kernels
-    devices = devices_of(counters, device)
+    devices = devices_of(counters, device, settings.peaks)
     made = groups.group(
         kernels, row_categories(kernels), by_ordinal(devices), {}, vendor_of(devices)
     )
@@ -259,7 +290,7 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
     )
     scopes = {**grounds.scopes, "kernel": some}
     found: list[Finding] = []
-    for judgement, by in judge_all(grounds.rules, scopes, narrow)["kernel"]:
+    for judgement, by in judge_all(grounds.rules, scopes, narrow)[0]["kernel"]:
         found += fired(judgement, by, some, narrow)[0]
         found += unjudged_each(judgement, some, narrow)
     kernels = tuple(diagnosis.kernels[row] for row in indices)
@@ -273,7 +304,7 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
         diagnosis,
         kernels=kernels,
         findings=listed,
-        advice=advice_of(listed, _pool_of_kernels(taken)),
+        advice=advice_of(listed, _pool_of_kernels(taken), steps=grounds.context.settings.steps),
         hidden_findings=0,
         grounds=Grounds(grounds.rules, scopes, narrow),
     )
@@ -395,6 +426,11 @@ def _rows_of(kernels: pa.Table, line: Timeline) -> npt.NDArray[np.bool_]:
         if value is not None:
             on = pc.and_(on, pc.equal(kernels[column], value))
     return np.asarray(pc.fill_null(on, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _failures(found: Sequence[Finding]) -> list[str]:
+    """The rules of plug-ins that broke."""
+    return [one.failed for one in found if one.failed]
 
 
 def _run_notes(totals: Totals, devices: Sequence[RunDevice], facts: Facts) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from traceroof.config import NONE, Settings
 from traceroof.core.recording import (
     Source,
 )
@@ -144,6 +145,7 @@ class Diagnosis:
     clocks: LoggedClocks | None = None
     notes: tuple[str, ...] = field(default=())
     places: Mapping[By, tuple[PlaceTime, ...]] = field(default_factory=dict)
+    settings: Settings = NONE
     grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -203,6 +205,7 @@ class Diagnosis:
             "calibration": [{**asdict(one), "share": one.share} for one in self.calibration],
             "hidden_findings": self.hidden_findings,
             "notes": list(self.notes),
+            "config": self.settings.to_dict(),
         }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.config.settings import BY_CONFIGURATION
 from traceroof.core.facts import Facts, is_unknown_value
 from traceroof.core.selection import choose, known_rule
 from traceroof.core.tracing import (
@@ -26,7 +27,7 @@ from traceroof.diagnosis import collect
 from traceroof.diagnosis.advice import name_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
 from traceroof.diagnosis.find import evidence_of, fired
-from traceroof.diagnosis.findings import HIDDEN_SHARE, SEVERITY_STEPS, Evidence, Finding
+from traceroof.diagnosis.findings import Evidence, Finding
 from traceroof.diagnosis.formulas import (
     UNKNOWN,
     Check,
@@ -170,8 +171,11 @@ def explain(diagnosis: Diagnosis, wanted: str, *, most: int = MOST) -> Explanati
             f"{rule.id} judges {many}, and this run has none",
             "`traceroof formats` says which files have them",
         )
-    judged = judge_all(grounds.rules, grounds.scopes, grounds.context)[scope]
-    judgement, silencers = next(pair for pair in judged if pair[0].rule.id == rule.id)
+    judged, broken = judge_all(grounds.rules, grounds.scopes, grounds.context)
+    for one_broken, how in broken:
+        if one_broken.id == rule.id:
+            raise TraceroofError(how)
+    judgement, silencers = next(pair for pair in judged[scope] if pair[0].rule.id == rule.id)
     every = replace(grounds.context, hidden_share=-1.0)
     found = tuple(fired(judgement, silencers, subjects, every)[0])
     view = _View(grounds, rule, subjects, judgement, silencers, found)
@@ -264,12 +268,14 @@ class _View:
             return "suppressed", self._silenced(finding.suppressed_by)
         if self._small(row, finding):
             return "fired", (
-                f"fired, but is not listed: less than {percent(HIDDEN_SHARE)} of the run"
+                f"fired, but is not listed: less than {percent(self._least)} of the run"
             )
         return "fired", f"fired: {finding.because}"
 
     def _silenced(self, by: str) -> str:
         """Why a rule that fired is silent: another says it better, or its figure says nothing."""
+        if by == BY_CONFIGURATION:
+            return "fired, but is not wanted here: see `traceroof config`"
         doubts = [doubt for rule in self.grounds.rules if rule.id == by for doubt in rule.doubts]
         what = next((one.what for one in doubts if one.silences and one.concerns(self.rule)), None)
         if what:
@@ -281,7 +287,12 @@ class _View:
         if weight is None or self.rule.severity == "info":
             weight = self._time(row)
         total = self._whole(row)
-        return weight is not None and weight < HIDDEN_SHARE * total
+        return weight is not None and weight < self._least * total
+
+    @property
+    def _least(self) -> float:
+        """From which share of the run on a finding is listed."""
+        return self.grounds.context.settings.steps["low"]
 
     def _time(self, row: int) -> int | None:
         value = self.subjects.facts.only(("time_ns",)).value("time_ns", row)
@@ -298,7 +309,9 @@ class _View:
         whole = self._whole(row)
         if finding.time_saved_bound_ns is None or not whole:
             return f"{finding.severity}: what it saves is not known"
-        steps = ", ".join(f"{name} from {step * 100:g} %" for step, name in SEVERITY_STEPS)
+        of_user = self.grounds.context.settings
+        steps = ", ".join(f"{name} from {step * 100:g} %" for name, step in of_user.steps.items())
+        steps += "; configured" if of_user.severity else ""
         share = percent(finding.time_saved_bound_ns / whole)
         return f"{finding.severity}: {share} of {quantity(whole, 'ns')} ({steps})"
 

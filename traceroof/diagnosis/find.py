@@ -22,7 +22,7 @@ from traceroof.diagnosis.findings import (
     NearThreshold,
     ranked,
 )
-from traceroof.diagnosis.judging import LEAST_REMAINS, judge_all
+from traceroof.diagnosis.judging import LEAST_REMAINS, broke, judge_all
 from traceroof.diagnosis.savings import saved, severity
 from traceroof.hardware.vendor_terms import AMD, said
 from traceroof.kernels.utilisation import BASIS_OF, SOURCE_OF_BASIS
@@ -47,15 +47,21 @@ def find_all(
     """All findings, ranked, and how many were too small to list."""
     findings: list[Finding] = []
     hidden = 0
-    for scope, judged in judge_all(rules, scopes, context).items():
+    every, broken = judge_all(rules, scopes, context)
+    for scope, judged in every.items():
         subjects = scopes[scope]
         for judgement, by in judged:
-            made, small = fired(judgement, by, subjects, context)
+            try:
+                made, small = fired(judgement, by, subjects, context)
+                missing = _unjudged(judgement, subjects, context)
+            except Exception as error:  # noqa: BLE001 - whatever a plug-in does, the others go on
+                broken.append((judgement.rule, broke(judgement.rule, error)))
+                continue
             findings += made
             hidden += small
-            missing = _unjudged(judgement, subjects, context)
             if missing:
                 findings.append(missing)
+    findings += [_failed(rule, how) for rule, how in broken]
     return ranked(_weighed(findings, rules)), hidden
 
 
@@ -145,7 +151,7 @@ def fired(
                 scope=rule.scope,
                 subject=subjects.names[row],
                 subject_index=row,
-                severity=rule.severity or severity(bound[row], total[row]),
+                severity=rule.severity or severity(bound[row], total[row], context.settings.steps),
                 confidence=round(float(trust[row]), 2),
                 kind=rule.kind,
                 role=rule.role,
@@ -321,6 +327,29 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
         refute="",
         missing=missing,
         command=command,
+    )
+
+
+def _failed(rule: Rule, how: str) -> Finding:
+    """What stands for a rule that broke."""
+    return Finding(
+        rule=rule.id,
+        topic=rule.topic_of(None),
+        title=rule.title,
+        state="not-evaluable",
+        scope=rule.scope,
+        subject=f"the rule {rule.id}",
+        subject_index=None,
+        severity="info",
+        confidence=0.0,
+        kind=rule.kind,
+        role=rule.role,
+        time_saved_bound_ns=None,
+        time_saved_likely_ns=None,
+        because=how,
+        fix="",
+        refute="",
+        failed=how,
     )
 
 

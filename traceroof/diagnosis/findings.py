@@ -5,21 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceroof.config import NONE, Settings
 from traceroof.core.facts import Mask
 from traceroof.hardware.ceilings import Attainable
 from traceroof.hardware.devices import AMD as LIKE_AMD
 from traceroof.hardware.vendor_terms import AMD, INTEL, NVIDIA
 from traceroof.kernels.places import NOWHERE, Place
-from traceroof.rule import Scope, Severity, State
+from traceroof.rule import SEVERITY_STEPS, Scope, Severity, State
 
 # Severity from the share of the run that the finding can save at most; below the last step a
 # finding is left out and only counted.
-SEVERITY_STEPS: tuple[tuple[float, Severity], ...] = (
-    (0.10, "high"),
-    (0.03, "medium"),
-    (0.005, "low"),
-)
-HIDDEN_SHARE = 0.005
+HIDDEN_SHARE = SEVERITY_STEPS["low"]
 #: Of a kernel's own time, where it was profiled for its own sake.
 HIDDEN_ALONE = 0.05
 
@@ -95,6 +91,7 @@ class Finding:
     finding, what it means for the others; None for all other findings. bound_share: the bound as a
     part of the subject's own time, known even where that time is not. informs: its rule only informs,
     whatever it could save. where: where its launches come from.
+    failed: how a rule of a plug-in broke, with its file; such a finding is not evaluable.
     """
 
     rule: str
@@ -124,6 +121,7 @@ class Finding:
     bound_share: float | None = None
     informs: bool = False
     where: Place = NOWHERE
+    failed: str | None = None
 
     @property
     def weight(self) -> float:
@@ -141,6 +139,8 @@ class Finding:
 @dataclass(frozen=True)
 class Context:
     """What the rules of a run share.
+
+    settings: what the user set: the steps of severity, and findings that are not wanted.
 
     total_ns: the time that severities are measured against. attainable: the ceilings, of each
     kernel group where they differ; overall: those of the whole run. calibrated: whether (where)
@@ -160,6 +160,7 @@ class Context:
     hidden_share: float = HIDDEN_SHARE
     tool: str | None = None
     alone: bool = False
+    settings: Settings = NONE
 
     @property
     def words(self) -> str:

@@ -7,37 +7,70 @@ from fnmatch import fnmatchcase
 import numpy as np
 import numpy.typing as npt
 
+from traceroof import plugins
+from traceroof.config.settings import BY_CONFIGURATION, Settings
+from traceroof.config.values import near
 from traceroof.core.facts import Facts
-from traceroof.diagnosis.findings import Context
-from traceroof.rule import Doubt, Doubted, Judgement, Rule, Scope, judge
-from traceroof.scopes.subjects import Subjects
+from traceroof.core.units import one_line
+from traceroof.diagnosis.findings import Context, Finding
+from traceroof.rule import SEVERITIES, Doubt, Doubted, Judgement, Rule, Scope, judge
+from traceroof.scopes.subjects import Subjects, vocabulary
 
 
 def judge_all(
     rules: Sequence[Rule], scopes: Mapping[Scope, Subjects], context: Context
-) -> Mapping[Scope, list[tuple[Judgement, npt.NDArray[np.object_]]]]:
+) -> tuple[Mapping[Scope, list[tuple[Judgement, npt.NDArray[np.object_]]]], list[tuple[Rule, str]]]:
     """Per scope: what each of its rules says, with the rule that silences it on each subject,
-    NOBODY where it may speak."""
-    judged = {
-        scope: [
-            judge(rule, subjects.facts, context.ceilings(scope)[0])
-            for rule in rules
-            if rule.scope == scope
-        ]
-        for scope, subjects in scopes.items()
-    }
+    NOBODY where it may speak; and the rules that broke, with how."""
+    judged: dict[Scope, list[Judgement]] = {scope: [] for scope in scopes}
+    broken: list[tuple[Rule, str]] = []
+    for rule in rules:
+        if rule.scope not in scopes:
+            continue
+        try:
+            checked(rule)
+            judged[rule.scope].append(
+                judge(rule, scopes[rule.scope].facts, context.ceilings(rule.scope)[0])
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a plug-in does, the others go on
+            broken.append((rule, broke(rule, error)))
     across = _hidden_across(judged, scopes)
     silenced = {
         scope: list(zip(found, _suppressions(found, across[scope]), strict=True))
         for scope, found in judged.items()
     }
-    return _doubted(silenced, across, scopes)
+    return _doubted(silenced, across, scopes, context.settings), broken
+
+
+def checked(rule: Rule) -> None:
+    """Raises AttributeError for a rule that reads a column which its scope does not have."""
+    known = vocabulary(rule.scope)
+    for name in rule.columns:
+        if name not in known:
+            raise AttributeError(f"it reads {name}, which is no column; {near(name, list(known))}")
+
+
+def failing(fired: Sequence[Finding], gate: str) -> list[Finding]:
+    """The findings that are as severe as a gate, or more."""
+    limit = [str(one) for one in SEVERITIES].index(gate)
+    return [one for one in fired if SEVERITIES.index(one.severity) <= limit]
+
+
+def broke(rule: Rule, error: Exception) -> str:
+    """How a rule of a plug-in failed, with its file. A rule of our own that fails is our fault:
+    raises ``error`` again."""
+    file = plugins.file_of(rule)
+    if file.startswith(f"{plugins.RULES}/"):
+        raise error
+    says = str(error) if isinstance(error, AttributeError) else f"{type(error).__name__}: {error}"
+    return f"the rule {rule.id} of {file} failed: {one_line(says)}"
 
 
 def _doubted(
     judged: Mapping[Scope, Sequence[tuple[Judgement, npt.NDArray[np.object_]]]],
     hidden: Mapping[Scope, npt.NDArray[np.object_]],
     scopes: Mapping[Scope, Subjects],
+    settings: Settings,
 ) -> Mapping[Scope, list[tuple[Judgement, npt.NDArray[np.object_]]]]:
     """The judgements, each with what the rules on the measurement that fired take off it, and
     silenced where they leave nothing."""
@@ -65,7 +98,10 @@ def _doubted(
             for one, by in found
         ]  # fmt: skip
         voids = [
-            [made for doubt, made in taken if doubt.silences and doubt.concerns(one.rule)]
+            [
+                *(made for doubt, made in taken if doubt.silences and doubt.concerns(one.rule)),
+                *_unwanted(one.rule, scopes[scope], settings),
+            ]
             for one, _ in found
         ]
         if any(voids):
@@ -73,6 +109,18 @@ def _doubted(
             silent = _suppressions(made, hidden[scope], [_void(one, length) for one in voids])
             result[scope] = list(zip(made, silent, strict=True))
     return result
+
+
+def _unwanted(rule: Rule, subjects: Subjects, settings: Settings) -> list[Doubted]:
+    """What the user does not want to hear of a rule on some subjects."""
+    if not settings.off:
+        return []
+    names, facts = subjects.names, subjects.facts
+    categories = facts.only(("category",)).category.tolist() if "category" in facts else names
+    unwanted = settings.unwanted(rule.id, names, categories)
+    if not unwanted:
+        return []
+    return [Doubted(BY_CONFIGURATION, "not wanted", np.where(unwanted, 0.0, 1.0))]
 
 
 def _void(doubts: Sequence[Doubted], length: int) -> npt.NDArray[np.object_]:

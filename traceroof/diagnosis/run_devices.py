@@ -1,11 +1,12 @@
 """The GPUs of a run: what the files say of them, with their rows of the device table."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from traceroof.config.own_devices import with_peaks
 from traceroof.core.recording import (
     DeviceInfo,
     Recording,
@@ -57,11 +58,44 @@ def tool_of(devices: Iterable[RunDevice]) -> str | None:
     return collect.tool_for(vendor_of(listed), targets)
 
 
-def devices_of(recording: Recording, name: str | None = None) -> tuple[RunDevice, ...]:
+def devices_of(
+    recording: Recording, name: str | None = None, peaks: Mapping[str, float] | None = None
+) -> tuple[RunDevice, ...]:
     """The GPUs of a recording with their rows of the device table.
 
     name: the GPU as the user names it; raises TraceroofError where the table has no such one.
+    peaks: rates that the user gives for this once, in place of the table's.
     """
+    found = _devices_of(recording, name)
+    if not peaks:
+        return found
+    return tuple(
+        RunDevice(one.info, with_peaks(one.known, one.name, peaks))
+        for one in found or (RunDevice(DeviceInfo(), None),)
+    )
+
+
+def without_reported(recording: Recording, peaks: Mapping[str, float]) -> Recording:
+    """The recording without the peaks that its file reports where the user gives others."""
+    gone = {_REPORTED.get(name, "peak_tensor_flops_per_s") for name in peaks}
+    kernels = recording.kernels
+    for name in gone:
+        column = kernels.schema.get_field_index(name)
+        unknown = pa.nulls(kernels.num_rows, kernels.schema.field(column).type)
+        kernels = kernels.set_column(column, kernels.schema.field(column), unknown)
+    return replace(recording, kernels=kernels) if gone else recording
+
+
+# Peak that may be given -> column of the kernel table in which files report it; the others are
+# rates of tensor cores.
+_REPORTED = {
+    "bandwidth": "peak_dram_bytes_per_s",
+    "fp64": "peak_fp64_flops_per_s",
+    "fp32": "peak_fp32_flops_per_s",
+}
+
+
+def _devices_of(recording: Recording, name: str | None) -> tuple[RunDevice, ...]:
     if name is not None:
         known = find(name)
         if known is None:

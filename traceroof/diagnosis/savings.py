@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from traceroof.core.facts import Facts
 from traceroof.core.topics import COMMUNICATION, COPY, IDLE, KERNELS, TOPICS, Topic
-from traceroof.diagnosis.findings import SEVERITY_STEPS, Context, Finding
+from traceroof.diagnosis.findings import Context, Finding
 from traceroof.hardware.ceilings import NOMINAL, Attainable
 from traceroof.hardware.roofline import LEAST_LAUNCH_NS
-from traceroof.rule import Judgement, Rule, Scope, Severity
+from traceroof.rule import SEVERITY_STEPS, Judgement, Rule, Scope, Severity
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -93,11 +93,13 @@ def bounds_pct(facts: Facts, found: Sequence[Finding]) -> Reals:
     return np.asarray(np.where(np.isfinite(bound), bound, np.nan))
 
 
-def severity(bound: float, total_ns: float) -> Severity:
+def severity(
+    bound: float, total_ns: float, steps: Mapping[Severity, float] = SEVERITY_STEPS
+) -> Severity:
     """The severity of a saving, by the share that it is of all time."""
     if np.isnan(bound) or not total_ns:
         return "info"
-    for step, name in SEVERITY_STEPS:
+    for name, step in steps.items():
         if bound >= step * total_ns:
             return name
     return "info"

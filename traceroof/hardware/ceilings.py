@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -225,7 +224,6 @@ class _Found:
             self.flop_from[mine & ~np.isnan(self.compute)] = origin
 
 
-@cache
 def published(device: str) -> tuple[MeasuredRate, ...]:
     """The published rates of a row of the device table; none for partitions, whose share of them
     nobody measured. FLOP rates are those of a timeline: a counter tool may lock the clock."""

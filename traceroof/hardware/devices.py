@@ -8,7 +8,9 @@ rather than the nearest guess.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache
@@ -114,15 +116,45 @@ class Device:
         return self.flops_per_s.get(dtype)
 
 
-@cache
+# The user's own GPUs, while a command runs with them. Parsers, combine and the diagnosis all look
+# devices up, so the table itself knows them, for the time of a ``with``.
+_OWN: ContextVar[tuple[Device, ...]] = ContextVar("own devices", default=())
+
+
+@contextmanager
+def knowing(own: Iterable[Device]) -> Iterator[None]:
+    """Within the block the table has these devices too; they go before rows of equal name."""
+    before = _OWN.set(tuple(own))
+    try:
+        yield
+    finally:
+        _OWN.reset(before)
+
+
 def all_devices() -> tuple[Device, ...]:
-    """Every row of the table, in its order."""
+    """Every row of the table, in its order; the user's own first."""
+    return (*_OWN.get(), *_shipped())
+
+
+@cache
+def _shipped() -> tuple[Device, ...]:
     text = files("traceroof.hardware").joinpath("devices.toml").read_text(encoding="utf-8")
     # Decimals, so that 989.4 TFLOP/s is 989.4e12 to the last bit.
-    return tuple(map(_device, tomllib.loads(text, parse_float=Decimal)["device"]))
+    return tuple(map(device_of, tomllib.loads(text, parse_float=Decimal)["device"]))
 
 
-def _device(row: Mapping[str, Any]) -> Device:
+#: The columns of a row: what ``device_of`` reads.
+COLUMNS = (
+    "name", "vendor", "architecture", "compute_capability", "gfx_target", "sm_count", "boost_mhz",
+    "memory_gib", "bandwidth_gb_per_s", "l2_mib", "last_cache_mib", "tflops", "wavefront", "source",
+    "grade", "remark", "aliases", "shared_names", "pci_device_ids", "xcd_count",
+    "attainable_tflops", "attainable_gb_per_s", "attainable_source",
+)  # fmt: skip
+
+
+def device_of(row: Mapping[str, Any]) -> Device:
+    """A row of the table, with the keys of ``COLUMNS``, as a device."""
+
     def scaled_to(key: str, unit: int) -> float | None:
         return float(row[key] * unit) if key in row else None
 
@@ -214,7 +246,7 @@ def printed_in(line: str) -> str | None:
 
 def of_capability(compute_capability: str) -> Device | None:
     """What all devices of a compute capability have in common; None where the table has none."""
-    rows = [row for row in all_devices() if row.compute_capability == compute_capability]
+    rows = [row for row in _shipped() if row.compute_capability == compute_capability]
     if len(rows) < 2:
         return rows[0] if rows else None
     rates = set(rows[0].flops_per_s).intersection(*(row.flops_per_s for row in rows))
@@ -228,23 +260,23 @@ def of_capability(compute_capability: str) -> Device | None:
     )
 
 
-@cache
 def fastest(compute_capability: str) -> tuple[float, float]:
     """The most that any device of a compute capability can do: byte/s of its memory, FP32 FLOP/s.
 
     Holds for a GPU that nobody named, as a ceiling: no least time computed from it is too long.
     Unknown (NaN) where the table has no such device.
     """
-    return _most([row for row in all_devices() if row.compute_capability == compute_capability])
+    return _most(_OWN.get(), "compute_capability", compute_capability)
+
+
+def fastest_of(vendor: str) -> tuple[float, float]:
+    """``fastest`` of all devices of a vendor, for a GPU of which nothing else is known."""
+    return _most(_OWN.get(), "vendor", vendor)
 
 
 @cache
-def fastest_of(vendor: str) -> tuple[float, float]:
-    """``fastest`` of all devices of a vendor, for a GPU of which nothing else is known."""
-    return _most([row for row in all_devices() if row.vendor == vendor])
-
-
-def _most(rows: Sequence[Device]) -> tuple[float, float]:
+def _most(own: tuple[Device, ...], figure: str, value: str) -> tuple[float, float]:
+    rows = [row for row in (*own, *_shipped()) if getattr(row, figure) == value]
     memory = [row.dram_bandwidth_bytes_per_s for row in rows if row.dram_bandwidth_bytes_per_s]
     fp32 = [row.flops_per_s["fp32"] for row in rows if "fp32" in row.flops_per_s]
     return max(memory, default=float("nan")), max(fp32, default=float("nan"))
@@ -297,6 +329,10 @@ def _candidates(
     if _GFX.match(key) or key in _NO_NAME:
         key = ""
 
+    # Who describes a GPU by its name decides: no other hint outweighs that.
+    mine = [row for row in _by_name().get(key, ()) if row in _OWN.get()]
+    if mine:
+        return [part for row in mine if (part := _mig_slice(row, mig, sm_count) if mig else row)]
     by_id = _with_pci_id(pci_device_id)
     rows: Iterable[Device]
     if key in _by_name():
@@ -307,7 +343,8 @@ def _candidates(
     elif by_id:
         rows = by_id
     elif not key and pci_device_id is None and sm_count and (gfx or compute_capability):
-        rows = all_devices()
+        # A file without a name cannot mean a GPU that only its name tells from another.
+        rows = _shipped()
     else:
         return []
 
@@ -444,13 +481,21 @@ def _key(name: str) -> str:
     return " ".join(word for word in words if word and word not in _VENDOR_WORDS)
 
 
-@cache
 def _by_name() -> Mapping[str, tuple[Device, ...]]:
-    found: dict[str, dict[str, Device]] = {}
-    for device in all_devices():
-        for name in (device.name, *device.aliases, *device.shared_names):
-            found.setdefault(_key(name), {})[device.name] = device
-    return {key: tuple(rows.values()) for key, rows in found.items()}
+    return _index(_OWN.get())
+
+
+@cache
+def _index(own: tuple[Device, ...]) -> Mapping[str, tuple[Device, ...]]:
+    """Every name with the rows that it may mean; a name of the user's means theirs alone."""
+    result: dict[str, tuple[Device, ...]] = {}
+    for rows in (_shipped(), own):
+        found: dict[str, dict[str, Device]] = {}
+        for device in rows:
+            for name in (device.name, *device.aliases, *device.shared_names):
+                found.setdefault(_key(name), {})[device.name] = device
+        result |= {key: tuple(devices.values()) for key, devices in found.items()}
+    return result
 
 
 def _own_keys(device: Device) -> set[str]:
@@ -458,7 +503,7 @@ def _own_keys(device: Device) -> set[str]:
 
 
 def _with_pci_id(pci_device_id: int | None) -> list[Device]:
-    return [device for device in all_devices() if pci_device_id in device.pci_device_ids]
+    return [device for device in _shipped() if pci_device_id in device.pci_device_ids]
 
 
 def _capabilities(device: Device) -> tuple[str, ...]:

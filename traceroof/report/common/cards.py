@@ -1,7 +1,7 @@
 """What traceroof knows, for reading: rules, devices, formats."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,9 +30,10 @@ def rules_table() -> str:
     )
 
 
-def rule_card(rule_id: str) -> str:
-    """The card of one rule. Raises TraceroofError for an id that no rule has."""
-    rule = known_rule(rule_id, {rule.id: rule for rule in rules()})
+def rule_card(rule_id: str, known: Sequence[Rule] | None = None) -> str:
+    """The card of one rule, of all rules or those given. Raises TraceroofError for an id that no
+    rule has."""
+    rule = known_rule(rule_id, {rule.id: rule for rule in known or rules()})
 
     def draw(console: Console) -> None:
         console.print(f"{rule.id}: {rule.title}")
@@ -50,6 +51,9 @@ def card_lines(rule: Rule) -> list[tuple[str, str]]:
         ("fires when", on_card(rule.condition_words())),
         ("needs", ", ".join(rule.needs) or "nothing"),
     ]
+    if rule.limits:
+        limits = (f"{name} {one.value:g}" for name, one in rule.limits.items())
+        lines.append(("thresholds", ", ".join(limits)))
     if rule.uses:
         lines.append(("uses", ", ".join(rule.uses)))
     lines += [

@@ -97,6 +97,8 @@ def _verdict(comparison: Comparison) -> list[str]:
     if comparison.forced:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
         lines += ["", f"⚠ **Forced:** {text(apart)}. The times say nothing about the code alone."]
+    if configured := comparison.settings.words():
+        lines += ["", text(configured)]
     return lines
 
 

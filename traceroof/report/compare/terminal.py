@@ -54,6 +54,8 @@ def _verdict(console: Console, comparison: Comparison) -> None:
     if comparison.forced:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
         _indented(console, f"Forced: {apart}. The times say nothing about the code alone.")
+    if configured := comparison.settings.words():
+        _indented(console, configured)
     _indented(console, f"kernels: {words.counts(comparison)}")
     base, head = words.sides(comparison)
     console.print(Text(f"base {base}", style="dim"))

@@ -159,7 +159,7 @@ def _context(
         "version": __version__,
         "run": diagnosis.run_name,
         "about": summary.about(diagnosis),
-        "clocks": summary.clocks(diagnosis),
+        "beside": [*summary.settings(diagnosis), *summary.clocks(diagnosis)],
         "verdict": verdict(diagnosis),
         "whole_words": summary.whole_words(diagnosis),
         "changes": changes,

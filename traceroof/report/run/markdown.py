@@ -51,8 +51,8 @@ def render(
         f"{short(summary.about(diagnosis))}. {text(summary.total(diagnosis))}",
         "",
     ]
-    clocks = summary.clocks(diagnosis)
-    lines += [*(f"- {text(line)}" for line in clocks), ""] if clocks else []
+    beside = [*summary.settings(diagnosis), *summary.clocks(diagnosis)]
+    lines += [*(f"- {text(line)}" for line in beside), ""] if beside else []
     lines += _care(diagnosis)
     timelines = timeline_lines(diagnosis)
     lines += [f"- **{label}**: {text(words)}" for label, words in timelines]

@@ -53,6 +53,11 @@ def coverage(diagnosis: Diagnosis) -> str:
     )
 
 
+def settings(diagnosis: Diagnosis) -> list[str]:
+    """What of the user's settings changes the result, a line; empty where nothing does."""
+    return [one_line(words)] if (words := diagnosis.settings.words()) else []
+
+
 def clocks(diagnosis: Diagnosis) -> list[str]:
     """What clock logs say, a line per GPU, those under load first; empty without a log."""
     if diagnosis.clocks is None:

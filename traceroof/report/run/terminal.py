@@ -53,7 +53,7 @@ def render(
         console.print(summary.total(diagnosis))
         if covered:
             console.print(covered)
-        for line in summary.clocks(diagnosis):
+        for line in (*summary.settings(diagnosis), *summary.clocks(diagnosis)):
             console.print(line)
         _care(console, diagnosis)
         _timelines(console, diagnosis)
