@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import jsonschema
@@ -14,8 +15,9 @@ from tests.runs import recording, two_kernels
 from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.compare.changes import Change
-from traceroof.compare.gates import checked, failures
+from traceroof.compare.gates import accepted, checked, failures
 from traceroof.compare.verdicts import Thresholds
+from traceroof.config import Accepted, Settings
 from traceroof.core.recording import DeviceInfo, Run
 from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report
@@ -521,3 +523,46 @@ def test_a_real_trace_compared_with_itself_is_unchanged(corpus: Path) -> None:
     assert {one.verdict for one in made.kernels} == {"unchanged"}
     assert not made.appeared
     assert not made.resolved
+
+
+def accepting(*entries: Accepted) -> Settings:
+    return Settings(accept=entries)
+
+
+def test_an_accepted_regression_passes_until_its_day() -> None:
+    """GIVEN small +10 % (0.03 of 6 ms, so the total does not change) WHEN accepted THEN the gate
+    passes up to that day, fails from the next on, and says both."""
+    known = Accepted("SMALL(", date(2027, 1, 31), "exact softmax")
+    made = compare(repeated(FIVE), repeated(FIVE, SLOW), settings=accepting(known))
+    assert failures(made, ["regression"], date(2027, 1, 31)) == []
+    assert accepted(made, date(2027, 1, 31)) == [
+        "accepted: small got slower, until 2027-01-31: exact softmax"
+    ]
+    assert failures(made, ["regression"], date(2027, 2, 1)) == [
+        "regression: small",
+        "the regression of small was accepted until 2027-01-31: exact softmax",
+    ]
+
+
+def test_an_entry_that_fits_nothing_is_named() -> None:
+    made = compare(
+        repeated(FIVE), repeated(FIVE, SLOW), settings=accepting(Accepted("flash*", None, "x"))
+    )
+    assert failures(made, ["regression"]) == ["regression: small"]
+    assert accepted(made) == ["accept flash*: no regression fits, remove it"]
+
+
+def test_a_sum_is_accepted_only_where_the_kernel_explains_it() -> None:
+    """GIVEN one kernel +50 % (2 ms of 6) WHEN it is accepted THEN the total passes; WHEN another
+    doubles as well THEN the total and that one fail."""
+    known = accepting(Accepted("sgemm*", None, "larger tile"))
+    slow = {**PROGRAM, "sgemm_big(float*)": (10, 600_000)}
+    made = compare(repeated(FIVE), repeated(FIVE, slow), settings=known)
+    assert made.total.verdict == "regressed"
+    assert failures(made, ["regression"]) == []
+    both = {**slow, "copy_medium(float*)": (34, 100_000)}
+    made = compare(repeated(FIVE), repeated(FIVE, both), settings=known)
+    (failed,) = failures(made, ["regression"])
+    assert "copy_medium" in failed
+    assert made.total.name in failed
+    assert "sgemm" not in failed

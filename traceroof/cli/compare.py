@@ -15,6 +15,7 @@ from traceroof.cli.options import (
     grouped,
 )
 from traceroof.cli.output import terminal, write
+from traceroof.core.units import shown
 from traceroof.errors import GATE_FAILED
 
 if TYPE_CHECKING:
@@ -47,14 +48,18 @@ def compare(
 
     settings = reading.settings
     asked = fail_on or settings.gates.get("compare", ())
-    gate = gates.checked(asked, [rule.id for rule in plugins.rules()])
+    of_file = settings.entries.get("gates.compare")
+    origin = f"{of_file.origin}: gates.compare" if of_file and not fail_on else "--fail-on"
+    gate = gates.checked(asked, [rule.id for rule in plugins.rules()], origin)
     before, after = (run_of([side], reading) for side in (base, head))
     calibration = calibration_of(reading.folder, no_calibration)
     comparison = compared(before, after, reading, comparing, calibration)
     write(_rendered(comparison, view), view.output)
+    for line in gates.accepted(comparison):
+        typer.echo(shown(line), err=True)
     failures = gates.failures(comparison, gate)
     for failure in failures:
-        typer.echo(f"gate failed: {failure}", err=True)
+        typer.echo(f"gate failed: {shown(failure)}", err=True)
     if failures:
         raise typer.Exit(GATE_FAILED)
 

@@ -1,10 +1,13 @@
 """Does this comparison pass? The gates of ``compare --fail-on``."""
 
 from collections.abc import Iterable, Sequence
+from datetime import date
 from difflib import get_close_matches
 from typing import get_args
 
 from traceroof.compare import Comparison
+from traceroof.compare.accepted import acceptance
+from traceroof.compare.changes import Change
 from traceroof.compare.verdicts import UNKNOWN_TIMES
 from traceroof.core.kernel_names import function
 from traceroof.core.units import one_line
@@ -19,10 +22,12 @@ _UNTESTED = ("cmp-idle-up", "cmp-exposed-comm-up", "cmp-mix-shift")
 _SEVERITIES = tuple(one for one in get_args(Severity) if one != "info")
 
 
-def checked(gates: Iterable[str], rules: Sequence[str]) -> tuple[str, ...]:
+def checked(
+    gates: Iterable[str], rules: Sequence[str], origin: str = "--fail-on"
+) -> tuple[str, ...]:
     """The gates as given. Raises TraceroofError for one that does not exist.
 
-    rules: ids of all rules, for ``finding:ID``.
+    rules: ids of all rules, for ``finding:ID``. origin: where the gates were set.
     """
     found = tuple(gates)
     for gate in found:
@@ -33,17 +38,22 @@ def checked(gates: Iterable[str], rules: Sequence[str]) -> tuple[str, ...]:
                 hint = (
                     f"did you mean {', '.join(near)}?" if near else "`traceroof rules` lists them"
                 )
-                raise TraceroofError(f"--fail-on {gate}: no rule is called {rule}", hint)
+                raise TraceroofError(f"{origin} {gate}: no rule is called {rule}", hint)
         elif gate not in (*_OF_TIMES, *_SEVERITIES):
+            near = get_close_matches(gate, (*_OF_TIMES, *_SEVERITIES), n=1)
+            listed = (
+                f"regression, inconclusive, finding:ID, or a severity: {', '.join(_SEVERITIES)}"
+            )
             raise TraceroofError(
-                f"--fail-on {gate} is no gate",
-                f"regression, inconclusive, finding:ID, or a severity: {', '.join(_SEVERITIES)}",
+                f"{origin} {gate} is no gate", f"did you mean {near[0]}?" if near else listed
             )
     return found
 
 
-def failures(comparison: Comparison, gates: Sequence[str]) -> list[str]:
+def failures(comparison: Comparison, gates: Sequence[str], today: date | None = None) -> list[str]:
     """Why the comparison does not pass, a sentence each; empty where it passes.
+
+    today: by which accepted regressions expire; the day of the call by default.
 
     Raises TraceroofError for a gate on times where times do not compare: that is no pass.
     """
@@ -56,7 +66,7 @@ def failures(comparison: Comparison, gates: Sequence[str]) -> list[str]:
                     f"--fail-on {gate} cannot be decided: {apart}",
                     "measure both sides alike; --force compares the times all the same",
                 )
-            found += _verdict(comparison, gate)
+            found += _verdict(comparison, gate, today or date.today())
         elif gate.startswith(_FINDING):
             found += _finding(comparison, gate.removeprefix(_FINDING))
         else:
@@ -64,7 +74,7 @@ def failures(comparison: Comparison, gates: Sequence[str]) -> list[str]:
     return found
 
 
-def _verdict(comparison: Comparison, gate: str) -> list[str]:
+def _verdict(comparison: Comparison, gate: str, today: date) -> list[str]:
     if gate == "inconclusive":
         inconclusive = comparison.verdict == "inconclusive"
         return [f"inconclusive: {comparison.total.reason}"] if inconclusive else []
@@ -73,17 +83,41 @@ def _verdict(comparison: Comparison, gate: str) -> list[str]:
         return [f"{comparison.total.name} cannot be judged: {UNKNOWN_TIMES}"]
     if comparison.verdict != "regressed":
         return []
-    slower = [_name(one.name) for one in comparison.of("regressed")]
-    slower += [
-        f"category {one.name}" for one in comparison.categories if one.verdict == "regressed"
-    ]
-    if comparison.total.verdict == "regressed":
-        slower.insert(0, comparison.total.name)
+    known = acceptance(comparison, today)
+    slower = [_said(one) for one in known.remaining(comparison)]
+    if not slower:
+        return []
     more = f" and {len(slower) - _NAMED} more" if len(slower) > _NAMED else ""
-    return [f"regression: {', '.join(slower[:_NAMED])}{more}"]
+    return [
+        f"regression: {', '.join(slower[:_NAMED])}{more}",
+        *(
+            f"the regression of {_name(change.name)} was accepted until {entry.until}: "
+            f"{entry.reason}"
+            for change, entry in known.expired
+        ),
+    ]
+
+
+def accepted(comparison: Comparison, today: date | None = None) -> list[str]:
+    """What of the comparison the settings accept, and which of their entries fit nothing."""
+    known = acceptance(comparison, today or date.today())
+    return [
+        *(
+            f"accepted: {_name(change.name)} got slower"
+            f"{f', until {entry.until}' if entry.until else ''}: {entry.reason}"
+            for change, entry in known.accepted
+        ),
+        *(f"accept {entry.kernel}: no regression fits, remove it" for entry in known.unused),
+    ]
 
 
 _NAMED = 3
+
+
+def _said(change: Change) -> str:
+    if change.level == "kernel":
+        return _name(change.name)
+    return f"category {change.name}" if change.level == "category" else change.name
 
 
 def _name(kernel: str) -> str:
