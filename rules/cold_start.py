@@ -18,7 +18,7 @@ RULES = (
         condition=(
             "the GPU idle for {cold:.0%} of the recording or more while the host made runtime calls "
             "over a millisecond that are the first of their kernel or of their name, or loaded code and "
-            "asked for memory among them"
+            "asked for memory among them; before the first kernel of such a recording, whatever it did"
         ),
         needs=("cold_ns", "whole_span_ns", "span_ns"),
         uses=(),
@@ -28,8 +28,9 @@ RULES = (
             "happens once per process"
         ),
         fix=(
-            "Record again after warm-up: run 10 to 20 iterations with every shape first, or give "
-            "torch.profiler a schedule with wait and warm-up steps. To shorten the start itself, keep "
+            "Record again after warm-up: run 10 to 20 iterations with every shape first, and start "
+            "the profiler after them (torch.profiler.schedule with wait and warm-up steps; nsys "
+            "--capture-range=cudaProfilerApi; rocprofv3 --collection-period). To shorten the start itself, keep "
             "compiled code between runs (TORCHINDUCTOR_CACHE_DIR, TRITON_CACHE_DIR, "
             "CUDA_CACHE_PATH, MIOPEN_USER_DB_PATH) and load modules before the first request "
             "(CUDA_MODULE_LOADING=EAGER)."

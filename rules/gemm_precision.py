@@ -12,10 +12,12 @@ from traceroof.rule import Attainable, Rule, at_least
 
 @dataclass(frozen=True, kw_only=True)
 class _Type:
-    """One 16-bit type. dtype: as in ``precision_to``. which: the GPUs. fix: how to get there."""
+    """One 16-bit type. dtype: as in ``precision_to``. wide: what products
+    run in on such a GPU without it. which: the GPUs. fix: how to get there."""
 
     dtype: str
     name: str
+    wide: str
     which: str
     fix: str
     references: tuple[str, ...]
@@ -25,6 +27,7 @@ _TYPES = (
     _Type(
         dtype="bf16",
         name="BF16",
+        wide="FP32 or TF32",
         which="which has BF16",
         fix=(
             'Run the model under autocast in BF16 (torch.autocast("cuda", torch.bfloat16)), or in '
@@ -39,6 +42,7 @@ _TYPES = (
     _Type(
         dtype="fp16",
         name="FP16",
+        wide="FP32",
         which="whose tensor cores take FP16 only",
         fix=(
             'Run the model under autocast in FP16 (torch.autocast("cuda", torch.float16)), with '
@@ -77,7 +81,7 @@ def _rule(one: _Type) -> Rule:
     other = next(name.dtype for name in _TYPES if name is not one)
     return Rule(
         id=f"gemm-precision-{one.dtype}",
-        title=f"Matrix products run in FP32 instead of {one.name}",
+        title=f"Matrix products run in {one.wide} where {one.name} would do",
         scope="run",
         topic="gemm-precision",
         why=(
@@ -98,7 +102,7 @@ def _rule(one: _Type) -> Rule:
         applies=lambda k: one_of(k.precision_to, one.dtype),
         when=lambda k: k.meets("precision_pct"),
         because=(
-            "{precision_launches} FP32 products take {precision_time_ns}, {precision_pct} of the GPU "
+            "{precision_launches} products on FP32 operands take {precision_time_ns}, {precision_pct} of the GPU "
             "time ({precision_example}); by the peaks they would take {precision_least_ns} in "
             f"{one.name}"
             "[; {precision_tf32_pct:some} of it runs in TF32 already]"

@@ -1,7 +1,21 @@
 """The host does something else."""
 
+import numpy as np
+
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule, at_least
 from traceroof.rules._timelines import QUALITY, part, pausing, trust
+
+# One pause that is most of the time, where no steps show that it comes again.
+_SINGLE = 0.8
+_SINGLE_TRUST = 0.4
+
+
+def _trust(k: Facts) -> Column:
+    """Less where one pause is nearly all: it may have come once, and comes with no step again."""
+    single = (k.late_gap_ns >= _SINGLE * k.pause_time_ns) & ~(k.steps >= 2)
+    return np.asanyarray(trust(k) * np.where(single, _SINGLE_TRUST, 1.0))
+
 
 RULES = (
     Rule(
@@ -25,6 +39,7 @@ RULES = (
             "pauses",
             "late_gap_ns",
             "late_gap_host",
+            "steps",
             *(name for name in QUALITY if name != "span_ns"),
         ),
         when=lambda k: k.meets("paused"),
@@ -38,7 +53,8 @@ RULES = (
             "post-processing, logging and checkpoints to another thread or process. If nothing "
             "was recorded, record Python stacks once (with_stack=True). Stalls at random calls "
             "mean a thread that does not run: pin it to cores, and look for other processes, "
-            "locks and garbage collection."
+            "locks and garbage collection. A single gap may be set-up that comes once: record more "
+            "iterations to see."
         ),
         refute=(
             "Pin the process to idle cores and record again. If the gaps stay, they are its own "
@@ -49,7 +65,7 @@ RULES = (
         grade="observed",
         layer="framework",
         effort="refactor",
-        trust=trust,
+        trust=_trust,
         suppresses=("gpu-idle-share",),
         thresholds={
             "paused": at_least(0.05, measure=pausing, of="span_ns", column="pause_time_ns")

@@ -28,7 +28,10 @@ def _nothing_of_run(k: Facts, own: Facts) -> Column:
 
 
 # Between two launches of the run there may be ones that were not recorded.
-_READ_OF_RUN = ("*_gap_ns", "waiting_ns", "waiting_share", "slowest_share", "compute_imbalance")
+_READ_OF_RUN = (
+    "*_gap_ns", "waiting_ns", "waiting_share", "slowest_share", "compute_imbalance",
+    "compute_over_mean_ns", "step_imbalance",
+)  # fmt: skip
 
 _WHAT = "work that was launched has no record on the GPU"
 

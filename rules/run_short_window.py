@@ -15,6 +15,11 @@ def _factor(k: Facts, run: Facts) -> Column:
     return np.asanyarray(np.full(len(k), 1.0) * np.where(both, 0.7, 0.9))
 
 
+def _work(k: Facts) -> Column:
+    """What ran: kernels, and copies that ran alone. Few kernels beside many copies tell of those."""
+    return np.asanyarray(k.kernel_time_ns + np.nan_to_num(k.copies_alone_ns))
+
+
 RULES = (
     Rule(
         id="run-short-window",
@@ -75,8 +80,12 @@ RULES = (
             "What surrounds them (set-up, the profiler, waiting for work that was not recorded) "
             "decides the times, and none of it says how the program behaves."
         ),
-        condition="a timeline with {launches} kernel launches that take {kernel_time_ns} in all",
+        condition=(
+            "a timeline with fewer than {launches} kernel launches that take less than "
+            "{kernel_time_ns} in all, copies beside which nothing ran included"
+        ),
         needs=("window_ns", "launches", "kernel_time_ns"),
+        uses=("copies_alone_ns",),
         applies=lambda k: ~np.isnan(k.window_ns),
         when=lambda k: k.meets("launches") & k.meets("kernel_time_ns"),
         because=(
@@ -84,8 +93,9 @@ RULES = (
             "tell what the program usually does"
         ),
         fix=(
-            "Record the loop itself: at least 3 steps after warm-up, with the profiler's schedule "
-            "(wait, warm-up, active)."
+            "Record the loop itself: at least 3 steps, after warm-up (torch.profiler.schedule with "
+            "wait and warm-up steps; nsys --capture-range=cudaProfilerApi; rocprofv3 "
+            "--collection-period)."
         ),
         refute=("Record more launches of the same program. If the shares stay, this was enough."),
         kind="conditional",
@@ -101,7 +111,7 @@ RULES = (
                 factor=lambda k, run: np.full(len(k), 0.5),
             ),
         ),
-        thresholds={"launches": below(10), "kernel_time_ns": below(10e6)},
+        thresholds={"launches": below(10), "kernel_time_ns": below(10e6, measure=_work, unit="ns")},
         references=("a training step or a token takes tens of launches; a judgement",),
         fires=(
             {"window_ns": 13e9, "launches": 1.0, "kernel_time_ns": 1_800.0},
@@ -110,6 +120,12 @@ RULES = (
         silent=(
             {"window_ns": 20e6, "launches": 10.0, "kernel_time_ns": 9.9e6},
             {"window_ns": 2e9, "launches": 9.0, "kernel_time_ns": 10e6},
+            {
+                "window_ns": 101e6,
+                "launches": 4.0,
+                "kernel_time_ns": 0.5e6,
+                "copies_alone_ns": 91e6,
+            },
         ),
     ),
 )

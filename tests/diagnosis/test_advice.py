@@ -296,3 +296,17 @@ def test_no_time_is_promised_twice_on_any_real_file(corpus: Path) -> None:
         assert json.dumps(found.to_dict())
         judged += bool(promised)
     assert judged >= 50
+
+
+def test_short_and_long_waits_for_the_host_are_two_times() -> None:
+    """GIVEN 50 µs of waits for the host, 30 of them in long ones WHEN a fix for each is listed THEN
+    neither takes the time of the other."""
+    line = timeline(facts={"pause_time_ns": 30_000.0})
+    entries = advice_of(
+        [
+            of_line("host-bound", "host-bound-other", 30_000),
+            of_line("launch-bound", "host-bound-launch", 20_000),
+        ],
+        pool(line),
+    )
+    assert told(entries) == [("host-bound", 30_000, []), ("launch-bound", 20_000, [])]

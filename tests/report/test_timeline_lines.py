@@ -35,7 +35,7 @@ def ranks(*per_rank: list[Row], shift: int = 0) -> Diagnosis:
             }
         )
         parts.append(Recording("test", "timeline", kernels, (Source(f"{rank}", "test", 4),)))
-    return diagnose(merge(parts))
+    return diagnose(merge(parts), rules=())
 
 
 def test_one_gpu() -> None:
@@ -137,3 +137,31 @@ def test_severity_and_share_have_one_base() -> None:
     assert found.totals.wall_ns == 1_000_000_000
     small = [one for one in found.advice if one.lead.scope == "kernel"]
     assert all(one.share == (one.bound_ns or 0) / 1e9 for one in small)
+
+
+def test_where_too_little_ran_no_share_is_told() -> None:
+    """GIVEN two kernels of 10 µs WHEN the lines are written THEN they count, and give no percentage."""
+    found = diagnose(gpu(0, 2))
+    assert dict(timeline_lines(found)) == {
+        "GPU": "2 activities in 100 µs: too little ran to say where the time goes"
+    }
+    assert found.headline == "Too little ran to say where the time goes."
+
+
+def test_a_wait_for_work_from_before_the_recording_is_set_apart() -> None:
+    """GIVEN a kernel of 10 µs, a second one launched at 20 µs that is held until 4 ms, and 39 more of
+    10 µs at once WHEN the lines are written THEN the wait has its own name, and the GPU is busy for
+    410 of the 420 µs beside it (10 µs of launching)."""
+    starts = [0, *range(4_000, 4_400, 10)]
+    rows = {
+        "kernel_name": ["k"] * 41,
+        "start_ns": [one * 1_000 for one in starts],
+        "duration_ns": [10_000] * 41,
+        "host_launch_ns": [10_000 + at for at in range(41)],
+        "host_launch_duration_ns": [1] * 41,
+    }
+    made = Recording("test", "timeline", kernel_table(rows), (Source("a", "test", 4),))
+    lines = dict(timeline_lines(diagnose(made)))
+    assert lines["GPU"].endswith("; after a wait for work from before the recording, 97.6 %")
+    assert lines["Idle"] == ("90.7 %: waiting for work from before the recording 90.5 %")
+    assert lines["Gaps"] == "3.99 ms waiting for work from before the recording"

@@ -4,6 +4,7 @@ import pytest
 
 from tests.timeline.test_ranks import Row, of
 from tests.timeline.test_timeline import only, run
+from traceroof.timeline import Timeline
 
 MS = 1_000_000
 
@@ -124,4 +125,26 @@ def test_what_the_host_does_long_after_a_wait_is_its_own(after_ns: int, cause: s
         run(launch + 9_000, launch + 50_000, host_launch_ns=launch, host_launch_duration_ns=5_000),
     ]
     found = only(rows, [("cudaStreamSynchronize", 20_000, 103_000)])
-    assert found.idle_by_cause[cause] == launch - 100_000
+    # A wait that empties the queue exposes the launch as well: 9 µs.
+    launching = 9_000 if cause == "sync" else 0
+    assert found.idle_by_cause[cause] == launch - 100_000 + launching
+
+
+def test_before_the_first_kernel_of_a_cold_process_all_is_set_up() -> None:
+    """GIVEN a copy, 40 ms in which nothing was recorded, and a first launch call of 2 ms WHEN its idle
+    time is divided THEN all until that launch took effect is cold; without such a call it is the
+    host's."""
+    copy = run(0, MS, "memcpy", host_launch_ns=0, host_launch_duration_ns=5_000)
+
+    def with_first(launch_ns: int) -> Timeline:
+        first = run(
+            43 * MS,
+            44 * MS,
+            host_launch_ns=41 * MS,
+            host_launch_duration_ns=launch_ns,
+            kernel_name="first",
+        )
+        return only([copy, first])
+
+    assert with_first(2 * MS).idle_by_cause["cold"] == 42 * MS
+    assert with_first(5_000).idle_by_cause["cold"] == 0

@@ -2,8 +2,9 @@
 
 A topic is one thing that one person can go and do something about. Its ``claims`` say which part of
 the run's time a fix of that topic takes its saving from, so that two fixes never promise the same
-time: causes of idle time (``traceroof.timeline.CAUSES``, patterns allowed), ``communication`` and
-``copy`` that nothing hides, or ``kernels``.
+time: causes of idle time (``traceroof.timeline.CAUSES``, patterns allowed; ``pause`` is the part of
+``host`` in waits of 1 ms or longer), ``communication`` and ``copy`` that nothing hides, or
+``kernels``.
 """
 
 from collections.abc import Mapping
@@ -55,16 +56,16 @@ TOPICS: Mapping[str, Topic] = {
     ),
     "host-bound-launch": Topic(
         "the host launches more slowly than the GPU runs",
-        _idle("host", "launch", "back_to_back", "unknown"),
+        _idle("host", "launch", "back_to_back", "unknown", "pause"),
     ),
-    "host-bound-other": Topic("the host does something else", _idle("host", "collect")),
+    "host-bound-other": Topic("the host does something else", _idle("pause", "host", "collect")),
     "dependency-wait": Topic("work waits for an event or a stream", _idle("dependency")),
     "sync": Topic("the host waits for the GPU, which then goes idle", _idle("sync")),
     "dataloader": Topic("the host prepares the next batch", _idle("data_loader")),
     "allocation": Topic("memory is allocated or freed", _idle("allocate")),
     "idle": Topic("the GPU is idle", (IDLE,), summary=True),
     "uneven-steps": Topic("some steps take longer", (IDLE, KERNELS)),
-    "profiler-overhead": Topic("the profiler slows the host", _idle("profiler", "host")),
+    "profiler-overhead": Topic("the profiler slows the host", _idle("profiler", "host", "pause")),
     # Copies and communication.
     "input-copy": Topic("copies between host and device", (COPY, *_idle("copy"))),
     "device-copy": Topic("copies within the device"),

@@ -231,7 +231,7 @@ def _diagnosed(
         kernels=groups_made,
         findings=found,
         advice=advice,
-        headline=headline_of(totals, category_times, groups_made),
+        headline=headline_of(totals, category_times, groups_made, advice),
         ceilings=_CALIBRATED if attainable else ceiling_words.describe(grouped.facts),
         calibration=_used(calibration, named, recording.time_basis),
         timelines=tuple(lines),

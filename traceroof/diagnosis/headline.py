@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from traceroof.core.units import percent
+from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import CategoryTime, KernelGroup, Totals
 from traceroof.kernels.bound_class import CLASSES
 
@@ -15,14 +16,31 @@ _WORTH_SAYING = 0.1
 _NO_WALLS = ("communication", "copy")
 
 
+#: Topics that, where they lead the advice, leave shares of time without a meaning.
+_NO_SHARES = {
+    "too-short-to-judge": "too little ran to say where the time goes",
+    "lost-records": "records are missing, so shares of the time say nothing",
+}
+
+
+def no_shares(advice: Sequence[Entry]) -> str:
+    """Why the shares of the time (idle, communication, a class) say nothing; "" where they do."""
+    return _NO_SHARES.get(advice[0].topic, "") if advice else ""
+
+
 def headline_of(
-    totals: Totals, categories: Sequence[CategoryTime], kernels: Sequence[KernelGroup]
+    totals: Totals,
+    categories: Sequence[CategoryTime],
+    kernels: Sequence[KernelGroup],
+    advice: Sequence[Entry] = (),
 ) -> str:
     """The headline of a diagnosis."""
     if not totals.launches:
         return "No kernel ran in what was read."
     if not totals.kernel_time_ns:
         return f"None of the {totals.launches:,} launches has a known duration."
+    if reason := no_shares(advice):
+        return f"{reason[0].upper()}{reason[1:]}."
     parts = [_idle(totals), _category(categories), _class(kernels, totals.kernel_time_ns)]
     text = "; ".join(part for part in parts if part)
     return f"{text[0].upper()}{text[1:]}."

@@ -165,8 +165,12 @@ def pool_of(
     cells: dict[tuple[int, str], int] = {}
     capacity: list[float] = []
     for number, line in enumerate(lines):
+        pause = min(round(line.facts.get("pause_time_ns", 0)), line.idle_by_cause.get("host", 0))
         hidden = {
             **{f"idle:{cause}": ns for cause, ns in line.idle_by_cause.items()},
+            # Short and long waits have fixes of their own.
+            "idle:host": line.idle_by_cause.get("host", 0) - pause,
+            "idle:pause": pause,
             COMMUNICATION: line.exposed_communication_ns,
             COPY: line.exposed_memcpy_ns,
         }

@@ -397,6 +397,7 @@ def _of_timelines(lines: Sequence[Timeline]) -> dict[str, float | str]:
     stepped = [one.facts["steps"] for one in lines if one.steps]
     values: dict[str, float | str] = {
         "window_ns": float(max(one.span_ns for one in lines)),
+        "copies_alone_ns": float(sum(one.exposed_memcpy_ns for one in lines)),
         "warm_up_pct": sum(
             step.span_ns for one in lines for step in one.steps if step.warm_up
         ) / span * 100,

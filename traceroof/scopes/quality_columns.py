@@ -35,6 +35,7 @@ QUALITY_COLUMNS: tuple[Column, ...] = sourced(
         ("over_peak_time_pct", _REAL, "%", "kernels above 100 % of a peak", "kernel time"),
         ("over_peak_of", _TEXT, "", "which peak was exceeded most", ""),
         ("window_ns", _REAL, "ns", "longest timeline", ""),
+        ("copies_alone_ns", _REAL, "ns", "copies beside which nothing computed or communicated", ""),
         ("steady_steps", _REAL, "step", "steps after warm-up, fewest of the timelines that have any", ""),
         ("overlap_pct", _REAL, "%", "kernel and copy time beyond the time in which any ran", "span"),
         ("busy_share_pct", _REAL, "%", "time in which any kernel or copy ran", "kernel and copy time"),

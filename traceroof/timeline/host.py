@@ -143,6 +143,11 @@ class HostView:
         at = self.of_kind(*wanted)
         return intervals.union(self.start[at], self.end[at])
 
+    def time_in(self, at: npt.NDArray[np.int64]) -> int:
+        """How long the calls at these positions last, as far as they lie within the view. ns."""
+        inside = np.minimum(self.end[at], self._end) - np.maximum(self.start[at], self._begin)
+        return int(np.maximum(inside, 0).sum())
+
     def slow_calls(self, least: int, named: re.Pattern[str]) -> "pd.DataFrame":
         """The calls of ``least`` ns or more whose name matches, by start: start, end, kind, and
         once (the first call of its name, ten times as long as the others)."""

@@ -20,14 +20,16 @@ from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions
 #: Why a GPU was idle. The host part of a gap is charged in the order from ``cold`` to ``host``.
 CAUSES: Mapping[str, str] = {
     "back_to_back": "shorter than 2 µs: what the hardware needs between two kernels",
-    "cold": "the host did what it does once: loading code, first use, first memory",
+    "cold": "the host did what it does once: loading code, first use, first memory; before the first "
+    "kernel, and where such calls were recorded, whatever it did",
     "data_loader": "the host waited for or prepared the next batch",
     "load": "the host loaded, compiled or tuned code after the start",
     "collect": "the host collected garbage",
     "allocate": "the host asked for memory or gave it back",
     "profiler": "the profiler was at work on the host",
     "communication": "work was queued behind, or the host was in, a collective: other ranks",
-    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that",
+    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that; the "
+    "launch itself, which a full queue would have hidden, included",
     "host": "the host had not launched the next work, none of the above",
     "copy": "a copy was queued, or the host was still preparing it",
     "launch": "the launch was under way: what a launch or a graph node costs",
@@ -123,6 +125,7 @@ class Idle:
         # A launch call that hangs in the gap: the host is late all the same.
         hangs = (returned - called > SLOW_LAUNCH_NS) & ~lane.is_memcpy[self.next]
         self.host_end = np.where(hangs, returned, called)
+        self._waited = self._after_wait()
         self.parts = self._parts()
 
     def _parts(self) -> dict[str, Times]:
@@ -137,9 +140,12 @@ class Idle:
         known = apart & self.is_launch_known
         charge("back_to_back", self.duration, ~apart)
         charge("unknown", self.duration, apart & ~self.is_launch_known)
-        for cause, amount in self._host_parts(known).items():
+        by_host = self._host_parts(known)
+        for cause, amount in by_host.items():
             charge(cause, amount)
-        for cause, amount, where in self._queued_parts():
+        # A full queue hides the launch: where the wait emptied it, the launch is its cost as well.
+        emptied = self._waited & (2 * by_host["sync"] >= self.host_end - self.start)
+        for cause, amount, where in self._queued_parts(emptied):
             charge(cause, amount, known & where)
         return parts
 
@@ -158,12 +164,24 @@ class Idle:
                 taken = intervals.joined(taken, mine)
         for amount in found.values():
             left = left - amount
+        first = self._before_first_kernel()
+        found["cold"] = found["cold"] + np.where(first, left, 0)
+        left = np.where(first, 0, left)
         batch = self._waits_for_batch(end)
         found["data_loader"] = found.get("data_loader", 0) + np.where(batch, left, 0)
         left = np.where(batch, 0, left)
-        found["sync"] = np.where(self._after_wait(), left, 0)
+        found["sync"] = np.where(self._waited, left, 0)
         found["host"] = left - found["sync"]
         return found
+
+    def _before_first_kernel(self) -> Mask:
+        """Which gaps lie before the very first kernel of a process that is only starting up: what
+        the host does there comes once, recorded or not."""
+        lane = self._lane
+        kernels = np.flatnonzero(lane.is_kernel & ~lane.is_memcpy & ~lane.is_memset)
+        if not len(self.cold) or not len(kernels):
+            return np.zeros(len(self.start), dtype=bool)
+        return np.asarray(self.end <= lane.start[kernels[0]])
 
     def _waits_for_batch(self, end: Times) -> Mask:
         """Whether Python waited (a queue, a pipe, a file) for most of a pause that a copy to the
@@ -179,8 +197,9 @@ class Idle:
         found[at] = lane.is_to_device(self.next[at])
         return np.asarray(found)
 
-    def _queued_parts(self) -> list[tuple[str, Times, Mask]]:
-        """What held the next work back once the host had launched it: (cause, ns, where)."""
+    def _queued_parts(self, emptied: Mask) -> list[tuple[str, Times, Mask]]:
+        """What held the next work back once the host had launched it: (cause, ns, where). emptied:
+        where the host had waited until the queue was empty."""
         lane = self._lane
         queued = self.end - self.host_end
         is_copy = lane.is_memcpy[self.next]
@@ -194,10 +213,10 @@ class Idle:
         launching = np.where(same_graph, queued, launching)
         held = queued - launching - np.where(staging, staged, 0)
         by_ranks = lane.is_communication[self.next] | lane.is_communication[self.previous]
-        everywhere = np.ones(len(queued), dtype=bool)
         return [
             ("copy", staged, staging),
-            ("launch", launching, everywhere),
+            ("sync", launching, emptied),
+            ("launch", launching, ~emptied),
             ("communication", held, by_ranks),
             ("copy", held, ~by_ranks & is_copy),
             ("dependency", held, ~by_ranks & ~is_copy),

@@ -63,6 +63,7 @@ class Rows:
         category = category[at]
         self.is_communication = category == categories_.get("communication", -1)
         self.is_memcpy = category == categories_.get("memcpy", -1)
+        self.is_memset = category == categories_.get("memset", -1)
         kind, kinds = self.text("kind")
         self.is_kernel = kind == (kinds.index("kernel") if "kernel" in kinds else len(kinds))
 

@@ -192,7 +192,7 @@ def host_facts(
     facts: dict[str, float] = {}
 
     def total(at: npt.NDArray[np.int64]) -> int:
-        return int((view.end[at] - view.start[at]).sum())
+        return view.time_in(at)
 
     for name, kind in (("sync", "sync"), ("copy", "copy"), ("fill", "fill")):
         at = view.calls(kind)  # type: ignore[arg-type]

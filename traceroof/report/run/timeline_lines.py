@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from traceroof.core.units import percent, quantity
+from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.headline import no_shares
 from traceroof.timeline import Gap, Timeline
 from traceroof.timeline.ranks import RESIDUAL_LIMIT_NS, Ranks
 
 # Causes of idle time in a reader's words; those of ``timeline.CAUSES``.
+_BEFORE = "start_wait"
 _CAUSES: Mapping[str, str] = {
     "back_to_back": "between kernels",
     "cold": "cold start",
@@ -25,8 +27,11 @@ _CAUSES: Mapping[str, str] = {
     "launch": "launch overhead",
     "dependency": "queued behind an event",
     "unknown": "launch not recorded",
+    _BEFORE: "waiting for work from before the recording",
 }
 
+# From here on a wait at the very start is what the busy share is about.
+_MOST_WAITS = 0.5
 # A part of the span below this is not worth a word.
 _WORTH = 0.01
 _CAUSES_SHOWN = 4
@@ -40,8 +45,14 @@ def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     span = sum(one.span_ns for one in found)
     if not span:
         return []
+    label = "GPU" if len(found) == 1 else "GPUs"
+    if reason := no_shares(diagnosis.advice):
+        return [
+            (label, _recorded(found, reason)),
+            *([("Steps", text)] if (text := _steps(found)) else []),
+        ]
     lines = [
-        ("GPU" if len(found) == 1 else "GPUs", _busy(found, span)),
+        (label, _busy(found, span)),
         ("Idle", _idle(found, span)),
         ("Gaps", _gaps(found)),
         ("Moving data", _moving(found, span)),
@@ -49,6 +60,13 @@ def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("Ranks", _ranks(diagnosis.ranks)),
     ]
     return [(label, text) for label, text in lines if text]
+
+
+def _recorded(found: Sequence[Timeline], reason: str) -> str:
+    number = sum(int(one.facts.get("activities", 0)) for one in found)
+    number_of = f"{len(found)}, " if len(found) > 1 else ""
+    over = _times([one.span_ns for one in found])
+    return f"{number_of}{count(number, 'activity', 'activities')} in {over}: {reason}"
 
 
 def _busy(found: Sequence[Timeline], span: int) -> str:
@@ -62,9 +80,19 @@ def _busy(found: Sequence[Timeline], span: int) -> str:
             f"{len(found)}, busy {_range(percent(min(shares)), percent(max(shares)))} "
             f"of {_times([one.span_ns for one in found])}"
         )
-    if busy - exposed >= _FULL * span:
+    before = sum(_start_wait(one) for one in found)
+    if before >= _MOST_WAITS * span:
+        text += (
+            f"; after a wait for work from before the recording, {percent(busy / (span - before))}"
+        )
+    elif busy - exposed >= _FULL * span:
         text += ": its kernels are the limit"
     return text
+
+
+def _start_wait(one: Timeline) -> int:
+    """How long the GPU waited, at the very start, for work from before the recording. ns."""
+    return min(int(one.facts.get("start_wait_ns", 0)), one.idle_by_cause.get("dependency", 0))
 
 
 def _times(times: Sequence[int]) -> str:
@@ -80,6 +108,8 @@ def _idle(found: Sequence[Timeline], span: int) -> str:
     causes = {
         cause: sum(one.idle_by_cause.get(cause, 0) for one in found) / span for cause in _CAUSES
     }
+    causes[_BEFORE] = sum(_start_wait(one) for one in found) / span
+    causes["dependency"] -= causes[_BEFORE]
     ranked = sorted(causes.items(), key=lambda one: -one[1])[:_CAUSES_SHOWN]
     worth = [f"{_CAUSES[cause]} {percent(share)}" for cause, share in ranked if share >= _WORTH]
     return f"{text}: {', '.join(worth)}" if worth else text
@@ -96,16 +126,19 @@ def _gaps(found: Sequence[Timeline]) -> str:
     listed = [(gap, one) for one in found for gap in one.gaps if gap.duration_ns >= _GAP_NS]
     listed.sort(key=lambda pair: -pair[0].duration_ns)
     return "; ".join(
-        _gap(gap) + (f", rank {one.rank}" if len(found) > 1 and one.rank is not None else "")
+        _gap(gap, _start_wait(one))
+        + (f", rank {one.rank}" if len(found) > 1 and one.rank is not None else "")
         for gap, one in listed[:_GAPS_SHOWN]
     )
 
 
-def _gap(gap: Gap) -> str:
+def _gap(gap: Gap, start_wait: int) -> str:
+    is_before = start_wait and gap.parts.get("dependency") == start_wait
+    words = {**_CAUSES, "dependency": _CAUSES[_BEFORE]} if is_before else _CAUSES
     parts = sorted(gap.parts.items(), key=lambda part: -part[1])
     worth = [
-        _CAUSES[cause] if time >= 0.95 * gap.duration_ns
-        else f"{_CAUSES[cause]} {quantity(time, 'ns')}"
+        words[cause] if time >= 0.95 * gap.duration_ns
+        else f"{words[cause]} {quantity(time, 'ns')}"
         for cause, time in parts
         if time >= 0.05 * gap.duration_ns
     ]  # fmt: skip
