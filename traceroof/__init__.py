@@ -2,10 +2,13 @@
 
     import traceroof
 
-    run = traceroof.ingest(["trace.csv"])        # kept in .traceroof/, or traceroof.read(...)
+    run = traceroof.ingest("trace.csv")          # kept in .traceroof/, or traceroof.read(...)
     print(run.kernels)                           # pandas.DataFrame, one row per GPU activity
-    diagnosis = traceroof.diagnose(run)
-    print(diagnosis.fired()[0].because)
+    diagnosis = traceroof.diagnose(run)          # or diagnose("5621"), or diagnose("trace.csv")
+    print(diagnosis.advice[0].fix)
+    traceroof.report(run, "report.html")
+
+Functions are called like the commands: ``load``, ``compare``, ``runs``, ``export``, ``calibrate``.
 
 Importing the package costs nothing: pandas and the like load when they are needed.
 """
@@ -20,15 +23,27 @@ from typing import TYPE_CHECKING, Any
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from traceroof.calibration import Measurement
+    from traceroof.compare import Comparison
+    from traceroof.config import Settings
     from traceroof.core.recording import Recording, Run
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.ingest.combine import Mode
-    from traceroof.store import Store
+    from traceroof.store import RunInfo, Store
+
+    #: A run, a stored one by its name, or profiler files by their paths.
+    Source = Run | Sequence[Path | str] | Path | str
+    #: A file with settings; None: those that the command would find; False: none.
+    Config = Path | str | Literal[False] | None
 
 __version__ = "0.1.0"
-__all__ = ["TraceroofError", "__version__", "calibrate", "diagnose", "ingest", "read"]
+__all__ = [
+    "TraceroofError", "__version__", "calibrate", "compare", "diagnose", "export", "ingest", "load",
+    "read", "report", "runs",
+]  # fmt: skip
 
 
 def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
@@ -52,12 +67,13 @@ def ingest(
     name: str | None = None,
     store: Path | str | None = None,
     into: str | None = None,
+    config: "Config" = None,
     **options: Any,
 ) -> "Run":
     """Read profiler files or folders into the store and return the run.
 
     The same bytes ingested twice are the same run. store: folder of the store; by default
-    ``$TRACEROOF_STORE`` or ``.traceroof`` in the current folder. into: a stored run that the files
+    ``$TRACEROOF_STORE``, that of the settings or ``.traceroof`` in the current folder. into: a stored run that the files
     complete; the result is a run of its own, the old one stays. Other options as for ``read``.
     """
     from traceroof.ingest import detect
@@ -67,7 +83,7 @@ def ingest(
     listed = _listed(paths)
     mode = options.pop("combine", "auto")
     recordings = detect.read_each(listed, options=Options(**options))
-    kept = Store.open(Path(store) if store else None)
+    kept = Store.open(_folder(store, _settings(config)))
     return store_run(kept, recordings, [Path(path) for path in listed], name, mode, into)
 
 
@@ -102,6 +118,7 @@ def calibrate(
     *,
     device: str | None = None,
     store: Path | str | None = None,
+    config: "Config" = None,
     **options: Any,
 ) -> "Measurement":
     """Keep what the probes in profiler files measured: the ceilings of their devices.
@@ -119,31 +136,156 @@ def calibrate(
     # Times of different kinds do not add up, but each measures something.
     recordings = detect.read_each(_listed(paths), options=Options(device=device, **options))
     found = calibration.measure(recordings, device=device)
-    kept = Store.open(Path(store) if store else None).calibrate(found.rates)
+    kept = Store.open(_folder(store, _settings(config))).calibrate(found.rates)
     return replace(found, replaced=tuple(before for _, before in kept))
 
 
+def load(
+    run: "Source | None" = None,
+    *,
+    store: Path | str | None = None,
+    config: "Config" = None,
+    **options: Any,
+) -> "Run":
+    """A run as the commands take it: a stored one by its id, the beginning of an id, its name or a
+    baseline; the newest where none is given; else the profiler files at one or more paths, read
+    and not stored. store: as for ``ingest``. config: as for ``diagnose``. options: as for ``read``.
+    """
+    from traceroof.core.recording import Run
+
+    if isinstance(run, Run):
+        return run
+    if run is not None and (not isinstance(run, str) or Path(run).exists()):
+        return read(run, **options)
+    from traceroof.store import Store
+
+    try:
+        return Store.open(_folder(store, _settings(config)), create=False).get(run)
+    except TraceroofError:
+        if run is not None and ("/" in run or Path(run).suffix):
+            raise TraceroofError(f"{run} does not exist") from None
+        raise
+
+
 def diagnose(
-    run: "Run | Sequence[Path | str] | Path | str",
+    run: "Source | None" = None,
     *,
     store: Path | str | None = None,
     calibrated: bool = True,
+    config: "Config" = None,
     **options: Any,
 ) -> "Diagnosis":
-    """Diagnose a run, or the profiler files at one or more paths (read, not stored).
+    """Diagnose a run, a stored run by its name, or profiler files by their paths (as ``load``).
 
-    store: whose measured ceilings count (``calibrate``), as for ``ingest``; none where there is no
-    store. calibrated: False leaves them out. Other options as for ``diagnosis.diagnose.diagnose``.
+    store: whose runs and measured ceilings count (``calibrate``), as for ``ingest``. calibrated:
+    False leaves the ceilings out. config: the settings, found as the command finds them; a file in
+    place of that, or False for none. Other options as for ``diagnosis.diagnose.diagnose``.
     """
-    from traceroof.core.recording import Run
     from traceroof.diagnosis.diagnose import diagnose as diagnose_run
 
-    if calibrated and "calibration" not in options:
-        options["calibration"] = stored_calibration(store)
+    options = _options(store, calibrated, config, options)
+    return diagnose_run(_loaded(run, store, options), **options)
 
-    if not isinstance(run, Run):
-        run = read(run, device=options.get("device"))
-    return diagnose_run(run, **options)
+
+def compare(
+    base: "Source",
+    head: "Source",
+    *,
+    store: Path | str | None = None,
+    calibrated: bool = True,
+    config: "Config" = None,
+    **options: Any,
+) -> "Comparison":
+    """What changed from one run to another, each as for ``load``, and whether it is more than noise.
+
+    Other arguments as for ``diagnose``; other options as for ``compare.compare``.
+    """
+    from traceroof.compare import compare as compare_runs
+
+    options = _options(store, calibrated, config, options)
+    sides = (_loaded(one, store, options) for one in (base, head))
+    return compare_runs(*sides, **options)
+
+
+def report(
+    run: "Source | Diagnosis | Comparison | None" = None,
+    path: Path | str = "report.html",
+    *,
+    base: "Source | None" = None,
+    **options: Any,
+) -> Path:
+    """Write the HTML page of a run (as for ``load``), of a diagnosis, or of a comparison.
+
+    base: a run from which every change is shown. Other options as for ``diagnose``, with a base as
+    for ``compare``. Raises TraceroofError where the file cannot be written.
+    """
+    from traceroof.compare import Comparison
+    from traceroof.diagnosis.diagnosis import Diagnosis
+    from traceroof.report.common.output import write
+    from traceroof.report.html.render import render
+
+    shown: Comparison | Diagnosis
+    if isinstance(run, Diagnosis | Comparison):
+        shown = run
+    elif base is None:
+        shown = diagnose(run, **options)
+    else:
+        head = load(run, store=options.get("store"), config=options.get("config"))
+        shown = compare(base, head, **options)
+    write(render(shown), str(path))
+    return Path(path)
+
+
+def export(run: "Source | None", path: Path | str, *, store: Path | str | None = None) -> Path:
+    """Write the kernel table of a run (as for ``load``) to a ``.parquet``, ``.csv`` or ``.jsonl``
+    file."""
+    from traceroof.report.run.export import export_kernels
+
+    export_kernels(load(run, store=store).recording.kernels, Path(path))
+    return Path(path)
+
+
+def runs(*, store: Path | str | None = None, config: "Config" = None) -> "tuple[RunInfo, ...]":
+    """The runs in the store, newest first. Raises TraceroofError where there is no store."""
+    from traceroof.store import Store
+
+    return tuple(Store.open(_folder(store, _settings(config)), create=False).runs())
+
+
+def _loaded(run: "Source | None", store: Path | str | None, options: dict[str, Any]) -> "Run":
+    """The run that is meant, read with the settings in ``options``."""
+    from traceroof.hardware.devices import knowing
+
+    settings = options["settings"]
+    with knowing(settings.devices):
+        read_with = {"device": options["device"]} if options.get("device") else {}
+        return load(run, store=_folder(store, settings), config=False, **read_with)
+
+
+def _options(
+    store: Path | str | None, calibrated: bool, config: "Config", given: dict[str, Any]
+) -> dict[str, Any]:
+    """Options of a diagnosis with the settings and the measured ceilings that hold."""
+    settings = given.get("settings") or _settings(config)
+    options = {**given, "settings": settings}
+    if calibrated and "calibration" not in options:
+        options["calibration"] = stored_calibration(_folder(store, settings))
+    return options
+
+
+def _settings(config: "Config") -> "Settings":
+    from traceroof.config import load as load_settings
+
+    if config is False:
+        return load_settings(without=True)
+    return load_settings(Path(config) if config else None)
+
+
+def _folder(store: Path | str | None, settings: "Settings") -> Path | None:
+    """The store: the one given, else the environment's, else the settings', else the default."""
+    if store is not None:
+        return Path(store)
+    return None if os.environ.get("TRACEROOF_STORE") else settings.store
 
 
 def stored_calibration(store: Path | str | None = None) -> "tuple[MeasuredRate, ...]":

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from traceroof import TraceroofError, compare
+from traceroof import TraceroofError
+from traceroof.compare import compare
 from traceroof.core.recording import Run
 from traceroof.ingest import detect
 
@@ -71,7 +72,7 @@ def test_copies_of_a_run_are_no_further_runs(samples: Path, tmp_path: Path) -> N
         for at in range(5):
             sample(samples, tmp_path / name / f"{at}.csv")
         sides.append(Run(recording=detect.read([tmp_path / name]), name=name))
-    made = compare.compare(*sides)
+    made = compare(*sides)
     assert made.samples == (1, 1)
     assert made.sampled == "none"
 

@@ -17,11 +17,11 @@ from plotly.offline import get_plotlyjs_version
 
 from tests.report.pages import HOSTILE, Elements, data_of, extremes, kernels, many, timeline
 from tests.runs import recording, two_kernels
-from traceroof import report
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.errors import TraceroofError
 from traceroof.kernels.bound_class import CLASSES
+from traceroof.report.common import output as report
 from traceroof.report.html import (
     figures,
     page,

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from tests.runs import recording, two_kernels
-from traceroof import report
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import Note, Run
 from traceroof.core.units import percent, quantity
@@ -27,6 +26,7 @@ from traceroof.diagnosis.savings import pool_of
 from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report
 from traceroof.report.common import markdown as md
+from traceroof.report.common import output as report
 from traceroof.report.html import page
 from traceroof.report.run import csv as csv_report
 from traceroof.report.run import markdown, summary, terminal

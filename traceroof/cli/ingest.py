@@ -83,11 +83,11 @@ def export(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A stored run, or a profiler file.")],
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="kernels.parquet or kernels.csv")
+        Path, typer.Option("--output", "-o", metavar="FILE", help="kernels.parquet, .csv or .jsonl")
     ],
     reading: ReadOptions,
 ) -> None:
-    """Write the kernel table of a run to a Parquet or CSV file."""
+    """Write the kernel table of a run to a Parquet, CSV or JSON lines file."""
     from traceroof.core.units import count
     from traceroof.report.run.export import export_kernels
 

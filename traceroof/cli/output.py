@@ -9,9 +9,9 @@ import typer
 
 def write(text: str, output: str | None) -> None:
     """The payload to ``output``; a file that was written is named on stderr."""
-    from traceroof import report
+    from traceroof.report.common.output import write as written_to
 
-    written = report.write(text, output)
+    written = written_to(text, output)
     if written:
         typer.echo(f"wrote {written}", err=True)
 

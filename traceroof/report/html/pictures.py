@@ -9,7 +9,7 @@ from typing import Any
 from traceroof.compare import Comparison
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.errors import TraceroofError
-from traceroof.report import write_bytes
+from traceroof.report.common.output import write_bytes
 from traceroof.report.html import change_figures, figures
 from traceroof.report.html.changes import Changes
 
