@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+INSTALLED := $(VENV)/.installed
 ASSETS := traceroof/report/html/assets
 
 .DEFAULT_GOAL := help
@@ -12,15 +13,20 @@ help:  ## list what make can do
 
 setup: $(READY)  ## make the virtual environment .venv with everything in it
 
-$(READY): pyproject.toml
+# What people use: no test tool, no browser.
+$(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "traceroof needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(READY): $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	@$(BIN)/python -m pip install --quiet --editable . --group dev
 	@touch $@
 
-demo: $(READY)  ## ingest a sample trace and read its bottlenecks
+demo: $(INSTALLED)  ## ingest a sample trace and read its bottlenecks
 	@rm -rf .traceroof-demo
 	@echo '$$ traceroof ingest sample_traces/nsight_compute/transformer_layer.raw.csv'
 	@TRACEROOF_STORE=.traceroof-demo $(BIN)/traceroof ingest sample_traces/nsight_compute/transformer_layer.raw.csv

@@ -195,7 +195,7 @@ def test_export_writes_the_kernel_table(suffix: str, samples: Path, tmp_path: Pa
     assert len(frame) == 17
     assert frame["launch_count"].tolist() == [1] * 17
     result = run("export", "layer", "-o", tmp_path / "kernels.xls", cwd=tmp_path, expect=2)
-    assert ".parquet or .csv" in result.stderr
+    assert ".parquet, .csv or .jsonl" in result.stderr
 
 
 def test_runs_can_be_shown_and_removed(samples: Path, tmp_path: Path) -> None:

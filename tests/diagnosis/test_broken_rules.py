@@ -47,7 +47,8 @@ def test_a_rule_that_breaks_says_so_and_others_go_on(
     made = diagnose(run, rules=[*plugins.rules(), rule()])
     (failed,) = (one for one in made.findings if one.failed)
     assert (failed.rule, failed.state) == ("theirs", "not-evaluable")
-    assert failed.failed and failed.failed.startswith("the rule theirs of this program failed: ")
+    assert failed.failed
+    assert failed.failed.startswith("the rule theirs of this program failed: ")
     assert says in failed.failed
     assert "\n" not in failed.failed
     assert failed.failed in made.notes

@@ -57,8 +57,8 @@ def test_what_was_launched(made: list[Section]) -> None:
         "per launch": "101 µs (median) ± 1 µs",
         "category": "gemm",
         "operator": "aten::mm",
-        "input shapes": "[[1024, 1024], [1024, 1024]]",
-        "input types": '["c10::BFloat16", "c10::BFloat16"]',
+        "input shapes": "2 × 1024x1024",
+        "input types": "2 × BFloat16",
         "sizes": "M=1024 N=1024 K=1024",
     }
 

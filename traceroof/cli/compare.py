@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import calibration_of, run_of
 from traceroof.cli.options import (
     CompareOptions,
@@ -26,8 +27,18 @@ if TYPE_CHECKING:
 
 @grouped
 def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help="A run, a baseline, or a path.")],
-    head: Annotated[str, typer.Argument(metavar="HEAD", help="A run, a baseline, or a path.")],
+    base: Annotated[
+        str,
+        typer.Argument(
+            metavar="BASE", help="A run, a baseline, or a path.", autocompletion=complete_run
+        ),
+    ],
+    head: Annotated[
+        str,
+        typer.Argument(
+            metavar="HEAD", help="A run, a baseline, or a path.", autocompletion=complete_run
+        ),
+    ],
     *,
     view: ComparisonView,
     fail_on: Annotated[

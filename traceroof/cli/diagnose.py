@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from traceroof.cli.completion import complete_rule
 from traceroof.cli.inputs import calibration_of, run_of
 from traceroof.cli.options import Format, NoCalibration, ReadOptions, RunOrPaths, View, grouped
 from traceroof.cli.output import terminal, write
@@ -63,6 +64,7 @@ def diagnose(
             metavar="RULE[:N|PATTERN]|N",
             help="The arithmetic of a rule, on kernel (category, timeline) N if given; or of "
             "entry N of what is worth trying.",
+            autocompletion=complete_rule,
         ),
     ] = None,
     no_calibration: NoCalibration = False,

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import traceroof
+from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import read_each, run_of, spooled
 from traceroof.cli.options import Paths, ReadOptions, grouped
 from traceroof.cli.output import write
+from traceroof.core.units import shown
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceroof.core.recording import Recording, Run
+    from traceroof.store import Store
 
 
 @grouped
@@ -51,6 +54,8 @@ def ingest(
             runs = [traceroof.store_run(kept, found, files, named, mode, into)]
     for run in runs:
         _tell(run)
+        if name:
+            _tell_name(run, kept)
     typer.echo("next: traceroof diagnose --top 5", err=True)
 
 
@@ -58,6 +63,18 @@ def _file_of_each(found: "Sequence[Recording]", files: "Sequence[Path]") -> "lis
     """The path that each recording was read from; of a folder that holds several, the file."""
     named = {str(file): file for file in files}
     return [named.get(one.sources[0].path, Path(one.sources[0].path)) for one in found]
+
+
+def _tell_name(run: "Run", kept: "Store") -> None:
+    """Which other runs have the name that was given: it means the newest of them."""
+    others = [one.id for one in kept.runs() if one.name == run.name and one.id != run.id]
+    if others:
+        has = f"run {others[0]}" if len(others) == 1 else f"runs {', '.join(others)}"
+        typer.echo(
+            f"note: {shown(run.name)} is also the name of {has}; from now on it means the newest, "
+            "and the older are meant by their ids",
+            err=True,
+        )
 
 
 def _tell(run: "Run") -> None:
@@ -80,7 +97,12 @@ def _tell(run: "Run") -> None:
 
 @grouped
 def export(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A stored run, or a profiler file.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A stored run, or a profiler file.", autocompletion=complete_run
+        ),
+    ],
     *,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="kernels.parquet, .csv or .jsonl")

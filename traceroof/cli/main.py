@@ -6,12 +6,14 @@ Payload goes to stdout, talk to stderr. Heavy imports happen inside the commands
 
 import gc
 import os
+import re
 import signal
 import sys
 import traceback
 from contextlib import suppress
+from difflib import get_close_matches
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -113,7 +115,7 @@ def _tell(error: Exception) -> None:
         if error.hint:
             typer.echo(f"  {shown(error.hint)}", err=True)
     elif hasattr(error, "show") and hasattr(error, "exit_code"):
-        error.show()  # an option or argument that is none
+        _tell_usage(error)
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"traceroof: {shown(f'{where}{error.strerror or error}')}", err=True)
@@ -123,6 +125,19 @@ def _tell(error: Exception) -> None:
         what = shown(f"{type(error).__name__}: {error}"[:_LONGEST])
         typer.echo(f"traceroof: an error that traceroof did not expect: {what}", err=True)
         typer.echo("  TRACEROOF_DEBUG=1 prints where it happened, for a bug report", err=True)
+
+
+def _tell_usage(error: Any) -> None:
+    """An option or argument that is none: in our words, with what was meant."""
+    says = str(error.format_message()).replace("Value error, ", "").rstrip(".")
+    where = error.ctx.command_path if getattr(error, "ctx", None) else "traceroof"
+    hint = f"`{where} --help` says what there is"
+    wrong, *known = re.findall(r"'([^']*)'", says.partition(": ")[2]) or [""]
+    near = get_close_matches(wrong, known, n=1)
+    if near:
+        hint = f"did you mean {near[0]}?"
+    typer.echo(f"traceroof: {shown(says[:1].lower() + says[1:])}", err=True)
+    typer.echo(f"  {shown(hint)}", err=True)
 
 
 _LONGEST = 300

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from traceroof.cli.completion import complete_run
+
 if TYPE_CHECKING:
     from traceroof.compare.verdicts import Thresholds
     from traceroof.config import Settings
@@ -59,6 +61,7 @@ RunOrPaths = Annotated[
     typer.Argument(
         metavar="[RUN|PATH...]",
         help="A stored run (id, beginning of an id, or name; default: the newest) or files.",
+        autocompletion=complete_run,
     ),
 ]
 StoreFolder = Annotated[

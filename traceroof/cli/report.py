@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceroof.cli.compare import compared
+from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import calibration_of, run_of
 from traceroof.cli.options import CompareOptions, NoCalibration, ReadOptions, RunOrPaths, grouped
 from traceroof.cli.output import write
+from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
     from traceroof.compare import Comparison
@@ -25,7 +27,9 @@ def report(
     base: Annotated[
         str | None,
         typer.Option(
-            metavar="BASE", help="Show every change from this run, baseline or path (see compare)."
+            metavar="BASE",
+            help="Show every change from this run, baseline or path (see compare).",
+            autocompletion=complete_run,
         ),
     ] = None,
     comparing: CompareOptions,
@@ -33,6 +37,9 @@ def report(
         Path | None,
         typer.Option(metavar="DIR", help="Also write every chart as SVG and PNG (needs kaleido)."),
     ] = None,
+    open_it: Annotated[
+        bool, typer.Option("--open", help="Show the page in the browser when it is written.")
+    ] = False,
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
@@ -50,7 +57,14 @@ def report(
     else:
         before = run_of([base], reading)
         shown = compared(before, run, reading, comparing, calibration)
+    if open_it and output == "-":
+        raise TraceroofError("--open shows a file, and the page goes to stdout", "name one with -o")
     write(render.render(shown), output)
+    if open_it:
+        import webbrowser
+
+        if not webbrowser.open(Path(output).resolve().as_uri()):
+            typer.echo(f"note: no browser could be started; open {output} in one", err=True)
     if assets is not None:
         from traceroof.report.html.pictures import write_pictures
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from traceroof.cli.completion import complete_run
 from traceroof.cli.options import StoreOptions, grouped
 from traceroof.cli.output import write
 
@@ -12,7 +13,12 @@ baseline_app = typer.Typer(
     help="Names that stand for a run in the store.", invoke_without_command=True
 )
 
-StoredRun = Annotated[str, typer.Argument(metavar="RUN", help="Id, beginning of an id, or name.")]
+StoredRun = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="Id, beginning of an id, or name.", autocompletion=complete_run
+    ),
+]
 
 
 @runs_app.callback()

@@ -63,6 +63,10 @@ def sniff(path: Path) -> Parser:
     return next((parser for parser in claims if not parser.gives), claims[0])
 
 
+#: How the note begins on files that are equal.
+READ_ONCE = "read once: "
+
+
 @dataclass
 class _Seen:
     """What one reading has read so far, by content; files of other sizes are never hashed.
@@ -96,7 +100,7 @@ class _Seen:
         if not copies:
             return []
         named = ", ".join(map(str, copies[:_LISTED])) + (", …" if copies[_LISTED:] else "")
-        return [Note(f"read once: the same content was given again as {named}", len(copies))]
+        return [Note(f"{READ_ONCE}the same content was given again as {named}", len(copies))]
 
     def _digest(self, path: Path) -> bytes:
         if path not in self.digests:

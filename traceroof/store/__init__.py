@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import count
 from pathlib import Path
 from typing import Self
@@ -349,9 +350,10 @@ class Store:
                 "give more digits",
             )
         held = self._rows(connection)
+        names = sa.select(BASELINES.c.name).filter_by(store=self._identity)
+        baselines = [name for (name,) in connection.execute(names)]
         raise TraceroofError(
-            f"the store in {self.folder} holds no run {run!r}",
-            f"it holds {_list(held)}" if held else "it is empty; `traceroof ingest PATH` adds one",
+            f"the store in {self.folder} holds no run {run!r}", _meant(run, held, baselines)
         )
 
     def _contents(self, row: _Row) -> _Contents:
@@ -621,6 +623,15 @@ def _default_name(sources: Sequence[Source]) -> str:
 def _folder_names(id: str) -> Iterator[str]:
     yield id
     yield from (f"{id}.{number}" for number in count(1))
+
+
+def _meant(run: str, held: Sequence[_Row], baselines: Sequence[str]) -> str:
+    """What was meant by a name that no run has, else what there is."""
+    near = get_close_matches(run, [*baselines, *(row.name for row in held)], n=2)
+    near = near or get_close_matches(run, [row.id for row in held], n=1, cutoff=0.75)
+    if near:
+        return f"did you mean {' or '.join(dict.fromkeys(near))}?"
+    return f"it holds {_list(held)}" if held else "it is empty; `traceroof ingest PATH` adds one"
 
 
 def _list(rows: Sequence[_Row]) -> str:

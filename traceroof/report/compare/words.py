@@ -8,9 +8,10 @@ from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.compare.verdicts import Thresholds, Word
 from traceroof.core.kernel_names import short_names
-from traceroof.core.units import one_line, percent, quantity
+from traceroof.core.units import count, one_line, percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
+from traceroof.ingest.detect import READ_ONCE
 from traceroof.report.run.summary import about as about_run
 
 VERDICTS: dict[Overall, str] = {
@@ -276,9 +277,23 @@ def samples(comparison: Comparison) -> str:
         f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs a side decide "
         "the rest"
     )
+    single += _equal_files(comparison)
     if comparison.sampled == "steps":
         return f"one run a side ({base} against {head} steps): {single}"
     return f"one run a side: {single}"
+
+
+def _equal_files(comparison: Comparison) -> str:
+    """Why files that were given as runs are none: equal files are one measurement."""
+    notes = [
+        note
+        for side in (comparison.base, comparison.head)
+        for source in side.sources
+        for note in source.notes
+        if note.text.startswith(READ_ONCE)
+    ]
+    copies = sum(note.count for note in notes)
+    return f" ({count(copies, 'file')} equal to another: one measurement)" if copies else ""
 
 
 def surroundings(comparison: Comparison) -> str:

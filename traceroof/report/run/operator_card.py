@@ -26,6 +26,7 @@ from traceroof.kernels.bound_class import (
     WALL_PCT,
 )
 from traceroof.kernels.groups import VOCABULARY
+from traceroof.report.common import shapes
 from traceroof.report.common.console import cut
 from traceroof.report.run import summary
 from traceroof.report.run.card_lines import Line, Section, in_amd_words
@@ -117,8 +118,8 @@ def facts(kernel: KernelGroup) -> Iterable[Line]:
         Line("operator", kernel.operator or ""),
         Line("module", kernel.where.words if kernel.where.module else ""),
         Line("range", cut(kernel.where.range or "", _SHAPES_LENGTH)),
-        Line("input shapes", cut(kernel.input_shapes or "", _SHAPES_LENGTH)),
-        Line("input types", cut(kernel.input_dtypes or "", _SHAPES_LENGTH)),
+        Line("input shapes", cut(shapes.shapes(kernel.input_shapes or ""), _SHAPES_LENGTH)),
+        Line("input types", cut(shapes.types(kernel.input_dtypes or ""), _SHAPES_LENGTH)),
         Line("sizes", str(kernel.metrics.get("model_shape") or "")),
         Line("grid", shape(kernel.grid)),
         Line("block", shape(kernel.block)),

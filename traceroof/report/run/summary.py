@@ -232,6 +232,17 @@ def time_by(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[PlaceTim
     ]
 
 
+def commands(entry: Entry) -> str:
+    """The options that go on from an entry: its arithmetic, and the cards of its kernels."""
+    kernels = [one.subject_index for one in entry.found if one.scope == "kernel"]
+    numbers = dict.fromkeys(index + 1 for index in kernels if index is not None)
+    cards = [f"--card {number}" for number in list(numbers)[:_CARDS]]
+    return f"More: {' or '.join([f'--explain {entry.rank}', *cards])}"
+
+
+_CARDS = 2
+
+
 def also(entry: Entry) -> str:
     """The rules whose findings an entry explains, each once."""
     counts = Counter(one.rule for one in entry.folded)

@@ -26,6 +26,11 @@ _WIDE = 100
 _NARROW = 72
 _USES = (("compute_pct", "compute"), ("memory_pct", "memory"), ("dram_pct", "DRAM"))
 _NOTES = 5
+# What the kernels do without, by whether there is room for the calls.
+_LEFT_OUT = {
+    True: "Left out at this width: use of compute, memory and DRAM (--wide shows it).",
+    False: "Left out at this width: calls, use of compute, memory and DRAM (--wide shows them).",
+}
 
 
 def render(
@@ -152,7 +157,7 @@ def _kernels(
         table.add_column(title, justify="right", no_wrap=True)
     for number, kernel in enumerate(shown, start=1):
         table.add_row(
-            str(number),
+            f"#{number}",
             names[number - 1],
             kernel.primary_class,
             quantity(kernel.time_ns, "ns"),
@@ -161,6 +166,8 @@ def _kernels(
             *(_use(kernel, name) for name, _ in _USES if wide),
         )
     console.print(table)
+    if not wide:
+        _indented(console, _LEFT_OUT[calls], style="dim")
 
 
 def _use(kernel: KernelGroup, name: str) -> str:
@@ -190,6 +197,7 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
             _indented(console, f"In {where}")
         _indented(console, f"{entry.lead.rule}: {entry.because}")
         _indented(console, _advice_text(f"Try: {entry.fix}", _LINES * (console.width - 4)))
+        _indented(console, summary.commands(entry), style="green")
         others = [one for one in (summary.also(entry), *_vendor_says(diagnosis, entry)) if one]
         if others:
             _indented(console, f"Also: {', '.join(others)}", style="dim")
