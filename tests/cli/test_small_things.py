@@ -137,7 +137,12 @@ def test_report_opens_the_page(
     samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+
+    def show(url: str) -> bool:
+        opened.append(url)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", show)
     page = tmp_path / "page.html"
     app(["report", str(samples / SAMPLE), "-o", str(page), "--open"], standalone_mode=False)
     assert opened == [page.as_uri()]
