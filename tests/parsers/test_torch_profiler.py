@@ -932,7 +932,7 @@ def test_sections_read_by_several_processes_give_the_same(
         ]
     path = write(events, distributedInfo={"rank": 1}, deviceProperties=[{"id": 0, "name": "X"}])
     one = read(path)
-    monkeypatch.setattr("traceroof.parsers.torch_profiler.PARALLEL_BYTES", 1)
+    monkeypatch.setattr("traceroof.parsers.torch.trace.PARALLEL_BYTES", 1)
     monkeypatch.setattr(torch_read, "_SECTION_BYTES", 100_000)
     size = path.stat().st_size
     sections = torch_read.in_sections(path, size, 2, silent, 100_000)
