@@ -49,15 +49,16 @@ __all__ = [
 def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
     """Read profiler files or folders without storing them.
 
-    combine: what several files are (``ingest.combine.MODES``). Other options as ``parser.Options``.
+    combine: what several files are (``ingest.combine.MODES``). clock_offset: what the time of a log
+    of clocks is ahead of UTC: "+02:00", "-12.5s", "auto". Other options as ``parser.Options``.
     """
     from traceroof.core.recording import Run
     from traceroof.ingest import detect
     from traceroof.parser import Options
 
     listed = _listed(paths)
-    mode = options.pop("combine", "auto")
-    recording = detect.read(listed, options=Options(**options), mode=mode)
+    mode, offset = options.pop("combine", "auto"), options.pop("clock_offset", None)
+    recording = detect.read(listed, options=Options(**options), mode=mode, clock_offset=offset)
     return Run(recording=recording, name=run_name(listed))
 
 
@@ -81,10 +82,11 @@ def ingest(
     from traceroof.store import Store
 
     listed = _listed(paths)
-    mode = options.pop("combine", "auto")
+    mode, offset = options.pop("combine", "auto"), options.pop("clock_offset", None)
     recordings = detect.read_each(listed, options=Options(**options))
     kept = Store.open(_folder(store, _settings(config)))
-    return store_run(kept, recordings, [Path(path) for path in listed], name, mode, into)
+    files = [Path(path) for path in listed]
+    return store_run(kept, recordings, files, name, mode, into, offset)
 
 
 def store_run(
@@ -94,6 +96,7 @@ def store_run(
     name: str | None,
     mode: "Mode" = "auto",
     into: str | None = None,
+    clock_offset: str | None = None,
 ) -> "Run":
     """Combine recordings and keep them as a run. files: what they were read from."""
     from hashlib import sha256
@@ -103,11 +106,11 @@ def store_run(
 
     before = kept.get(into) if into else None
     together = [*([before.recording] if before else []), *recordings]
-    recording = combine(together, mode)
+    recording = combine(together, mode, clock_offset)
     digest = digest_of(files)
-    if before or mode != "auto":
+    if before or mode != "auto" or clock_offset:
         # The same bytes combined otherwise are another run.
-        parts = (digest, before.id if before else "", mode)
+        parts = (digest, before.id if before else "", mode, *filter(None, (clock_offset,)))
         digest = sha256("\n".join(parts).encode()).hexdigest()
     default = before.name if before else run_name(files)
     return kept.add(recording, name=name or default, digest=digest)

@@ -139,12 +139,14 @@ def _reasons(columns: _Columns, cells: Cells) -> str | None:
 _CALENDAR = regex.compile(
     r"^(\d{4})[/-]?(\d\d)[/-]?(\d\d)[ T]+(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?$"
 )
+_TIME_OF_DAY = regex.compile(r"^([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{1,9}))?$")
 _EPOCH = regex.compile(r"^(\d{10})(?:\.(\d{1,9}))?$")
 
 
 @lru_cache(maxsize=64)
 def _time(text: str) -> tuple[int | None, int | None]:
-    """Time since the epoch, and local time as if it were UTC, ns; None where it is not told."""
+    """Time since the epoch, and local time as if it were UTC (of a day, where no date is told), ns;
+    None where it is not told."""
     if match := _EPOCH.match(text):
         return int(match[1]) * 10**9 + _fraction(match[2]), None
     if match := _CALENDAR.match(text):
@@ -155,6 +157,9 @@ def _time(text: str) -> tuple[int | None, int | None]:
         seconds = calendar.timegm(moment.timetuple())
         # A clock that was never set tells nothing.
         return None, seconds * 10**9 + _fraction(match[7]) if moment.year >= 2000 else None
+    if match := _TIME_OF_DAY.match(text):
+        hours, minutes, seconds = (int(one) for one in match.groups()[:3])
+        return None, ((hours * 60 + minutes) * 60 + seconds) * 10**9 + _fraction(match[4])
     return None, None
 
 
@@ -211,8 +216,8 @@ def clock_recording(path: Path, format: str, rows: Rows, collect: str) -> Record
 def _sample(columns: _Columns, cells: Cells, numbered: dict[str, int]) -> tuple[Any, ...]:
     """The columns of CLOCK_LOG, without the first."""
     text = columns.text("time", cells)
-    if text is None and (date := columns.text("date", cells)):
-        text = f"{date} {columns.text('clock', cells)}"
+    if text is None and (clock := columns.text("clock", cells)):
+        text = f"{columns.text('date', cells) or ''} {clock}"
     gpu = columns.text("gpu", cells)
     digits = re.search(r"\d{1,4}$", gpu) if gpu else None
     index = int(digits[0]) if digits else None

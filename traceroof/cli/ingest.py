@@ -51,7 +51,8 @@ def ingest(
             ]
         else:
             named = name or (None if into else traceroof.run_name(paths))
-            runs = [traceroof.store_run(kept, found, files, named, mode, into)]
+            offset = reading.clock_offset
+            runs = [traceroof.store_run(kept, found, files, named, mode, into, offset)]
     for run in runs:
         _tell(run)
         if name:

@@ -40,6 +40,11 @@ def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
             f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
     run = _stored(what[0] if what else None, reading.folder)
+    if reading.clock_offset:
+        from traceroof.ingest.combine import combine
+
+        aligned = combine([run.recording], reading.mode, reading.clock_offset)
+        run = replace(run, recording=aligned)
     return replace(run, recording=_part(run.recording, reading))
 
 
@@ -84,7 +89,8 @@ def read(paths: Sequence[Path], reading: ReadOptions) -> "Recording":
     """The files as one recording."""
     from traceroof.ingest.combine import combine
 
-    return _part(combine(read_each(paths, reading), reading.mode), reading)
+    found = combine(read_each(paths, reading), reading.mode, reading.clock_offset)
+    return _part(found, reading)
 
 
 def _part(recording: "Recording", reading: ReadOptions) -> "Recording":

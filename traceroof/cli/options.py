@@ -163,6 +163,14 @@ class ReadOptions(StoreOptions):
             help="What several files are: counter passes, timeline and counters, repeats, ranks.",
         ),
     ] = Combine.auto
+    clock_offset: Annotated[
+        str | None,
+        typer.Option(
+            "--clock-offset",
+            metavar="OFFSET",
+            help="What a clock log's time is ahead of UTC: +02:00, -5, -12.5s, or auto.",
+        ),
+    ] = None
     steps: Annotated[
         str | None,
         typer.Option(

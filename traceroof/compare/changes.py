@@ -256,7 +256,7 @@ _PER_LAUNCH: Mapping[str, tuple[str, ...]] = {
     "local_requests": ("local_requests",),
     "operand_dtype": ("operand_dtype",),
     "pipe_tensor_use_pct": ("pipe_tensor_use_pct",),
-    "sm_clock_hz": ("sm_clock_hz",),
+    "sm_clock_hz": ("sm_clock_hz", "logged_clock_hz"),
 }
 _NAME_WIDTH = 60
 _BLOCK_LIMITS = tuple(

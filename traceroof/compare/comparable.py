@@ -105,14 +105,21 @@ def _clocks(base: Diagnosis, head: Diagnosis) -> Difference | None:
     return Difference("SM clock", quantity(one, "Hz"), quantity(other, "Hz"), blocks=True)
 
 
+#: Where the clock of a kernel is told, best first.
+CLOCKS = ("sm_clock_hz", "logged_clock_hz")
+
+
 def _clock(run: Diagnosis) -> float | None:
-    """Time-weighted clock of the kernels, else the devices' own; Hz."""
-    seen = [
-        (one.metrics["sm_clock_hz"], one.time_ns)
-        for one in run.kernels
-        if one.time_ns and isinstance(one.metrics.get("sm_clock_hz"), float)
-    ]
-    if seen:
+    """Time-weighted clock of the kernels, by their launches or by a log beside the run; else the
+    devices' own; Hz."""
+    for name in CLOCKS:
+        seen = [
+            (one.metrics[name], one.time_ns)
+            for one in run.kernels
+            if one.time_ns and isinstance(one.metrics.get(name), float)
+        ]
+        if not seen:
+            continue
         clocks, times = (np.array(values, dtype=np.float64) for values in zip(*seen, strict=True))
         return float(np.average(clocks, weights=times))
     known = {one.info.sm_clock_hz for one in run.devices if one.info.sm_clock_hz}

@@ -1,11 +1,13 @@
 """Clocks, power and temperature of GPUs, recorded beside a profile: context, never kernel time."""
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core.kernel_table import TEXT
 
 #: One row per sample and GPU; what was not recorded is null. ``time_ns`` is since the epoch;
-#: ``local_time_ns`` is the same of a clock on the wall of unknown zone, read as if it were UTC.
+#: ``local_time_ns`` is the same of a clock on the wall of unknown zone, read as if it were UTC; of a
+#: tool that prints no date it is the time of day alone.
 #: ``gpu`` is the tool's index. ``throttle_reasons`` are names with commas between, empty where none
 #: was active, null where the log does not tell.
 CLOCK_LOG: pa.Schema = pa.schema(
@@ -45,3 +47,18 @@ LIMITS = frozenset(
         "hw_power_brake_slowdown", "power", "temperature",
     }
 )  # fmt: skip
+
+#: Times of a timeline that lie between these are since the epoch (2000 to 2100, UTC, ns); what
+#: counts from the start of a machine or of a recording is decades below.
+_EPOCH_NS = (946_684_800 * 10**9, 4_102_444_800 * 10**9)
+
+
+def utc_window(kernels: pa.Table) -> tuple[int, int] | None:
+    """From the first start to the last end of a kernel table's rows, ns since the epoch; None where
+    its times tell no date."""
+    starts = kernels["start_ns"]
+    first = pc.min(starts).as_py()
+    last = pc.max(pc.add(starts, pc.fill_null(kernels["duration_ns"], 0))).as_py()
+    if first is None or not _EPOCH_NS[0] <= first <= last <= _EPOCH_NS[1]:
+        return None
+    return first, last

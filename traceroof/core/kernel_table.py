@@ -61,7 +61,7 @@ PIPES: Mapping[str, str] = {
 TEXT: pa.DataType = pa.dictionary(pa.int32(), pa.string())
 
 
-Source = Literal["counter", "clock", "launch", "device", "model", "name", "derived"]
+Source = Literal["counter", "clock", "launch", "device", "model", "name", "log", "derived"]
 
 #: Where the figure of a column can come from: the word that stands beside each piece of evidence.
 SOURCES: Mapping[Source, str] = {
@@ -71,6 +71,7 @@ SOURCES: Mapping[Source, str] = {
     "device": "the device, by the report or the device table",
     "model": "the operator's model from its shapes, or a measured time held against it",
     "name": "the name or the recorded inputs of the kernel or its operator",
+    "log": "a log of clocks and power beside the run",
     "derived": "arithmetic on figures of several origins",
 }
 

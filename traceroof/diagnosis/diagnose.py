@@ -41,7 +41,7 @@ from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
-from traceroof.hardware.devices import knowing
+from traceroof.hardware.devices import Device, knowing
 from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import categories_of
 from traceroof.kernels.groups import Groups
@@ -50,6 +50,7 @@ from traceroof.kernels.places import places_of
 from traceroof.patterns import Patterns, find_patterns, roles
 from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
+from traceroof.scopes.logged_clocks import LoggedClocks
 from traceroof.scopes.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
 
@@ -145,6 +146,10 @@ def _diagnosed(
     ordinal = grouped.facts.only(("device",)).device
     of_group = groups.device_of_group(ordinal, by_ordinal(devices))
     named = [one.name if one else None for one in of_group]
+    logs = pc.unique(recording.clock_logs["source"]).to_pylist()
+    tools = [recording.sources[at].format for at in logs]
+    clocks = logged_clocks.logged_clocks(recording.clock_logs, tools, kernels)
+    grouped = _clocked(grouped, recording, clocks, of_group)
     calibrated = ceilings.with_calibration(grouped.facts, named, calibration, recording.time_basis)
     grouped = replace(grouped, facts=calibrated)
     ceiling, measured = ceilings.of_groups(grouped.facts)
@@ -167,9 +172,6 @@ def _diagnosed(
     parts = find_patterns(kernels, categories, role, grouped, lines) if sampled else Patterns()
     by_category = subjects.of_categories(kernels, categories, parts)
 
-    logs = pc.unique(recording.clock_logs["source"]).to_pylist()
-    tools = [recording.sources[at].format for at in logs]
-    clocks = logged_clocks.logged_clocks(recording.clock_logs, tools)
     scopes: dict[Scope, Subjects] = {
         "kernel": Subjects(grouped.facts, grouped.names),
         "category": by_category,
@@ -243,6 +245,27 @@ def _diagnosed(
         grounds=grounds,
     )
     return made, Rows(categories, grouped.of_row)
+
+
+def _clocked(
+    grouped: Groups,
+    recording: Recording,
+    clocks: LoggedClocks | None,
+    of_group: Sequence[Device | None],
+) -> Groups:
+    """The groups with the clock of a log: a counter tool sets its own."""
+    if clocks is None or recording.time_basis != "timeline":
+        return grouped
+    logged = logged_clocks.by_group(
+        recording.clock_logs, clocks, recording.kernels, grouped.of_row, len(grouped)
+    )
+    if np.isnan(logged).all():
+        return grouped
+    rated = np.array(
+        [np.nan if one is None else one.boost_clock_hz or np.nan for one in of_group], dtype=float
+    )
+    facts = _with(grouped.facts, logged_clock_hz=logged, logged_clock_pct=logged / rated * 100)
+    return replace(grouped, facts=facts)
 
 
 def _counted(

@@ -122,7 +122,7 @@ def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mappin
             ceiling_basis="report" if value["peaks_from"] else "device-table",
             traffic_basis="measured",
         )
-        made.append({**asdict(by_counters), **_likely(facts, row, by_counters)})
+        made.append(_with_ceilings(facts, row, by_counters))
     if modelled:
         ridge = value["model_ridge"]
         by_model = roofline(
@@ -135,9 +135,28 @@ def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mappin
             ceiling_basis="device-table",
             traffic_basis="model",
         )
-        made.append({**asdict(by_model), **_likely(facts, row, by_model)})
+        made.append(_with_ceilings(facts, row, by_model))
     first, second = (*made, None, None)[:2]
     return first, second
+
+
+def _with_ceilings(facts: Facts, row: int, nominal: Roofline) -> Mapping[str, Any]:
+    return {
+        **asdict(nominal),
+        **_likely(facts, row, nominal),
+        **_at_the_clock(facts, row, nominal),
+    }
+
+
+def _at_the_clock(facts: Facts, row: int, nominal: Roofline) -> Mapping[str, Any]:
+    """The nominal FLOP rate at the clock that a log saw; a report's peaks are at its clock already."""
+    share = facts.value("logged_clock_pct", row) if "logged_clock_pct" in facts else None
+    if share is None or nominal.peak_flops_per_s is None or nominal.ceiling_basis == "report":
+        return {}
+    return {
+        "clock_hz": facts.value("logged_clock_hz", row),
+        "clock_flops_per_s": nominal.peak_flops_per_s * share / 100,
+    }
 
 
 def _likely(facts: Facts, row: int, nominal: Roofline) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Recording, Role, merge
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import find
+from traceroof.ingest import log_times
 from traceroof.ingest.passes import launches_of, metrics_of, united
 
 Mode = Literal["auto", "passes", "join", "repeats", "ranks", "separate"]
@@ -29,11 +30,14 @@ SHARED = 0.5
 _SEPARATE = "`--combine separate` makes a run of each; give one program's files otherwise"
 
 
-def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
+def combine(
+    recordings: Sequence[Recording], mode: Mode = "auto", clock_offset: str | None = None
+) -> Recording:
     """The recordings as one, each source with its role.
 
-    mode: what the files are, where the user knows better than ``auto``. Raises TraceroofError
-    where they are no recordings of one program.
+    mode: what the files are, where the user knows better than ``auto``. clock_offset: what the clock
+    of a log of clocks is ahead of UTC (``log_times``). Raises TraceroofError where they are no
+    recordings of one program.
     """
     recordings = [part for one in recordings for part in _apart(one)]
     logs = [one for one in recordings if one.clock_logs.num_rows]
@@ -44,7 +48,12 @@ def combine(recordings: Sequence[Recording], mode: Mode = "auto") -> Recording:
             "give it together with the profile of the run that it was recorded beside",
         )
     if logs:
-        return with_logs(combine(recordings, mode), logs)
+        return with_logs(combine(recordings, mode), logs, clock_offset)
+    if clock_offset:
+        raise TraceroofError(
+            "--clock-offset is of a log of clocks and power, and none is given",
+            "give the log together with the profile, or leave the option out",
+        )
     if len(recordings) < 2:
         return merge(recordings)
     if mode == "separate":
@@ -107,11 +116,13 @@ def _same_gpu(recordings: Sequence[Recording]) -> None:
 # Clock logs beside a run
 
 
-def with_logs(recording: Recording, logs: Sequence[Recording]) -> Recording:
+def with_logs(
+    recording: Recording, logs: Sequence[Recording], clock_offset: str | None = None
+) -> Recording:
     """The recording with clock logs beside it; nothing of theirs is in a sum."""
     for log in logs:
         _logged_here(recording, log)
-    merged = merge(logs)
+    merged = merge([log_times.timed(log, recording, clock_offset) for log in logs])
     table = merged.clock_logs
     moved = pc.add(table["source"], len(recording.sources))
     return replace(

@@ -25,15 +25,17 @@ def read(
     progress: Progress = silent,
     options: Options | None = None,
     mode: Mode = "auto",
+    clock_offset: str | None = None,
 ) -> Recording:
-    """Read files and folders into one recording, combined as ``mode`` says (``combine``).
+    """Read files and folders into one recording, combined as ``mode`` and ``clock_offset`` say
+    (``combine``).
 
     A folder that a parser knows as a whole (a profile folder) is read by it; any other folder
     stands for the profiler files in it. What is given twice is read once: content counts, not the
     name, and a copy of a run is no second run. Raises TraceroofError when a named file is not
     readable, or when a folder holds nothing that is.
     """
-    return combine(read_each(paths, progress, options), mode)
+    return combine(read_each(paths, progress, options), mode, clock_offset)
 
 
 def read_each(

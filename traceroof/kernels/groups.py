@@ -38,6 +38,8 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("category", TEXT, "", "operator category", "", "name"),
         ("join_confidence", REAL, "", "how sure the counters joined to a timeline are this kernel's, 0-1", "", "name"),
         ("join_level", TEXT, "", "how they were recognised", "", "name"),
+        ("logged_clock_hz", REAL, "Hz", "core clock in the clock log while the kernel ran, else while the GPU was under load", "", "log"),
+        ("logged_clock_pct", REAL, "%", "the same over the clock that the device's peaks are rated at", "boost clock", "log"),
         ("primary_class", TEXT, "", "the wall that the kernel hit", "", "derived"),
         ("by_counters", REAL, "", "1 where a counter tool ran the kernel for its own sake", "", "launch"),
         ("launches", REAL, "launch", "launches of the group", "", "launch"),

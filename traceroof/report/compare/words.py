@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
+from traceroof.compare.comparable import CLOCKS
 from traceroof.compare.verdicts import Thresholds, Word
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import count, one_line, percent, quantity
@@ -304,7 +305,8 @@ def surroundings(comparison: Comparison) -> str:
         return f"{apart}: {how}"
     known = [one.name for one in comparison.head.devices if one.name]
     gpu = ", ".join(dict.fromkeys(known)) or "not named"
-    clocks = "SM clock within 3 %" if _clocked(comparison.head) else "clocks not recorded"
+    told = _clocked(comparison.base) and _clocked(comparison.head)
+    clocks = "SM clock within 3 %" if told else "clocks not recorded"
     driver = ", ".join(sorted({one.info.driver or "" for one in comparison.head.devices} - {""}))
     # On one side only: said among the differences.
     alike = driver and not any(one.what == "driver" for one in comparison.differences)
@@ -313,7 +315,7 @@ def surroundings(comparison: Comparison) -> str:
 
 
 def _clocked(diagnosis: Diagnosis) -> bool:
-    return any("sm_clock_hz" in one.metrics for one in diagnosis.kernels)
+    return any(name in one.metrics for one in diagnosis.kernels for name in CLOCKS)
 
 
 def _pairs(comparison: Comparison) -> str:

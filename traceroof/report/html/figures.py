@@ -11,7 +11,7 @@ from typing import Any
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
-from traceroof.report.html import timeline_figures
+from traceroof.report.html import clock_figure, timeline_figures
 from traceroof.report.html.chart import (
     Chart,
     axis,
@@ -36,6 +36,7 @@ def charts(diagnosis: Diagnosis) -> dict[str, Chart | None]:
         "roofline": roofline(diagnosis),
         "use": use(diagnosis),
         "timeline": timeline_figures.timelines(diagnosis),
+        "clocks": clock_figure.course(diagnosis),
         "idle": timeline_figures.idle(diagnosis),
         "steps": timeline_figures.steps(diagnosis),
     }

@@ -185,7 +185,20 @@ def _ceilings(kernels: Sequence[KernelGroup]) -> list[Ceiling]:
         for (peak, basis), dtypes in sorted(types_of.items(), reverse=True)
     ]
     made = [Ceiling(None, memory, None, memory_basis), *made] if memory else made
-    return made + _measured(kernels)
+    return made + _at_the_clock(kernels, memory) + _measured(kernels)
+
+
+def _at_the_clock(kernels: Iterable[KernelGroup], memory: float | None) -> list[Ceiling]:
+    """The nominal FLOP rates at the clock that a log saw, of the kernel with the most time."""
+    found: dict[str, tuple[float, float]] = {}
+    for kernel in kernels:
+        roof = kernel.roofline or {}
+        if roof.get("dtype") and roof.get("clock_flops_per_s"):
+            found.setdefault(roof["dtype"], (roof["clock_flops_per_s"], roof["clock_hz"]))
+    return [
+        Ceiling(dtype, memory, peak, f"at {quantity(clock, 'Hz')}, the clock log's")
+        for dtype, (peak, clock) in found.items()
+    ]
 
 
 def _arithmetic(dtypes: Sequence[str]) -> str:

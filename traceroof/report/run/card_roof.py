@@ -77,6 +77,10 @@ def _reached(roof: Mapping[str, Any]) -> Iterable[Line]:
         yield Line(label, quantity(reached, unit))
         if peak:
             yield Line(f"… of nominal{of}", f"{percent(reached / peak)} of {quantity(peak, unit)}")
+        if kind == "flops" and (ran := roof.get("clock_flops_per_s")):
+            share = f"{percent(reached / ran)} of {quantity(ran, unit)}"
+            clock = f"{quantity(roof['clock_hz'], 'Hz')}, by the clock log"
+            yield Line("… at the clock that ran", f"{share} ({clock})")
         attainable = roof.get(f"likely_{kind}_per_s")
         if attainable:
             origin = str(roof.get(f"likely_{kind}_basis"))

@@ -67,7 +67,9 @@ def clocks(diagnosis: Diagnosis) -> list[str]:
     if gpus[_GPUS:]:
         lines[-1] += f" And {count(len(gpus) - _GPUS, 'more GPU')}."
     tools = " and ".join(diagnosis.clocks.tools)
-    lines[0] = f"Clock log of {tools}, not aligned with the run. {lines[0]}"
+    unaligned = diagnosis.clocks.unaligned
+    how = f"not aligned with the run ({unaligned})" if unaligned else "the samples of the run"
+    lines[0] = f"Clock log of {tools}, {how}. {lines[0]}"
     return lines
 
 
