@@ -200,13 +200,21 @@ class Diagnosis:
             "kernels": [_kernel_dict(kernel) for kernel in self.kernels[:top]],
             "headline": self.headline,
             "advice": [one.to_dict() for one in self.advice[:top]],
-            "findings": [asdict(finding) for finding in self.findings[:top]],
+            "findings": [_finding_dict(finding) for finding in self.findings[:top]],
             "ceilings": self.ceilings,
             "calibration": [{**asdict(one), "share": one.share} for one in self.calibration],
             "hidden_findings": self.hidden_findings,
             "notes": list(self.notes),
             "config": self.settings.to_dict(),
         }
+
+
+def _finding_dict(finding: Finding) -> dict[str, Any]:
+    made = asdict(finding)
+    for one in made["evidence"]:
+        if not one["side"]:
+            del one["side"]
+    return made
 
 
 def _device_dict(device: RunDevice) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from traceroof.diagnosis.findings import (
 from traceroof.diagnosis.judging import LEAST_REMAINS, broke, judge_all
 from traceroof.diagnosis.savings import saved, severity
 from traceroof.hardware.vendor_terms import AMD, said
+from traceroof.kernels.counter_join import side_of
 from traceroof.kernels.utilisation import BASIS_OF, SOURCE_OF_BASIS
 from traceroof.rule import (
     GRADES,
@@ -259,6 +260,7 @@ def evidence_of(
 ) -> tuple[Evidence, ...]:
     """The figures that a rule reads of one subject, each with what it is held against."""
     thresholds = rule.threshold_words()
+    joined = rule.scope == "kernel" and "join_confidence" in facts
     return tuple(
         Evidence(
             metric=name,
@@ -267,6 +269,7 @@ def evidence_of(
             threshold=thresholds.get(name, ""),
             basis=(basis := basis_of(columns[name], facts, row)),
             source=source_of(columns[name], basis),
+            side=side_of(name, facts.join_confidence[row]) if joined else "",
         )
         for name, value in values.items()
         if value is not None

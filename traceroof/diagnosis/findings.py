@@ -22,7 +22,8 @@ HIDDEN_ALONE = 0.05
 
 @dataclass(frozen=True)
 class Evidence:
-    """One figure that a finding rests on; ``source`` is one of ``origins.ORIGINS``."""
+    """One figure that a finding rests on; ``source`` is one of ``kernel_table.SOURCES``. side: of a
+    timeline with counters, which of the two it comes from (``counter_join.side_of``)."""
 
     metric: str
     value: float | str | None
@@ -30,6 +31,7 @@ class Evidence:
     threshold: str
     basis: str
     source: str
+    side: str = ""
 
 
 @dataclass(frozen=True)

@@ -278,6 +278,21 @@ def with_counters(timed: Groups, counted: Groups, joined: Join) -> Groups:
     return replace(timed, facts=Facts(columns, len(timed)))
 
 
+def side_of(name: str, confidence: float) -> str:
+    """Which recording a figure of a joined kernel comes from: "timeline" or "counters".
+
+    Empty for what both say (the launch), for arithmetic on both, and without a join. confidence: of
+    the kernel's join, NaN without a partner.
+    """
+    if name not in VOCABULARY or VOCABULARY[name].group == "launch" or name in _OF_BOTH:
+        return ""
+    return "counters" if _is_theirs(name) and not np.isnan(confidence) else "timeline"
+
+
+# The bytes that were counted over those that the shapes need.
+_OF_BOTH = frozenset({"traffic_ratio"})
+
+
 def _is_theirs(name: str) -> bool:
     if name in _KEPT or name not in VOCABULARY:
         return False

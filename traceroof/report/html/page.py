@@ -13,8 +13,8 @@ from typing import Any
 from traceroof.core.kernel_names import demangled, short_names
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.advice import Entry
-from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.diagnosis.findings import Finding
+from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.diagnosis.findings import Evidence, Finding
 from traceroof.kernels.places import BY
 from traceroof.report.html.palette import look
 from traceroof.report.html.timeline_figures import gpu_labels
@@ -169,7 +169,7 @@ def _reason(finding: Finding) -> Reason:
         because=finding.because,
         saved=summary.savings(finding),
         evidence=", ".join(
-            f"{one.metric} {quantity(one.value, one.unit)} ({one.threshold})"
+            f"{one.metric} {quantity(one.value, one.unit)} ({_held(one)})"
             for one in finding.evidence
             if one.threshold
         ),
@@ -178,14 +178,20 @@ def _reason(finding: Finding) -> Reason:
     )
 
 
+def _held(one: Evidence) -> str:
+    return f"{one.threshold}; {one.side}" if one.side else one.threshold
+
+
 @dataclass(frozen=True)
 class Row:
-    """A kernel in the table; ``fix`` is the number of its entry among the fixes, 0 for none."""
+    """A kernel in the table; ``fix`` is the number of its entry among the fixes, 0 for none.
+    joined: how sure the counters are its own, empty without."""
 
     index: int
     name: str
     shape: str
     place: str
+    joined: str
     category: str
     primary_class: str
     family: str
@@ -244,6 +250,7 @@ def rows(
                 name=names[one.kernel],
                 shape=_launch_shape(one.grid, one.block) if one.kernel in several else "",
                 place=place,
+                joined=_joined(one),
                 category=one.category,
                 primary_class=one.primary_class,
                 family=appearance.family,
@@ -272,6 +279,11 @@ def rows(
         share=percent(time / whole if whole else None),
         launches=f"{sum(one.launches for one in rest):,}",
     )
+
+
+def _joined(kernel: KernelGroup) -> str:
+    sure = kernel.metrics.get("join_confidence")
+    return f"{sure:.2f}" if isinstance(sure, float) else ""
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,8 @@ def _figures(console: Console, one: Explanation) -> None:
     for name in ("column", "value", "threshold", "against", "source"):
         table.add_column(name, overflow="fold", no_wrap=name == "column")
     for entry in one.inputs:
-        cells = [one_line(cell) for cell in (*figure(entry), entry.source)]
+        source = f"{entry.source}, {entry.side}" if entry.side else entry.source
+        cells = [one_line(cell) for cell in (*figure(entry), source)]
         table.add_row(*cells)
     if one.inputs:
         console.print(Padding(table, (0, 0, 0, _INDENT)))

@@ -105,6 +105,18 @@ def _launches(kernel: KernelGroup) -> Iterable[Line]:
         yield Line("per launch", f"{quantity(kernel.median_ns, 'ns')} ({kind}){spread(kernel)}")
     yield Line("category", kernel.category)
     yield from facts(kernel)
+    yield from _beside(kernel)
+
+
+def _beside(kernel: KernelGroup) -> Iterable[Line]:
+    """What other recordings of the program say of it: whose counters these are, the clock."""
+    sure = kernel.metrics.get("join_confidence")
+    if isinstance(sure, float):
+        yield Line("counters", f"by {kernel.metrics['join_level']}; confidence {sure:.2f}")
+    clock, share = (kernel.metrics.get(f"logged_clock_{one}") for one in ("hz", "pct"))
+    if isinstance(clock, float):
+        boost = f", {quantity(share, '%')} of boost" if isinstance(share, float) else ""
+        yield Line("core clock", f"{quantity(clock, 'Hz')}{boost} (clock log)")
 
 
 def spread(kernel: KernelGroup) -> str:

@@ -49,7 +49,8 @@ def coverage(diagnosis: Diagnosis) -> str:
     return (
         f"Counters cover {share} of kernel time ({join.covered:,} of "
         f"{count(len(diagnosis.kernels), 'kernel')}); "
-        f"{quantity(join.ambiguous_time_ns, 'ns')} ambiguous."
+        f"{quantity(join.ambiguous_time_ns, 'ns')} ambiguous. Times are the timeline's; use of "
+        "peaks, stalls and bytes are the counters'."
     )
 
 
