@@ -310,3 +310,16 @@ def test_short_and_long_waits_for_the_host_are_two_times() -> None:
         pool(line),
     )
     assert told(entries) == [("host-bound", 30_000, []), ("launch-bound", 20_000, [])]
+
+
+def test_the_same_time_on_two_gpus_is_saved_once() -> None:
+    """GIVEN two GPUs that wait 50 and 40 µs for the host, side by side WHEN a fix is found on each
+    THEN the second one is folded into the first: the wall time holds its saving already."""
+    entries = advice_of(
+        [
+            of_line("launch-bound", "host-bound-launch", 50_000, index=0),
+            of_line("cuda-graph-candidate", "small-kernels-graph", 40_000, index=1),
+        ],
+        pool(timeline(), timeline(device=1, idle_by_cause={"host": 40_000})),
+    )
+    assert told(entries) == [("launch-bound", 50_000, ["cuda-graph-candidate"])]

@@ -48,6 +48,10 @@ def test_every_row_has_samples_and_fills_a_column_of_a_group() -> None:
         ("void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_align8>(Params)", "name_route", None),
         ("volta_sgemm_64x32_sliced1x4_tn", "name_split_k", None),
         ("preference_kernel(int)", "name_route", None),
+        # FlashAttention 3 of its first release, and FlashMLA, are made for Hopper.
+        ("void flash::compute_attn_ws<Flash_fwd_kernel_traits<192, 128>>(Params)", "name_flash2", None),
+        ("void flash_fwd_splitkv_mla_kernel<Traits>(Params)", "name_flash2", None),
+        ("void at::native::index_elementwise_kernel<128, 4>(int)", "name_operands", None),
         ("cutlass3x_sm100_tensorop_s64x256x32gemm_f8_f8_f32_tnn_align4_1sm", "name_alignment", None),
         ("cutlass_80_tensorop_i16832gemm_s8_128x128_64x4_tn_align16", "name_alignment", 16),
     ],

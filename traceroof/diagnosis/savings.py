@@ -112,8 +112,9 @@ def severity(
 class Pool:
     """The time of a run, in cells that fixes take their savings from.
 
-    The first cells are the kernel groups, by their order; then, for each timeline, its idle time
-    by cause, its communication and its copies that nothing hides. Times in ns, kernels' as on
+    The first cells are the kernel groups, by their order; then the idle time by cause, the
+    communication and the copies that nothing hides. GPUs run side by side, so they share these
+    cells, and each holds the time of the GPU on which it is longest. Times in ns, kernels' as on
     the timeline ``reference`` (the longest; None without any).
 
     whole_ns: the wall time, without timelines the kernel time. busy_ns: that of it in which
@@ -122,7 +123,7 @@ class Pool:
     """
 
     capacity: Reals
-    cells: Mapping[tuple[int, str], int]
+    cells: Mapping[str, int]
     category: Sequence[str]
     part: Reals
     reference: int | None
@@ -162,11 +163,10 @@ def pool_of(
         total = float(time.sum())
         return Pool(time, {}, category, part, None, round(total), round(total), total, 1.0)
     reference = longest(lines)
-    cells: dict[tuple[int, str], int] = {}
-    capacity: list[float] = []
-    for number, line in enumerate(lines):
+    hidden: dict[str, float] = {}
+    for line in lines:
         pause = min(round(line.facts.get("pause_time_ns", 0)), line.idle_by_cause.get("host", 0))
-        hidden = {
+        own_time = {
             **{f"idle:{cause}": ns for cause, ns in line.idle_by_cause.items()},
             # Short and long waits have fixes of their own.
             "idle:host": line.idle_by_cause.get("host", 0) - pause,
@@ -174,16 +174,15 @@ def pool_of(
             COMMUNICATION: line.exposed_communication_ns,
             COPY: line.exposed_memcpy_ns,
         }
-        for name, ns in hidden.items():
-            cells[number, name] = len(time) + len(capacity)
-            capacity.append(float(ns))
+        for name, ns in own_time.items():
+            hidden[name] = max(hidden.get(name, 0.0), float(ns))
     line = lines[reference]
     exposed = line.exposed_communication_ns + line.exposed_memcpy_ns
     # Communication claims from its own cell: what of it is hidden shortens nothing.
     own = np.array([0.0 if one == "communication" else 1.0 for one in category])
     return Pool(
-        capacity=np.concatenate([time * part * own, capacity]),
-        cells=cells,
+        capacity=np.concatenate([time * part * own, list(hidden.values())]),
+        cells={name: len(time) + at for at, name in enumerate(hidden)},
         category=category,
         part=part,
         reference=reference,
@@ -205,21 +204,20 @@ def demand_of(finding: Finding, pool: Pool) -> Demand:
     if finding.scope == "kernel" and row is not None:
         return Demand(np.array([row]), np.array([bound * pool.part[row]]))
     if finding.scope == "category":
-        cells = _groups(pool, (finding.subject,)) or _named(pool, pool.reference, COPY)
+        cells = _groups(pool, (finding.subject,)) or _named(pool, COPY)
         return _spread(pool, cells, bound * pool.of_run)
     topic = TOPICS.get(finding.topic, Topic(""))
-    line = row if finding.scope == "timeline" else pool.reference
     if finding.scope != "timeline":
         bound *= pool.of_run
     demands: list[Demand] = []
     for claim in topic.claims:
-        cells = _groups(pool, topic.categories) if claim == KERNELS else _named(pool, line, claim)
+        cells = _groups(pool, topic.categories) if claim == KERNELS else _named(pool, claim)
         demands.append(_spread(pool, cells, bound))
         bound -= demands[-1].total
     if any(claim.startswith("idle:") for claim in topic.claims) and bound >= 1:
         # Measured otherwise than idle time is split: the rest is idle time under another cause.
         taken = {cell for demand in demands for cell in demand.cells.tolist()}
-        others = [cell for cell in _named(pool, line, IDLE) if cell not in taken]
+        others = [cell for cell in _named(pool, IDLE) if cell not in taken]
         demands.append(_spread(pool, others, bound))
     return together(demands)
 
@@ -228,12 +226,8 @@ def _groups(pool: Pool, categories: Sequence[str]) -> list[int]:
     return [row for row, name in enumerate(pool.category) if not categories or name in categories]
 
 
-def _named(pool: Pool, line: int | None, claim: str) -> list[int]:
-    return [
-        cell
-        for (number, name), cell in pool.cells.items()
-        if number == line and fnmatchcase(name, claim)
-    ]
+def _named(pool: Pool, claim: str) -> list[int]:
+    return [cell for name, cell in pool.cells.items() if fnmatchcase(name, claim)]
 
 
 def _spread(pool: Pool, cells: Sequence[int], bound: float) -> Demand:

@@ -25,9 +25,12 @@ def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
         or any(passes_once(one.topic) for one in kept)
     ):
         return None
-    bound = sum(one.claimed for one in kept)
+    found = sum(one.claimed for one in kept)
     likely = sum(one.likely(one.claimed) for one in kept)
-    sure = sum(one.claimed * one.confidence for one in kept) / bound
+    sure = sum(one.claimed * one.confidence for one in kept) / found
+    # What no rule found worth a word bounds it all the same: time in which nothing computes.
+    waits = float(sum(pool.capacity[cell] for cell in pool.cells.values()))
+    bound = min(max(found, waits), float(pool.whole_ns))
     of = "wall time" if pool.reference is not None else "kernel time"
     said = Finding(
         rule=LITTLE,
@@ -44,8 +47,8 @@ def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
         time_saved_bound_ns=round(bound),
         time_saved_likely_ns=round(likely),
         because=(
-            f"all that was found saves at most {percent(bound / pool.whole_ns)} of the {of}, and is "
-            f"expected to save {percent(expected / pool.whole_ns)}"
+            f"all that was found saves at most {percent(found / pool.whole_ns)} of the {of}, and is "
+            f"expected to save {percent(expected / pool.whole_ns)}{_beside(waits, pool)}"
         ),
         fix=(
             "Look for less work rather than faster work: another algorithm, a smaller model, fewer "
@@ -56,6 +59,12 @@ def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
     draft = Draft("nothing-to-gain", [said], together([]), False, claimed=bound)
     draft.folded = [one for entry in kept for one in (*entry.found, *entry.folded)]
     return draft
+
+
+def _beside(waits: float, pool: Pool) -> str:
+    if not waits:
+        return ""
+    return f"; nothing computes for {percent(waits / pool.whole_ns)} of it"
 
 
 def settled(rest: Sequence[Draft], pool: Pool) -> list[Draft]:

@@ -18,7 +18,7 @@ from traceroof.core.kernel_table import Column, Source, as_reals
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.patterns import decoding, fusion, precision, roles, serving, unshaped
+from traceroof.patterns import decoding, elementwise, fusion, precision, roles, serving, unshaped
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -85,6 +85,7 @@ RUN_COLUMNS: tuple[Column, ...] = (
     ),
     *fusion.SEQUENCE_COLUMNS,
     *precision.PRECISION_COLUMNS,
+    *elementwise.ELEMENTWISE_COLUMNS,
     *unshaped.UNSHAPED_COLUMNS,
     *serving.SERVING_COLUMNS,
     *decoding.DECODING_COLUMNS,
@@ -143,6 +144,7 @@ def find_patterns(
         **_optimizer(kernels, role, time, launches, grouped),
         **found,
         **precision.precision(grouped, total),
+        **elementwise.elementwise(grouped, total),
         **unshaped.unshaped(grouped, total),
         **served,
         **(decoding.parts(kernels, grouped, role, time, launches, served) if served else {}),
