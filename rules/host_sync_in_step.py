@@ -8,7 +8,7 @@ from traceroof.rules._timelines import QUALITY, part, trust
 
 
 def _fires(k: Facts) -> Mask:
-    return k.meets("sync_calls") & k.meets("idle_sync_ns")
+    return k.meets("sync_calls") & k.meets("idle_sync_ns") & k.meets("gaps_after_sync")
 
 
 def _waits(k: Facts) -> Column:
@@ -28,8 +28,8 @@ RULES = (
             "while work is still queued costs nothing and is not counted."
         ),
         condition=(
-            "gaps after the host waited for the GPU (more than {sync_calls} waits) take "
-            "{idle_sync_ns:.0%} of the span or more"
+            "{gaps_after_sync} gaps or more after the host waited for the GPU (more than {sync_calls} "
+            "waits) take {idle_sync_ns:.0%} of the span or more, each as far as the host waited"
         ),
         needs=("idle_sync_ns", "sync_calls"),
         uses=(
@@ -66,13 +66,15 @@ RULES = (
         thresholds={
             "sync_calls": above(0, measure=_waits, words="with other waits {op} {value}"),
             "idle_sync_ns": at_least(0.01, of="span_ns"),
+            # Once or twice is no habit of a step.
+            "gaps_after_sync": at_least(3, or_unknown=True),
         },
         references=(
             "Nsight Systems expert rule cuda_api_sync",
             "PyTorch performance tuning guide: avoid unnecessary CPU-GPU synchronization",
         ),
         fires=(
-            {"span_ns": 100e6, "idle_sync_ns": 1e6, "sync_calls": 1.0, "gaps_after_sync": 1.0},
+            {"span_ns": 100e6, "idle_sync_ns": 1e6, "sync_calls": 1.0, "gaps_after_sync": 3.0},
             {
                 "span_ns": 1.94e9,
                 "idle_sync_ns": 383e6,
@@ -85,6 +87,7 @@ RULES = (
         silent=(
             {"span_ns": 100e6, "idle_sync_ns": 0.99e6, "sync_calls": 1_000.0},
             {"span_ns": 100e6, "idle_sync_ns": 5e6, "sync_calls": 0.0, "copy_calls": 0.0},
+            {"span_ns": 9e6, "idle_sync_ns": 0.4e6, "sync_calls": 2.0, "gaps_after_sync": 2.0},
         ),
     ),
 )

@@ -87,7 +87,7 @@ def _rule(one: _Blocking) -> Rule:
         scope="timeline",
         why=one.why,
         condition=(
-            f"{one.words} (more than {{{one.calls}}}) and cost the GPU {{{one.time}:.1%}} of the span "
+            f"{one.words} (more than {{{one.calls}}} of them) and cost the GPU {{{one.time}:.1%}} of the span "
             "or more (their time on the host, as far as the GPU waited)"
         ),
         needs=(one.calls, one.time, "span_ns"),
@@ -102,7 +102,7 @@ def _rule(one: _Blocking) -> Rule:
         layer="framework",
         effort="one-line",
         thresholds={
-            one.calls: above(0, told=False),
+            one.calls: above(2, told=False),
             one.time: at_least(
                 0.005, measure=cost, words="{op} {value:.1%} of the span, as far as the GPU waited"
             ),
@@ -111,10 +111,10 @@ def _rule(one: _Blocking) -> Rule:
             "Nsight Systems expert rules cuda_memcpy_sync and cuda_memset_sync",
             "CUDA Runtime API, API synchronization behavior",
         ),
-        fires=(example, {**example, one.calls: 1.0, one.time: 50e6}),
+        fires=(example, {**example, one.calls: 3.0, one.time: 50e6}),
         silent=(
             {**example, one.time: 0.49e6},
-            {**example, one.calls: 0.0},
+            {**example, one.calls: 2.0},
             {**example, **dict.fromkeys(one.uses, 0.1e6)},
         ),
     )

@@ -125,9 +125,20 @@ def test_what_the_host_does_long_after_a_wait_is_its_own(after_ns: int, cause: s
         run(launch + 9_000, launch + 50_000, host_launch_ns=launch, host_launch_duration_ns=5_000),
     ]
     found = only(rows, [("cudaStreamSynchronize", 20_000, 103_000)])
-    # A wait that empties the queue exposes the launch as well: 9 µs.
-    launching = 9_000 if cause == "sync" else 0
-    assert found.idle_by_cause[cause] == launch - 100_000 + launching
+    # The wait took 83 µs: without it the host would have been so much earlier.
+    charged = 83_000 if cause == "sync" else launch - 100_000
+    assert found.idle_by_cause[cause] == charged
+
+
+def test_a_long_wait_before_a_short_gap_costs_the_gap_and_the_launch() -> None:
+    """GIVEN a wait of 83 µs until 103 µs, and a launch at 110 that takes effect at 119 WHEN the 19 µs
+    since 100 µs are divided THEN all of them are the wait's."""
+    rows = [
+        run(0, 100_000, host_launch_ns=0, host_launch_duration_ns=5_000),
+        run(119_000, 150_000, host_launch_ns=110_000, host_launch_duration_ns=5_000),
+    ]
+    found = only(rows, [("cudaStreamSynchronize", 20_000, 103_000)])
+    assert found.idle_by_cause["sync"] == 19_000
 
 
 def test_before_the_first_kernel_of_a_cold_process_all_is_set_up() -> None:

@@ -28,7 +28,8 @@ CAUSES: Mapping[str, str] = {
     "allocate": "the host asked for memory or gave it back",
     "profiler": "the profiler was at work on the host",
     "communication": "work was queued behind, or the host was in, a collective: other ranks",
-    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that; the "
+    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that, as far "
+    "as it had waited; the "
     "launch itself, which a full queue would have hidden, included",
     "host": "the host had not launched the next work, none of the above",
     "copy": "a copy was queued, or the host was still preparing it",
@@ -144,8 +145,9 @@ class Idle:
         for cause, amount in by_host.items():
             charge(cause, amount)
         # A full queue hides the launch: where the wait emptied it, the launch is its cost as well.
-        emptied = self._waited & (2 * by_host["sync"] >= self.host_end - self.start)
-        for cause, amount, where in self._queued_parts(emptied):
+        emptied = 2 * by_host["sync"] >= self.host_end - self.start
+        left = np.where(emptied, self._waited - by_host["sync"], 0)
+        for cause, amount, where in self._queued_parts(left):
             charge(cause, amount, known & where)
         return parts
 
@@ -170,7 +172,8 @@ class Idle:
         batch = self._waits_for_batch(end)
         found["data_loader"] = found.get("data_loader", 0) + np.where(batch, left, 0)
         left = np.where(batch, 0, left)
-        found["sync"] = np.where(self._waited, left, 0)
+        # Without the wait the host is earlier by as long as it lasted, and by no more.
+        found["sync"] = np.minimum(left, self._waited)
         found["host"] = left - found["sync"]
         return found
 
@@ -197,9 +200,9 @@ class Idle:
         found[at] = lane.is_to_device(self.next[at])
         return np.asarray(found)
 
-    def _queued_parts(self, emptied: Mask) -> list[tuple[str, Times, Mask]]:
-        """What held the next work back once the host had launched it: (cause, ns, where). emptied:
-        where the host had waited until the queue was empty."""
+    def _queued_parts(self, waited: Times) -> list[tuple[str, Times, Mask]]:
+        """What held the next work back once the host had launched it: (cause, ns, where). waited:
+        how much of the launch a wait of the host that emptied the queue accounts for."""
         lane = self._lane
         queued = self.end - self.host_end
         is_copy = lane.is_memcpy[self.next]
@@ -211,12 +214,14 @@ class Idle:
         launching = np.where(staging, np.maximum(launching - staged, 0), launching)
         same_graph = self._same_graph() & (queued <= SLOW_LAUNCH_NS)
         launching = np.where(same_graph, queued, launching)
+        by_wait = np.minimum(launching, waited)
         held = queued - launching - np.where(staging, staged, 0)
+        everywhere = np.ones(len(queued), dtype=bool)
         by_ranks = lane.is_communication[self.next] | lane.is_communication[self.previous]
         return [
             ("copy", staged, staging),
-            ("sync", launching, emptied),
-            ("launch", launching, ~emptied),
+            ("sync", by_wait, everywhere),
+            ("launch", launching - by_wait, everywhere),
             ("communication", held, by_ranks),
             ("copy", held, ~by_ranks & is_copy),
             ("dependency", held, ~by_ranks & ~is_copy),
@@ -228,9 +233,9 @@ class Idle:
         one, other = correlation[self.previous], correlation[self.next]
         return np.asarray((one == other) & (one != UNKNOWN) & (one != 0))
 
-    def _after_wait(self) -> Mask:
-        """Whether the host was waiting for the GPU when it ran dry, and launched soon after that;
-        what it did for longer in between is its own."""
+    def _after_wait(self) -> Times:
+        """How long the host had been waiting for the GPU when it ran dry, where it launched soon after
+        that; what it did for longer in between is its own. ns, 0 elsewhere."""
         view = self._view
         at = view.of_kind("sync", "copy")
         # A copy that was asked for asynchronously but returned only when it was done waited too
@@ -246,7 +251,9 @@ class Idle:
         ended = np.where(held >= 0, waits.ends[np.maximum(held, 0)], 0) if len(waits) else held
         ended = ended - _CLOCK_SLACK_NS
         soon = self.launch - np.maximum(ended, self.start) < PAUSE_NS
-        return np.asarray((held >= 0) & (ended <= self.launch) & soon)
+        counts = (held >= 0) & (ended <= self.launch) & soon
+        began = waits.starts[np.maximum(held, 0)] if len(waits) else ended
+        return np.where(counts, ended - began, 0)
 
     def of(self, cause: str) -> Times:
         """ns of each gap that a cause takes."""
