@@ -615,7 +615,9 @@ def experts(folder: Path) -> Section:
             "Experts read these profiles without our output and said which topic belongs first,",
             "which others they accept there, and what it saves at most. *In the top three*: another",
             "entry comes first here. Bounds are compared where both put the same topic first and",
-            "the expert's rests on the file; they agree within 0.7 and 1.5 times.",
+            "the expert's rests on the file; they agree within 0.7 and 1.5 times. What must not be",
+            "said of a profile (`benchmarks/must_not.toml`) is held against the topics of the first",
+            "three entries and against everything that is printed.",
             "",
             "| profile | expert | ours | outcome | bound, expert | bound, ours |",
             "|---|---|---|---|--:|--:|",
@@ -623,6 +625,7 @@ def experts(folder: Path) -> Section:
     )
     counts: dict[str, int] = {}
     bounds: list[bool] = []
+    forbidden: list[bool] = []
     for one in expert_labels.outcomes(folder):
         counts[one.verdict] = counts.get(one.verdict, 0) + 1
         ours = "refused" if one.refused else ", ".join(one.topics[:3])
@@ -638,10 +641,15 @@ def experts(folder: Path) -> Section:
         )
         agrees = one.verdict in ("right", "accepted")
         section.compare("experts", one.label.file, "first entry", agrees, ours, one.label.topic)
+        for what, said in one.forbidden.items():
+            forbidden.append(said)
+            section.compare("experts", one.label.file, what, not said, "said", "must not be said")
     order = ("right", "accepted", "in the top three", "contradicted")
     section.lines += ["", "| outcome | profiles |", "|---|--:|"]
     section.lines += [f"| {name} | {counts.get(name, 0)} |" for name in order]
     section.lines.append(f"| bound within the label's | {sum(bounds)} of {len(bounds)} |")
+    held = len(forbidden) - sum(forbidden)
+    section.lines.append(f"| what must not be said and is not | {held} of {len(forbidden)} |")
     return section
 
 

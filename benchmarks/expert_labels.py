@@ -6,12 +6,17 @@ alternatives, and an honest bound of what it saves.
 
 import csv
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import traceroof
 from traceroof.errors import TraceroofError
+from traceroof.report.run import terminal
+
+_MUST_NOT = tomllib.loads(Path(__file__).with_name("must_not.toml").read_text("utf-8"))["must_not"]
 
 # Where there is next to nothing to do, these say the same.
 _NOTHING = {"nothing-to-gain", "toy-kernel-nothing-to-gain", "dram-wall", "too-short-to-judge",
@@ -46,13 +51,29 @@ class Label:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What we say of it: the topics of our entries, best first, and the bound of the first; refused
-    where the file has no GPU work."""
+    """What we say of it: the topics of our entries, best first, the bound of the first, and all that
+    is printed; refused where the file has no GPU work."""
 
     label: Label
     topics: tuple[str, ...]
     bound_ms: float | None
+    text: str = ""
     refused: bool = False
+
+    @property
+    def forbidden(self) -> dict[str, bool]:
+        """What must not be said of it, by the expert -> whether it is said."""
+        said: dict[str, bool] = {}
+        for one in _MUST_NOT:
+            if not fnmatchcase(self.label.file, one["file"]):
+                continue
+            said |= {f"{topic} first": topic in self.topics[:1] for topic in one.get("first", ())}
+            said |= {f"{topic} in three": topic in self.topics[:3] for topic in one.get("top", ())}
+            said |= {
+                f"says {words}": re.search(words, self.text) is not None
+                for words in one.get("words", ())
+            }
+        return said
 
     @property
     def verdict(self) -> str:
@@ -109,8 +130,9 @@ def outcomes(folder: Path) -> Iterator[Outcome]:
         paths = [folder / "torch" / name for name in label.file.rstrip("/").split("+")]
         try:
             found = traceroof.diagnose(paths if len(paths) > 1 else paths[0], calibrated=False)
-        except TraceroofError:
-            yield Outcome(label, (), None, refused=True)
+        except TraceroofError as error:
+            # The name of the file is not ours.
+            yield Outcome(label, (), None, str(error).replace(str(folder), ""), refused=True)
             continue
         first = found.advice[0] if found.advice else None
         bound = first.bound_ns if first else None
@@ -118,4 +140,5 @@ def outcomes(folder: Path) -> Iterator[Outcome]:
             label,
             tuple(one.topic for one in found.advice) or ("nothing-to-gain",),
             None if bound is None else bound / 1e6,
+            terminal.render(found, width=10_000),
         )

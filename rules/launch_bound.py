@@ -40,8 +40,7 @@ RULES = (
         ),
         fix=(
             "Launch less often: replay the step as a graph, fuse chains of small operators "
-            "(torch.compile), use foreach or fused optimizers, batch small tensors. A larger batch "
-            "gives each launch more work."
+            "(torch.compile), use foreach or fused optimizers, batch small tensors."
         ),
         refute=(
             "Double the batch. If the time per step grows in proportion, launches were not the "
