@@ -99,7 +99,7 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
             barmode="stack",
             bargap=0.3,
             height=90 + 26 * len(names),
-            xaxis=axis(f"GPU time, {unit}", range=[0, number(1.12 * _longest(diagnosis) / factor)]),
+            xaxis=axis(f"GPU time, {unit}", range=[0, number(1.25 * _longest(diagnosis) / factor)]),
             yaxis={**axis(""), "autorange": "reversed", "showgrid": False},
         ),
     )
@@ -110,6 +110,11 @@ def categories(diagnosis: Diagnosis) -> Chart | None:
         summary=f"Bars of GPU time by operator category; {first.category} has the most, "
         f"{quantity(first.time_ns, 'ns')} ({percent(first.share)}).",
         caption="Divided by the wall that the kernels of the category hit.",
+        legend=[
+            (family.name, family.sign, family.title)
+            for family in FAMILIES
+            if any(parts.get((name, family.name)) for name in names)
+        ],
         figure=plain_json(figure),
         header=(("Category", False), ("Time", True), ("Share of GPU time", True), ("Launches", True),
                 ("Walls hit", False)),

@@ -31,6 +31,13 @@ class Family:
     title: str
     pattern: str
 
+    @property
+    def sign(self) -> str:
+        """The pattern as text, for a legend beside the figure."""
+        return _SIGNS[self.pattern]
+
+
+_SIGNS = {"": "■", "/": "▨", "x": "▩", ".": "▦", "-": "▤", "|": "▥"}
 
 FAMILIES: tuple[Family, ...] = (
     Family("memory", "memory", ""),

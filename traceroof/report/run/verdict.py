@@ -20,15 +20,32 @@ class Figure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence, three numbers."""
+    """What to do first, one sentence on the run, three numbers."""
 
+    first: str
     sentence: str
     figures: tuple[Figure, Figure, Figure]
 
 
 def verdict(diagnosis: Diagnosis) -> Verdict:
     """What a run comes down to."""
-    return Verdict(diagnosis.headline, (_time(diagnosis), _savings(diagnosis), _third(diagnosis)))
+    figures = (_time(diagnosis), _savings(diagnosis), _third(diagnosis))
+    return Verdict(_first(diagnosis), diagnosis.headline, figures)
+
+
+def _first(diagnosis: Diagnosis) -> str:
+    """The entry to begin with, where in the program it is, and what it is expected to save; empty
+    where there is none."""
+    if not diagnosis.advice:
+        return ""
+    entry = diagnosis.advice[0]
+    module = (entry.where.module or "").partition(" (")[0]
+    text = f"{entry.title} in {module}" if module else entry.title
+    if entry.once or not entry.expected_ns or not entry.share or not entry.bound_ns:
+        return f"{text}."
+    share = percent(entry.share * entry.expected_ns / entry.bound_ns)
+    of = summary.whole_words(diagnosis)
+    return f"{text}: expect {quantity(entry.expected_ns, 'ns')} less, {share} of {of}."
 
 
 def at_a_wall(diagnosis: Diagnosis) -> float | None:

@@ -49,7 +49,11 @@
     const figure = painted(data.charts[node.dataset.chart], getComputedStyle(root));
     const config = { displayModeBar: false, displaylogo: false, responsive: true };
     // A page of paper has a width that no script can ask for: what A4 and Letter leave.
-    if (print.matches) figure.layout.width = 640;
+    if (print.matches) {
+      figure.layout.width = 640;
+      // Two to a page, so that no page has a hole where the second did not fit.
+      if (figure.layout.height > 330) figure.layout.height = 330;
+    }
     const before = node.classList.contains("js-plotly-plot");
     Plotly.react(node, figure.data, figure.layout, config);
     if (!before) {
@@ -349,6 +353,16 @@
   addEventListener("hashchange", follow);
   // On paper the light colours hold, whatever the screen shows.
   for (const media of [dark, print]) media.addEventListener("change", drawAll);
+  // On paper nothing can be unfolded: reasons are printed, and folded again afterwards.
+  const folded = () => [...document.querySelectorAll("details.why:not([open])")];
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = folded();
+    for (const one of unfolded) one.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const one of unfolded) one.open = false;
+  });
   drawAll();
   follow();
   root.dataset.ready = "";
