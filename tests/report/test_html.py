@@ -15,13 +15,15 @@ import plotly
 import pytest
 from plotly.offline import get_plotlyjs_version
 
+import traceroof
 from tests.report.pages import HOSTILE, Elements, data_of, extremes, kernels, many, timeline
 from tests.runs import recording, two_kernels
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.headline import headline_of
 from traceroof.errors import TraceroofError
 from traceroof.kernels.bound_class import CLASSES
-from traceroof.report.common import output as report
+from traceroof.report import html as pages
 from traceroof.report.html import (
     figures,
     page,
@@ -35,7 +37,7 @@ from traceroof.report.html.palette import COLORS, LOOKS
 from traceroof.report.run.verdict import verdict
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
-ASSETS = Path(report.__file__).parent / "html" / "assets"
+ASSETS = Path(str(pages.__file__)).parent / "assets"
 
 
 @pytest.fixture(scope="module")
@@ -376,8 +378,10 @@ def test_verdict_without_times_or_classes() -> None:
 
 
 def test_idle_gpu_is_the_first_news() -> None:
-    # 20 of 90 µs are idle.
-    assert verdict(diagnose(timeline())).sentence.startswith("The GPU is idle 22.2 % of the time; ")
+    # 20 of 90 µs are idle; so little time has another headline, were it all that was recorded.
+    made = diagnose(timeline())
+    said = headline_of(made.totals, made.categories, made.kernels)
+    assert said.startswith("The GPU is idle 22.2 % of the time; ")
 
 
 def test_every_class_has_a_look_and_every_colour_two_themes() -> None:
@@ -490,3 +494,13 @@ def test_real_files_make_pages_of_bounded_size(corpus: Path) -> None:
         data = data_of(made)
         assert len(data["nameOf"]) == len(re.findall(r"<tr id=k\d+>", made))
         assert {tag for tag, _ in Elements(made).tags}.isdisjoint({"img", "link", "iframe"})
+
+
+def test_the_page_begins_with_what_to_do(samples: Path) -> None:
+    """GIVEN the sample WHEN rendered THEN its heading is the first entry with its figure, and the
+    sentence on the run stands below."""
+    made = diagnose(traceroof.read(samples / SAMPLE))
+    entry, page = made.advice[0], render(made)
+    assert verdict(made).first.startswith(f"{entry.title}: expect ")
+    assert f'<h1 id="verdict">{entry.title}: expect ' in page
+    assert '<p class="lead">' in page
