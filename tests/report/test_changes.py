@@ -174,7 +174,7 @@ def test_fixes_are_new_kept_or_gone() -> None:
 
 
 def _kernel_fixes(made: Changes) -> list[tuple[int, int]]:
-    from traceroof.report.html.page import fixes
+    from traceroof.report.html.fixes import fixes
 
     return [
         (one.number, one.kernel) for one in fixes(made.comparison.head) if one.kernel is not None

@@ -32,6 +32,7 @@ from traceroof.report.html import (
     render,
     roofline_figure,
 )
+from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.marks import MOST_MARKS
 from traceroof.report.html.palette import COLORS, LOOKS
 from traceroof.report.run.verdict import verdict
@@ -407,7 +408,7 @@ def test_fixes_come_with_both_figures(samples: Path) -> None:
     from traceroof import diagnose as diagnose_paths
 
     diagnosis = diagnose_paths(samples / SAMPLE)
-    fixes = page.fixes(diagnosis)
+    fixes = fixes_of(diagnosis)
     assert max(fix.bound_bar for fix in fixes) == 100.0
     assert all(fix.likely_bar <= fix.bound_bar for fix in fixes)
     assert [fix.number for fix in fixes] == list(range(1, len(fixes) + 1))
@@ -500,7 +501,7 @@ def test_the_page_begins_with_what_to_do(samples: Path) -> None:
     """GIVEN the sample WHEN rendered THEN its heading is the first entry with its figure, and the
     sentence on the run stands below."""
     made = diagnose(traceroof.read(samples / SAMPLE))
-    entry, page = made.advice[0], render(made)
+    entry, page = made.advice[0], render.render(made)
     assert verdict(made).first.startswith(f"{entry.title}: expect ")
     assert f'<h1 id="verdict">{entry.title}: expect ' in page
     assert '<p class="lead">' in page

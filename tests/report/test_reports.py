@@ -27,7 +27,7 @@ from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report
 from traceroof.report.common import markdown as md
 from traceroof.report.common import output as report
-from traceroof.report.html import page
+from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.run import csv as csv_report
 from traceroof.report.run import markdown, summary, terminal
 from traceroof.report.run.export import export_kernels
@@ -74,7 +74,7 @@ def test_an_entry_shows_first_what_it_is_ordered_by(diagnosis: Diagnosis) -> Non
     assert summary.gain(one) == gain
     assert f"{gain}; confidence 0.9" in " ".join(terminal.render(made).split())
     assert gain in markdown.render(made)
-    (fix,) = page.fixes(made)
+    (fix,) = fixes_of(made)
     assert (fix.expected, fix.bound, fix.share, fix.likely) == ("4.50 µs", "8 µs", "8.0 %", "5 µs")
 
 
@@ -83,7 +83,7 @@ def test_a_saving_of_nothing_is_not_said(diagnosis: Diagnosis) -> None:
     worth = terminal.render(made).partition("Worth trying")[2]
     assert "nothing: it" in worth
     assert "at most" not in worth
-    (fix,) = page.fixes(made)
+    (fix,) = fixes_of(made)
     assert (fix.bound, fix.unsaved) == ("", "saving not estimable")
 
 

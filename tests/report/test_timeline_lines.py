@@ -10,7 +10,7 @@ from traceroof.core.recording import Recording, Source, merge
 from traceroof.core.units import quantity
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.report.html import page
+from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.run import markdown, summary, terminal
 from traceroof.report.run.timeline_lines import timeline_lines
 from traceroof.report.run.verdict import verdict
@@ -116,7 +116,7 @@ def test_savings_are_shares_of_the_wall_time() -> None:
     assert summary.whole(found) == 10 * SLOT
     # GPU 0 has 8 idle ones, and the page says the same.
     assert found.advice[0].bound_ns == 8 * SLOT
-    assert page.fixes(found)[0].share == "80.0 %"
+    assert fixes_of(found)[0].share == "80.0 %"
     (_, saved, _) = verdict(found).figures
     assert saved.value == quantity(sum(one.bound_ns or 0 for one in found.advice), "ns")
 

@@ -5,18 +5,14 @@ are those of one step or one run; everything else is shown on both sides, withou
 unknown is a dash. Where times do not compare, both sides are shown and no difference is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
 
-from traceroof.compare import Comparison
 from traceroof.compare.changes import Change
 from traceroof.core.kernel_names import short_names
 from traceroof.diagnosis import caveats
-from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
-from traceroof.diagnosis.findings import Finding
 from traceroof.report.common.console import cut
 from traceroof.report.compare import words
 from traceroof.report.compare.stories import Story
@@ -24,11 +20,8 @@ from traceroof.report.compare.stories import stories as stories_of
 from traceroof.report.html import provenance
 from traceroof.report.html.change_words import (
     DASH,
-    KEPT,
     MARKS,
-    NEW,
     OVERALL,
-    FixChange,
     KernelChange,
     Line,
     Mark,
@@ -45,29 +38,23 @@ from traceroof.report.html.change_words import (
     time_of,
     verdict_mark,
 )
+from traceroof.report.html.changed_fixes import ChangedFixes
 from traceroof.report.run import summary
 from traceroof.report.run.verdict import at_a_wall, savable
 from traceroof.timeline import Timeline
 
 _NAME_WIDTH = 72
 # How long lists may be: room that kernels' cards would have.
-_MOST_GONE, _MOST_FINDINGS, _MOST_UNCLEAR, _MOST_GONE_FIXES = 40, 25, 25, 25
+_MOST_GONE, _MOST_FINDINGS, _MOST_UNCLEAR = 40, 25, 25
 # No sentence needs more; subjects come from files and may be of any length.
 _LONGEST = 400
 
 
 @dataclass(frozen=True)
-class Changes:
+class Changes(ChangedFixes):
     """A comparison, as the page of its head shows it."""
 
-    comparison: Comparison
-
     # --- the top ----------------------------------------------------------------------------
-
-    @property
-    def unit(self) -> str:
-        """What a time is given for: 'a step', 'a run'."""
-        return f"a {self.comparison.per}"
 
     @property
     def mark(self) -> Mark:
@@ -210,103 +197,6 @@ class Changes:
             for one, label in zip(shown, labels, strict=True)
         ]
         return Some(lines, len(found) - len(shown))
-
-    # --- fixes ------------------------------------------------------------------------------
-
-    @cached_property
-    def fixes(self) -> Mapping[int, FixChange]:
-        """By the number of the fix in the page."""
-        appeared = {(one.rule, self._where("head", one)) for one in self.comparison.appeared}
-        had = {(one.rule, self._where("base", one)) for one in self.comparison.base.fired()}
-        found: dict[int, FixChange] = {}
-        for one in self.comparison.head.advice:
-            found_here = (*one.found, *one.folded)
-            old = {f.rule for f in found_here if not self._is_new(f, appeared, had)}
-            rules = {f.rule for f in found_here}
-            new = rules - old
-            partner = self._partner(one)
-            if new == rules:
-                found[one.rank] = FixChange(NEW, "", frozenset())
-            else:
-                found[one.rank] = FixChange(
-                    KEPT, self._saved_change(partner, one) if partner else "", frozenset(new)
-                )
-        return found
-
-    def _is_new(self, finding: Finding, appeared: set[Any], had: set[Any]) -> bool:
-        key = (finding.rule, self._where("head", finding))
-        return key not in had if finding.severity == "info" else key in appeared
-
-    def _where(self, side: Literal["base", "head"], finding: Finding) -> object:
-        """What tells the subject of a finding on either side."""
-        if finding.scope == "category":
-            return finding.subject
-        if finding.scope == "kernel" and finding.subject_index is not None:
-            group = self._run(side).kernels[finding.subject_index]
-            return self._change_of.get(id(group), (side, finding.subject_index))
-        # Ranks and processes have other numbers in every run: any of them will do.
-        return None
-
-    def _partner(self, one: Entry) -> Entry | None:
-        """What the base was advised of the same fix."""
-        return self._base_advice.get((one.topic, one.lead.rule))
-
-    @cached_property
-    def _base_advice(self) -> Mapping[tuple[str, str], Entry]:
-        found: dict[tuple[str, str], Entry] = {}
-        for one in self.comparison.base.advice:
-            found.setdefault((one.topic, one.lead.rule), one)
-        return found
-
-    def _saved_change(self, base: Entry, head: Entry) -> str:
-        """'at most 4.1 → 3.2 ms a step, -900 µs': of kernels and categories; else of the time."""
-        if base.lead.scope in ("kernel", "category"):
-            scales = self._scale("base"), self._scale("head")
-            one, other = (
-                bound * scale if bound is not None and scale else None
-                for bound, scale in zip((base.bound_ns, head.bound_ns), scales, strict=True)
-            )
-            return self._from_to(one, other, self.unit)
-        if base.share is None or head.share is None:
-            return ""
-        points = self.points(base.share, head.share)
-        return f"{share_of(base.share)} → {share_of(head.share)} of the time" + (
-            f", {points}" if points else ""
-        )
-
-    def _from_to(self, base: float | None, now: float | None, unit: str) -> str:
-        if base is None and now is None:
-            return ""
-        text = f"{arrow(base, now)} {unit}"
-        if base is None or now is None or not self.comparison.compared:
-            return text
-        return f"{text}, {words.signed(now - base)}"
-
-    @cached_property
-    def gone_fixes(self) -> Some:
-        """Fixes that only the base was advised."""
-        resolved = {(one.rule, self._where("base", one)) for one in self.comparison.resolved}
-        gone = []
-        for one in self.comparison.base.advice:
-            real = [finding for finding in one.found if finding.severity != "info"]
-            if real and all((f.rule, self._where("base", f)) in resolved for f in real):
-                gone.append(one)
-        shown = gone[:_MOST_GONE_FIXES]
-        names = short_names((one.lead.subject for one in shown), _NAME_WIDTH)
-        told = []
-        for one in shown:
-            lead = one.lead
-            is_kernel = lead.scope == "kernel"
-            told.append(
-                Told(
-                    title=one.title,
-                    rule=lead.rule,
-                    where=names[lead.subject] if is_kernel else cut(lead.subject, _LONGEST),
-                    kernel=0 if is_kernel else None,
-                    because=summary.gain(one),
-                )
-            )
-        return Some(told, len(gone) - len(shown))
 
     # --- kernels ----------------------------------------------------------------------------
 
@@ -461,58 +351,6 @@ class Changes:
     def base_notes(self) -> list[str]:
         """The notes of the base."""
         return provenance.notes(self.comparison.base)
-
-    # --- shared -----------------------------------------------------------------------------
-
-    def _run(self, side: Literal["base", "head"]) -> Diagnosis:
-        return self.comparison.base if side == "base" else self.comparison.head
-
-    @cached_property
-    def _changes(self) -> Mapping[int, Change]:
-        """Identity of each kernel group of either side -> its change."""
-        return {
-            id(group): one
-            for one in self.comparison.kernels
-            for side in ("base", "head")
-            for group in groups_of(one, side)
-        }
-
-    @cached_property
-    def _change_of(self) -> Mapping[int, int]:
-        """The same as a number, equal on both sides."""
-        return {key: id(change) for key, change in self._changes.items()}
-
-    @cached_property
-    def _indices(self) -> Mapping[str, Mapping[int, int]]:
-        return {
-            side: {id(group): at for at, group in enumerate(self._run(side).kernels)}
-            for side in ("base", "head")
-        }
-
-    def index(self, side: Literal["base", "head"], group: KernelGroup) -> int:
-        """The place of a kernel group in its diagnosis."""
-        return self._indices[side][id(group)]
-
-    def _scale(self, side: Literal["base", "head"]) -> float | None:
-        """What part of the kernel time of the whole recording is in one step or run."""
-        kernels = self.comparison.kernel_time
-        timed = kernels.base if side == "base" else kernels.head
-        whole = self._run(side).totals.kernel_time_ns
-        return timed.median_ns / whole if timed.median_ns is not None and whole else None
-
-    def _timed(self, what: str, change: Change, *, prefix: str = "", why: str = "") -> Line:
-        base, now = sides_of(change)
-        if prefix:
-            changed = "" if change.delta_ns is None else delta(change)
-            return Line(what, "", prefix + arrow(base, now), changed, MARKS[change.verdict])
-        return Line(what, time_of(base), time_of(now), delta(change), MARKS[change.verdict], why)
-
-    def points(self, base: float | None, now: float | None) -> str:
-        """A difference of shares in percentage points; empty where there is none to give."""
-        if base is None or now is None or not self.comparison.compared:
-            return ""
-        points = round((now - base) * 100, 1)
-        return f"{points:+.1f} points" if points else "0.0 points"
 
 
 _SHARES: Sequence[tuple[str, Callable[[Timeline], int]]] = (

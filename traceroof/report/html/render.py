@@ -25,6 +25,8 @@ from traceroof.report.html import change_figures, figures, page, provenance
 from traceroof.report.html.changes import Changes
 from traceroof.report.html.chart import Chart
 from traceroof.report.html.compared_card import compared_card
+from traceroof.report.html.fixes import Fix, findings_of_kernels, that_fit
+from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.palette import COLORS
 from traceroof.report.run import operator_card, summary
 from traceroof.report.run.verdict import verdict
@@ -142,8 +144,8 @@ def _context(
 
     from traceroof import __version__
 
-    all_fixes = page.fixes(diagnosis)
-    fixes = page.that_fit(all_fixes)
+    all_fixes = fixes_of(diagnosis)
+    fixes = that_fit(all_fixes)
     rows, unlisted = page.rows(diagnosis, fixes, each=_CHANGE_BYTES if changes else 0, most=most)
     charts = change_figures.charts(changes) if changes else figures.charts(diagnosis)
     script, style, bundle = _asset("report.js"), _asset("report.css"), _asset(_BUNDLE)
@@ -188,7 +190,7 @@ def _context(
     }
 
 
-def _in_view(fixes: Sequence[page.Fix]) -> int:
+def _in_view(fixes: Sequence[Fix]) -> int:
     with_figure = sum(bool(fix.bound) for fix in fixes)
     return min(with_figure, _MOST_IN_VIEW) or _WITHOUT_FIGURE
 
@@ -197,7 +199,7 @@ def _cards(
     diagnosis: Diagnosis, changes: Changes | None, context: Mapping[str, Any], room: int
 ) -> tuple[list[Any], list[tuple[str, str]]]:
     """The cards of the kernels with the most time, as many as ``room`` bytes hold."""
-    findings = page.findings_of_kernels(diagnosis, context["fixes"])
+    findings = findings_of_kernels(diagnosis, context["fixes"])
     columns = operator_card.Columns()
     cards: list[Any] = []
     for index in range(len(context["rows"])):
