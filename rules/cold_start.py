@@ -18,7 +18,8 @@ RULES = (
         condition=(
             "the GPU idle for {cold:.0%} of the recording or more while the host made runtime calls "
             "over a millisecond that are the first of their kernel or of their name, or loaded code and "
-            "asked for memory among them; before the first kernel of such a recording, whatever it did"
+            "asked for memory among them; before the first kernel of such a recording, whatever it did; without "
+            "any call of the host, nearly all long gaps before a tenth of the launches"
         ),
         needs=("cold_ns", "whole_span_ns", "span_ns"),
         uses=(),

@@ -162,6 +162,6 @@ def test_a_wait_for_work_from_before_the_recording_is_set_apart() -> None:
     }
     made = Recording("test", "timeline", kernel_table(rows), (Source("a", "test", 4),))
     lines = dict(timeline_lines(diagnose(made)))
-    assert lines["GPU"].endswith("; after a wait for work from before the recording, 97.6 %")
-    assert lines["Idle"] == ("90.7 %: waiting for work from before the recording 90.5 %")
-    assert lines["Gaps"] == "3.99 ms waiting for work from before the recording"
+    assert lines["GPU"].endswith("; after a wait for work that was not recorded, 97.6 %")
+    assert lines["Idle"] == ("90.7 %: queued behind work that was not recorded 90.5 %")
+    assert lines["Gaps"] == "3.99 ms queued behind work that was not recorded"

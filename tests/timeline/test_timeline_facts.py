@@ -159,3 +159,17 @@ def test_before_the_first_kernel_of_a_cold_process_all_is_set_up() -> None:
 
     assert with_first(2 * MS).idle_by_cause["cold"] == 42 * MS
     assert with_first(5_000).idle_by_cause["cold"] == 0
+
+
+@pytest.mark.parametrize(("at", "cause"), [(50, "cold"), (900, "unknown")])
+def test_a_start_without_host_calls_shows_by_its_gaps(at: int, cause: str) -> None:
+    """GIVEN 1,000 kernels of 10 µs, and one gap of 500 ms before the one at a place WHEN no launch was
+    recorded THEN it is the start where a twentieth of the kernels came before it, and of unknown
+    cause near the end."""
+    rows = [
+        run(start + 10_000 * one, start + 10_000 * (one + 1))
+        for one in range(1_000)
+        for start in [500 * MS if one >= at else 0]
+    ]
+    found = only(rows)
+    assert found.idle_by_cause[cause] == 500 * MS == found.idle_ns

@@ -8,11 +8,12 @@ call that is slow once: the first of its kernel, or of its name at the very star
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import UNKNOWN, Lane, known
+from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, known
 
 if TYPE_CHECKING:
     from traceroof.timeline.host import HostView
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 SLOW_NS = 1_000_000
 # The very start: before this share of the launches.
 _EARLY = 0.1
+# Where no call of the host was recorded, a start shows by its gaps alone: so many activities follow,
+# and so much of the time of all long gaps lies before them. A judgement.
+_FOLLOW = 1_000
+_NEARLY_ALL = 0.8
 # The start lasts while slow first calls take this share of it.
 _DENSE = 0.25
 
@@ -61,6 +66,20 @@ def _lasts(sure: Intervals, begin: int) -> int:
     covered = np.cumsum(sure.ends - sure.starts)
     dense = np.flatnonzero(covered >= _DENSE * (sure.ends - begin))
     return int(sure.ends[dense[-1]]) if len(dense) else begin
+
+
+def silent_start(lane: Lane, following: npt.NDArray[np.int64], duration: Times) -> Mask:
+    """Which gaps of a recording without host calls are its start: those of 1 ms or longer before a
+    tenth of the activities, where nearly all of the time in such gaps lies there.
+
+    following, duration: of each gap the activity after it, by position, and its length in ns.
+    """
+    none = np.zeros(len(duration), dtype=bool)
+    if len(lane.at) < _FOLLOW or (lane.launch != UNKNOWN).any():
+        return none
+    long = duration >= SLOW_NS
+    early = long & (following < _EARLY * len(lane.at))
+    return early if duration[early].sum() >= _NEARLY_ALL * duration[long].sum() else none
 
 
 def _slow_first_launches(lane: Lane) -> Intervals:

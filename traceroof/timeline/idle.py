@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceroof.timeline import intervals
-from traceroof.timeline.cold import cold_start
+from traceroof.timeline.cold import cold_start, silent_start
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import HostKind
 from traceroof.timeline.intervals import Times
@@ -140,7 +140,9 @@ class Idle:
         apart = self.duration >= BACK_TO_BACK_NS
         known = apart & self.is_launch_known
         charge("back_to_back", self.duration, ~apart)
-        charge("unknown", self.duration, apart & ~self.is_launch_known)
+        starting = apart & silent_start(self._lane, self.next, self.duration)
+        charge("cold", self.duration, starting)
+        charge("unknown", self.duration, apart & ~self.is_launch_known & ~starting)
         by_host = self._host_parts(known)
         for cause, amount in by_host.items():
             charge(cause, amount)

@@ -27,7 +27,7 @@ _CAUSES: Mapping[str, str] = {
     "launch": "launch overhead",
     "dependency": "queued behind an event",
     "unknown": "launch not recorded",
-    _BEFORE: "waiting for work from before the recording",
+    _BEFORE: "queued behind work that was not recorded",
 }
 
 # From here on a wait at the very start is what the busy share is about.
@@ -82,9 +82,7 @@ def _busy(found: Sequence[Timeline], span: int) -> str:
         )
     before = sum(_start_wait(one) for one in found)
     if before >= _MOST_WAITS * span:
-        text += (
-            f"; after a wait for work from before the recording, {percent(busy / (span - before))}"
-        )
+        text += f"; after a wait for work that was not recorded, {percent(busy / (span - before))}"
     elif busy - exposed >= _FULL * span:
         text += ": its kernels are the limit"
     return text
