@@ -102,15 +102,16 @@ def _path(recording: Recording) -> str:
 
 def _same_gpu(recordings: Sequence[Recording]) -> None:
     """Refuse files of several GPU models, unless they are ranks of one program."""
-    models = {known: one for one in reversed(recordings) if (known := _models(one))}
-    if len(models) < 2 or _are_ranks(recordings):
-        return
-    (others, second), (gpus, first), *_ = models.items()
-    raise TraceroofError(
-        f"{_path(first)} was recorded on {' and '.join(sorted(gpus))}, {_path(second)} on "
-        f"{' and '.join(sorted(others))}: they are no recordings of one run",
-        _SEPARATE,
-    )
+    for told in (_models, _architectures):
+        known = {gpus: one for one in reversed(recordings) if (gpus := told(one))}
+        if len(known) < 2 or _are_ranks(recordings):
+            continue
+        (others, second), (gpus, first), *_ = known.items()
+        raise TraceroofError(
+            f"{_path(first)} was recorded on {' and '.join(sorted(gpus))}, {_path(second)} on "
+            f"{' and '.join(sorted(others))}: they are no recordings of one run",
+            _SEPARATE,
+        )
 
 
 # Clock logs beside a run
@@ -158,6 +159,21 @@ def _models(recording: Recording) -> frozenset[str]:
         for device in recording.devices
         if device.name and (found := find(device.name, sm_count=device.sm_count))
     )
+
+
+def _architectures(recording: Recording) -> frozenset[str]:
+    """The architectures of its GPUs: a file may name no more than that."""
+    found = set()
+    for device in recording.devices:
+        row = find(device.name, sm_count=device.sm_count) if device.name else None
+        gfx = (row and row.gfx_target) or (device.gfx_target or "").partition(":")[0]
+        capability = (row and row.compute_capability) or device.compute_capability
+        if gfx:
+            found.add(gfx)
+        # HIP prints such a pair too, of which several GPUs have the same.
+        elif capability and device.wavefront != 64:
+            found.add(f"compute capability {capability}")
+    return frozenset(found)
 
 
 def of_one_gpu(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recording]]:
@@ -211,8 +227,9 @@ def _same_names(timeline: Recording, counters: Recording) -> None:
 
 
 def _names(recording: Recording) -> list[str]:
-    kernels = recording.kernels.filter(pc.equal(recording.kernels["kind"].cast("string"), "kernel"))
-    return list(dict.fromkeys(kernels["kernel_name"].cast("string").drop_null().to_pylist()))
+    names, kinds = (coded(recording.kernels[name]) for name in ("kernel_name", "kind"))
+    is_kernel = np.array([text == "kernel" for text in kinds.texts] + [False])[kinds.codes]
+    return [names.texts[code] for code in np.unique(names.codes[is_kernel]).tolist() if code >= 0]
 
 
 # Counters

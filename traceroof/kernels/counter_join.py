@@ -100,6 +100,8 @@ def join(timed: Groups, counted: Groups, *, most: float = 1.0) -> Join:
         ~np.isnan(one.facts.only(("grid_x",)).grid_x) for one in (timed, counted)
     )
     for level in LEVELS:
+        if None not in found:
+            break
         mine, theirs = (_keys(one, level) for one in (timed, counted))
         by_key: dict[Any, list[int]] = {}
         for at, key in enumerate(theirs):
@@ -132,13 +134,13 @@ def join(timed: Groups, counted: Groups, *, most: float = 1.0) -> Join:
 def _keys(of: Groups, level: Level) -> list[Any]:
     """The key of each group at a level; None where the level does not apply to it."""
     facts = of.facts.only(_RESOURCES)
-    shape = [np.asarray(getattr(facts, name), dtype=np.float64) for name in level.shape]
-    keys: list[Any] = []
-    for at, name in enumerate(of.names):
-        told = tuple(values[at] for values in shape)
-        known = not any(map(np.isnan, told))
-        keys.append((level.name(name), told) if known else None)
-    return keys
+    shape = np.array([getattr(facts, name) for name in level.shape], dtype=np.float64)
+    told = shape.reshape(-1, len(of)).T
+    known = ~np.isnan(told).any(axis=1)
+    return [
+        (level.name(name), tuple(extent)) if complete else None
+        for name, extent, complete in zip(of.names, told.tolist(), known.tolist(), strict=True)
+    ]
 
 
 def _names_by_key(of: Groups, keys: Sequence[Any]) -> Mapping[Any, set[str]]:
@@ -195,10 +197,14 @@ def _summary(
     time, launches = np.nan_to_num(facts.time_ns), facts.launches
     covered = np.array([one is not None and one.confidence >= LEAST for one in matches], dtype=bool)
     taken = {one.counted for one in matches if one is not None}
+    theirs = {canonical(name) for name in counted.names}
     unmatched = [
-        Unmatched(timed.names[at], "timeline", int(time[at]), _why(at, ambiguous, timed, counted))
+        Unmatched(
+            timed.names[at], "timeline", int(time[at]),
+            _why(canonical(timed.names[at]) in theirs, ambiguous=bool(ambiguous[at])),
+        )
         for at in np.flatnonzero([one is None for one in matches]).tolist()
-    ]
+    ]  # fmt: skip
     their_time = counted.facts.only(("time_ns",)).time_ns
     unmatched += [
         Unmatched(
@@ -221,11 +227,11 @@ def _pct(part: float, whole: float) -> float | None:
     return round(float(part / whole * 100), 2) if whole else None
 
 
-def _why(at: int, ambiguous: npt.NDArray[np.bool_], timed: Groups, counted: Groups) -> str:
-    if ambiguous[at]:
+def _why(has_name: bool, *, ambiguous: bool) -> str:
+    """Why a kernel of the timeline has no partner. has_name: whether any counters have its name."""
+    if ambiguous:
         return "ambiguous: several kernels have this name or launch shape"
-    name = timed.names[at]
-    if any(canonical(other) == canonical(name) for other in counted.names):
+    if has_name:
         return "the counters hold other launch shapes of it"
     return "not profiled by the counter tool"
 
