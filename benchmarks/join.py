@@ -104,7 +104,7 @@ def main() -> None:
     for number in range(given.rounds):
         clock = _Clock()
         plain = counter_join.join, counter_join.with_counters
-        counter_join.join, counter_join.with_counters = map(clock.around, plain)  # type: ignore[assignment]
+        counter_join.join, counter_join.with_counters = map(clock.around, plain)
         counting = diagnosing._counted
         diagnosing._counted = clock.around(counting)
         try:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import traceroof
+from traceroof.compare.samples import runs_of
 from traceroof.core.kernel_table import COLUMNS, KERNELS, kernel_table
 from traceroof.core.recording import DeviceInfo, Recording, Run, Source
 from traceroof.diagnosis.diagnose import diagnose
@@ -289,3 +290,46 @@ def test_files_through_the_library_and_the_store(root: Path, tmp_path: Path) -> 
         one.primary_class for one in theirs.kernels
     ]
     assert traceroof.ingest(tmp_path / "b.csv", store=store, into=first.id).id == both.id
+
+
+def _rank_file(path: str, rank: int, duration: int, start: int) -> Recording:
+    return _recording(
+        path, "timeline", kernel_name=["a", "b"], rank=[rank] * 2, device=[0] * 2,
+        start_ns=[start, start + 1000], duration_ns=[duration] * 2,
+    )  # fmt: skip
+
+
+def test_runs_of_ranks_are_no_sum() -> None:
+    """GIVEN three runs of two ranks each WHEN combined THEN the run of median time is judged, the
+    others are samples of a comparison."""
+    files = [
+        _rank_file(f"run{run}.rank{rank}", rank, duration, run * 100_000)
+        for run, duration in enumerate((300, 100, 200))
+        for rank in (0, 1)
+    ]
+    made = combine(files)
+    assert _roles(made) == ["repeat", "repeat", "repeat", "repeat", "rank", "rank"]
+    # 2 ranks with 2 kernels of 200 ns.
+    assert diagnose(made).totals.kernel_time_ns == 800
+    assert said(_roles(made)) == (  # type: ignore[arg-type]
+        "6 files are 3 runs of the same 2 ranks: the run of median time is judged"
+    )
+    runs = runs_of(made.kernels, np.zeros(12, dtype=np.int64), np.ones(12), made.sources)
+    assert (runs.count, runs.of_source.tolist()) == (3, [0, 0, 1, 1, 2, 2])
+
+
+def test_two_architectures_are_two_gpus() -> None:
+    """GIVEN files that name no GPU but its compute capability WHEN it differs THEN that is the reason,
+    not the kernels; HIP's pair, which several GPUs share, is none."""
+    one = _recording("1", kernel_name=["a"], duration_ns=[1])
+    other = _recording("2", kernel_name=["b"], duration_ns=[1])
+    turing = replace(one, devices=(DeviceInfo(compute_capability="7.5"),))
+    blackwell = replace(other, devices=(DeviceInfo(compute_capability="10.0"),))
+    with pytest.raises(TraceroofError, match=r"1 was recorded on compute capability 7\.5, 2 on"):
+        combine([turing, blackwell])
+    # The A100 of the other file has 8.0 (CUDA programming guide, compute capabilities).
+    ampere = replace(one, devices=(DeviceInfo(compute_capability="8.0"),))
+    assert _roles(combine([ampere, other])) == ["part", "part"]
+    cdna = replace(one, devices=(DeviceInfo(gfx_target="gfx942:sramecc+", index=0),))
+    hip = replace(other, devices=(DeviceInfo(compute_capability="9.4", wavefront=64),))
+    assert _roles(combine([cdna, hip])) == ["part", "part"]

@@ -99,7 +99,9 @@ def runs_of(
 ) -> Runs:
     """Tell repetitions from ranks: which source files belong to one run.
 
-    Where the files were combined (``ingest.combine``), their roles say it.
+    Where the files were combined (``ingest.combine``), their roles say it: repeats are runs, and of
+    runs of several ranks the n-th file of each rank is of the n-th run. Recordings that nobody
+    combined are told apart here.
 
     Files of different ranks, or of different GPUs at the same time, are parts of one run; further
     files of the same rank and GPU are further runs, unless they hold other kernels.
@@ -109,13 +111,16 @@ def runs_of(
     of_source = np.full(int(source.max()) + 1 if len(source) else 1, 0, dtype=np.int64)
     if len(files) < 2:
         return Runs(1, of_source)
-    if any(one.role == "repeat" for one in sources):
+    roles = {one.role for one in sources}
+    if "repeat" in roles and "rank" not in roles:
         return Runs(len(files), np.searchsorted(files, np.arange(len(of_source))))
     part = _parts(kernels, source, files)
     seen: dict[object, int] = {}
     for file in files.tolist():
         of_source[file] = seen.get(part[file], 0)
         seen[part[file]] = of_source[file] + 1
+    if "repeat" in roles:
+        return Runs(max(seen.values()), of_source)
     count = max(seen.values())
     if count > 1 and not _same_kernels(of_source[source], group_of_row, time_ns, count):
         note = f"{len(files)} files that hold different kernels: taken as parts of one run"

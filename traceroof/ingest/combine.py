@@ -306,6 +306,9 @@ def _same_program(parts: Sequence[Recording]) -> None:
 
 
 def _timelines(recordings: Sequence[Recording], mode: Mode) -> Recording:
+    runs = _runs_of_ranks(recordings) if mode in ("auto", "repeats") else []
+    if len(runs) > 1:
+        return _runs_beside(recordings, runs)
     if mode == "repeats" or (mode == "auto" and _are_repeats(recordings)):
         return _beside(recordings, "timeline")
     if mode == "passes":
@@ -326,6 +329,36 @@ def _are_ranks(recordings: Sequence[Recording]) -> bool:
     """Whether every file is of other ranks than all the rest."""
     ranks = [_ranks(one) for one in recordings]
     return all(ranks) and sum(map(len, ranks)) == len(frozenset().union(*ranks))
+
+
+def _runs_of_ranks(recordings: Sequence[Recording]) -> list[list[Recording]]:
+    """Files of the same ranks again and again, by run in the order given; empty where they are not."""
+    ranks = [_ranks(one) for one in recordings]
+    files: dict[frozenset[int], list[Recording]] = {}
+    for rank, one in zip(ranks, recordings, strict=True):
+        files.setdefault(rank, []).append(one)
+    apart = all(files) and sum(map(len, files)) == len(frozenset().union(*files))
+    if len(files) < 2 or not apart or len({len(one) for one in files.values()}) != 1:
+        return []
+    return [list(run) for run in zip(*files.values(), strict=True)]
+
+
+def _runs_beside(recordings: Sequence[Recording], runs: Sequence[Sequence[Recording]]) -> Recording:
+    """Runs of several ranks each: the one of median kernel time counts, the others stand beside."""
+    times = [sum(sum(_time_by_kernel(one).values()) for one in run) for run in runs]
+    chosen = runs[_median_of(times)]
+    return merge(
+        [
+            _with_role(one, "rank" if any(one is each for each in chosen) else "repeat")
+            for one in recordings
+        ]
+    )
+
+
+def _median_of(times: Sequence[float]) -> int:
+    """Which has the median, the lower of two."""
+    order = sorted(range(len(times)), key=times.__getitem__)
+    return order[(len(order) - 1) // 2]
 
 
 def _time_by_kernel(recording: Recording) -> Mapping[Any, float]:
@@ -403,8 +436,7 @@ def _in_turn(recordings: Sequence[Recording]) -> bool:
 def _beside(recordings: Sequence[Recording], role: Role) -> Recording:
     """Runs of the same thing: the one of median kernel time counts, the others stand beside."""
     times = [sum(_time_by_kernel(one).values()) for one in recordings]
-    order = sorted(range(len(times)), key=times.__getitem__)
-    chosen = order[(len(order) - 1) // 2]
+    chosen = _median_of(times)
     return merge(
         [_with_role(one, role if at == chosen else "repeat") for at, one in enumerate(recordings)]
     )
@@ -428,6 +460,12 @@ def said(roles: Sequence[Role]) -> str:
         return "; ".join(filter(None, (rest, "a clock log stands beside")))
     if "timeline" in roles and "counters" in roles:
         return "counters of the same program are joined to the timeline"
+    if "rank" in roles and "repeat" in roles:
+        ranks = sum(one == "rank" for one in roles)
+        return (
+            f"{len(roles)} files are {len(roles) // ranks} runs of the same {ranks} ranks: the run "
+            "of median time is judged"
+        )
     for role in ("repeat", "pass", "part", "rank"):
         count = sum(one == role for one in roles)
         if count and len(roles) > 1:

@@ -4,7 +4,7 @@ A GPU counts a few things at once, so people run the same program again with oth
 with a filter that picks some of its kernels. The same launch is then in several files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -42,6 +42,13 @@ class Launches:
         for key in self.keys:
             found[key] = found.get(key, 0) + 1
         return found
+
+    def rows(self) -> dict[tuple[Any, ...], Whole]:
+        """The rows of the launches of each kernel."""
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for at, key in enumerate(self.keys):
+            found.setdefault(key, []).append(at)
+        return {key: np.array(rows, dtype=np.int64) for key, rows in found.items()}
 
 
 def launches_of(recording: Recording) -> Launches:
@@ -100,7 +107,9 @@ def united(recordings: Sequence[Recording]) -> Recording:
         tables.append(other.kernels)
         slots.append(placed)
     count = len(slot_of)
-    kernels, scattered = _table(tables, slots, count)
+    rows_of = launches.rows() if sampled else {}
+    spreads = [_spread(slot, launches.keys, rows_of) for slot in slots]
+    kernels, scattered = _table(tables, spreads, count)
     notes = _notes(sampled, scattered)
     first = replace(base.sources[0], notes=(*base.sources[0].notes, *notes))
     sources = [first, *base.sources[1:]]
@@ -164,10 +173,9 @@ def _placed(
 
 
 def _table(
-    tables: Sequence[pa.Table], slots: Sequence[Whole], count: int
+    tables: Sequence[pa.Table], spreads: "Sequence[_Spread]", count: int
 ) -> tuple[pa.Table, dict[str, int]]:
     """One row a slot; and per column how many slots hold values that differ."""
-    spreads = [_spread(slot, tables[0]) for slot in slots]
     columns: dict[str, Any] = {}
     scattered: dict[str, int] = {}
     for entry in COLUMNS:
@@ -195,30 +203,18 @@ class _Spread:
     slot: Whole
 
 
-def _spread(slot: Whole, first: pa.Table) -> _Spread:
+def _spread(slot: Whole, keys: Sequence[Any], rows_of: Mapping[Any, Whole]) -> _Spread:
+    """keys: of the rows of the first pass; rows_of: those of each key."""
     rows = np.arange(len(slot))
     plain = slot >= 0
     row, to = [rows[plain]], [slot[plain]]
     for mark in np.unique(slot[slot < -1]).tolist():
         anchor = -2 - mark
         mine = rows[slot == mark]
-        targets = _alike(first, anchor)
+        targets = rows_of[keys[anchor]]
         row.append(np.repeat(mine, len(targets)))
         to.append(np.tile(targets, len(mine)))
     return _Spread(np.concatenate(row), np.concatenate(to))
-
-
-def _alike(table: pa.Table, anchor: int) -> Whole:
-    """The rows that are launches of the same kernel as one row."""
-    same = np.ones(table.num_rows, dtype=bool)
-    names = coded(table["kernel_name"])
-    keys = np.array([kernel_names.key(text) for text in names.texts] + [""], dtype=object)
-    of_row = keys[names.codes]
-    same &= of_row == of_row[anchor]
-    for name in (*_LAUNCH, "process_id", "launch_count"):
-        values = as_reals(table[name])
-        same &= (values == values[anchor]) | (np.isnan(values) & np.isnan(values[anchor]))
-    return np.flatnonzero(same)
 
 
 def _first(known: Sequence[Any], slots: Sequence[_Spread], count: int) -> list[Any]:

@@ -136,7 +136,7 @@ def _keys(of: Groups, level: Level) -> list[Any]:
     facts = of.facts.only(_RESOURCES)
     shape = np.array([getattr(facts, name) for name in level.shape], dtype=np.float64)
     told = shape.reshape(-1, len(of)).T
-    known = ~np.isnan(told).any(axis=1)
+    known = np.atleast_1d(~np.isnan(told).any(axis=1))
     return [
         (level.name(name), tuple(extent)) if complete else None
         for name, extent, complete in zip(of.names, told.tolist(), known.tolist(), strict=True)
