@@ -227,3 +227,23 @@ def test_nvprof_pairs_of_the_corpus(corpus: Path, program: str) -> None:
     )
     assert made.join is not None
     assert made.join.coverage_time_pct == made.join.coverage_launches_pct == 100.0
+
+
+@pytest.mark.parametrize("named", ["timeline", "counters"])
+def test_a_compute_capability_is_the_named_gpu(named: str) -> None:
+    """GIVEN one side that names an A100, and one that tells its compute capability alone (as the CSV
+    pages of Nsight Compute do) WHEN joined THEN they are one GPU: full confidence, its peaks."""
+    only = DeviceInfo(index=0, compute_capability="8.0")
+    columns: dict[str, Any] = {
+        "kernel_name": ["f"], "source": [0], "duration_ns": [1000],
+        **{f"{what}_{axis}": [8] for what in ("grid", "block") for axis in "xyz"},
+    }  # fmt: skip
+    devices = (A100, only) if named == "timeline" else (only, A100)
+    timed = _recording("t", "timeline", devices[0], start_ns=[0], **columns)
+    counted = _recording(
+        "c", "counter-tool", devices[1], **columns, dram_bytes=[1e6], sm_throughput_pct=[20.0]
+    )
+    made = diagnose(combine([timed, counted]))
+    assert made.kernels[0].metrics["join_confidence"] == 0.99
+    assert made.kernels[0].metrics["dram_peak_bytes_per_s"] == 2.039e12  # the A100's data sheet
+    assert [one.known and one.known.name for one in made.devices] == ["A100-SXM4-80GB"]

@@ -33,6 +33,7 @@ from traceroof.diagnosis.run_devices import (
     RunDevice,
     by_ordinal,
     devices_of,
+    named_by,
     tool_of,
     vendor_of,
     without_reported,
@@ -121,8 +122,12 @@ def _diagnosed(
     if device is None and not any(one.name for one in recording.devices):
         device = settings.device
     devices = devices_of(recording, device, settings.peaks)
-    if recording.counters is not None and not any(one.known for one in devices):
-        devices = devices_of(recording.counters, device, settings.peaks)
+    if recording.counters is not None:
+        counted_on = devices_of(recording.counters, device, settings.peaks)
+        if not any(one.known for one in devices):
+            devices = counted_on
+        elif name := named_by(devices, counted_on):
+            devices = devices_of(recording, name, settings.peaks)
     vendor = vendor_of(devices)
 
     role = roles.roles_of(kernels, categories)
@@ -275,6 +280,8 @@ def _counted(
     they were measured on another GPU model."""
     kernels = counters.judged().kernels
     devices = devices_of(counters, device, settings.peaks)
+    if name := named_by(devices, timed_on):
+        devices = devices_of(counters, name, settings.peaks)
     made = groups.group(
         kernels, row_categories(kernels), by_ordinal(devices), {}, vendor_of(devices)
     )

@@ -1,6 +1,6 @@
 """The GPUs of a run: what the files say of them, with their rows of the device table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,6 +73,22 @@ def devices_of(
         RunDevice(one.info, with_peaks(one.known, one.name, peaks))
         for one in found or (RunDevice(DeviceInfo(), None),)
     )
+
+
+def named_by(devices: Sequence[RunDevice], others: Sequence[RunDevice]) -> str | None:
+    """The GPU by the name that another recording of the program gives it: where ``devices`` say no
+    more than its compute capability, and the other names one card of it. None otherwise."""
+    named = {one.known for one in others if one.known and not one.known.is_several}
+    if len(named) != 1:
+        return None
+    (card,) = named
+    open_ones = [one for one in devices if one.info.name is None]
+    alike = all(
+        one.known is None
+        or (one.known.is_several and one.known.compute_capability == card.compute_capability)
+        for one in open_ones
+    )
+    return card.name if alike and len(open_ones) == len(devices) else None
 
 
 def without_reported(recording: Recording, peaks: Mapping[str, float]) -> Recording:
