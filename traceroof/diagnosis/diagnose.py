@@ -49,6 +49,7 @@ from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.kernels.places import places_of
 from traceroof.patterns import Patterns, find_patterns, roles
+from traceroof.patterns.dram_chains import dram_chains
 from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
 from traceroof.scopes.logged_clocks import LoggedClocks
@@ -166,7 +167,7 @@ def _diagnosed(
         grouped,
         facts=_with(
             grouped.facts, primary_class=primary, class_near=near, class_near_by=by,
-            by_counters=alone,
+            by_counters=alone, **dram_chains(kernels, grouped, _l2_sizes(of_group)),
         ),
     )  # fmt: skip
     lines = timeline.timelines(recording, categories)
@@ -374,6 +375,13 @@ def _name_of(recording: Recording) -> str:
 def _with(facts: Facts, **columns: npt.NDArray[Any]) -> Facts:
     known = {name: getattr(facts, name) for name in facts.names()}
     return Facts({**known, **columns}, len(facts))
+
+
+def _l2_sizes(devices: Sequence[Device | None]) -> npt.NDArray[np.float64]:
+    return np.array(
+        [np.nan if one is None or one.l2_bytes is None else one.l2_bytes for one in devices],
+        dtype=np.float64,
+    )
 
 
 def _category_times(by_category: Subjects) -> tuple[CategoryTime, ...]:

@@ -42,6 +42,8 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("logged_clock_pct", REAL, "%", "the same over the clock that the device's peaks are rated at", "boost clock", "log"),
         ("primary_class", TEXT, "", "the wall that the kernel hit", "", "derived"),
         ("by_counters", REAL, "", "1 where a counter tool ran the kernel for its own sake", "", "launch"),
+        ("dram_chain_bytes", REAL, "byte", "bytes of a launch that its neighbours in a chain at DRAM speed move again", "", "counter"),
+        ("dram_chain_with", TEXT, "", "a neighbour in that chain", "", "name"),
         ("launches", REAL, "launch", "launches of the group", "", "launch"),
         ("timed_launches", REAL, "launch", "launches of the group with a known duration", "", "launch"),
         ("time_ns", REAL, "ns", "GPU time of all launches with a known duration", "", "clock"),
