@@ -1,7 +1,9 @@
 """Events folded into columns of numbers as they stream by; texts are stored once."""
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -62,6 +64,7 @@ class Fold:
         self.gpu, self.operators = Columns(_GPU), Columns(_OPERATOR)
         self.calls, self.shaped_calls = Columns(_CALL), Columns(_SHAPED_CALL)
         self.ranges, self.other = Columns(_RANGE), Columns(_OTHER)
+        self.frames = Columns(_RANGE)
         self.gpu_collectives, self.operator_collectives = (
             Columns(_COLLECTIVE),
             Columns(_COLLECTIVE),
@@ -130,7 +133,7 @@ class Fold:
             shared_memory=shaped.pop("shared_memory"),
             bytes=shaped.pop("bytes"),
         )
-        for table in ("gpu", "operators", "calls", "ranges", "other"):
+        for table in ("gpu", "operators", "calls", "ranges", "frames", "other"):
             getattr(self, table).append(getattr(later, table), codes)
         self.categories.update(later.categories)
         self.counts.update(later.counts)
@@ -283,11 +286,15 @@ class Fold:
         self.ranges.add(len(events), **self._range_columns(events, start, duration))
 
     def _fold_python(self, category: Any, events: list[Any]) -> None:
-        # Only module calls are kept, one frame in ten to twenty, and what took long: a frame in
-        # which the program waited or worked, while no operator says so.
+        # Only module calls are kept, one frame in ten to twenty, the frames of the program's own
+        # files, and what took long: a frame in which the program waited or worked, while no
+        # operator says so.
         modules = [event for event in events if str(event.name).startswith("nn.Module")]
         if modules:
             self._fold_ranges(category, modules)
+        own, start, took = self._timed([event for event in events if is_own_code(str(event.name))])
+        if own:
+            self.frames.add(len(own), **self._range_columns(own, start, took))
         duration = events_of.nanoseconds([event.dur for event in events])
         long = np.flatnonzero(duration >= _LONG_FRAME_NS)
         if len(long):
@@ -304,6 +311,23 @@ class Fold:
             device=events_of.wholes([arg.device for arg in args]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
         )
+
+
+# "transformers/models/qwen2/modeling_qwen2.py(230): forward"; built-ins and modules have no file.
+_FRAME = regex.compile(r"(?P<file>[^<>]+\.pyx?)\(\d+\): (?P<function>.+)")
+# Whose lines say nothing about the program: the framework's and those of Python itself.
+_FRAMEWORK = frozenset({"torch", "torch_xla", "triton", *sys.stdlib_module_names})
+_PACKAGES = regex.compile(r".*/(?:site|dist)-packages/|.*/lib/python3\.\d+/")
+
+
+@cache
+def is_own_code(frame: str) -> bool:
+    """Whether a frame of Python's stack is a line of the program, or of a library of models."""
+    found = _FRAME.fullmatch(frame)
+    if found is None or found["function"].startswith("<module>"):
+        return False
+    first = _PACKAGES.sub("", found["file"]).split("/")[0]
+    return first.removesuffix(".py") not in _FRAMEWORK
 
 
 # SGLang and others put ranks before the process where they merge files: "[TP00] 5000".

@@ -288,6 +288,7 @@ def _operators(rows: _Rows) -> dict[str, Any]:
         "operator": source.names.at(links.operator[order]),
         "operator_path": source.operator_paths.at(links.operator_path.codes[order]),
         "module_path": source.module_paths.at(links.module_path.codes[order]),
+        "source_line": source.names.at(links.source_line[order]),
         "phase": source.phases.at(links.phase[order]),
         "step": source.steps.at(links.step[order]),
         "graph_id": source.graphs.at(source.graph[order]),

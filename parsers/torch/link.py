@@ -64,6 +64,7 @@ class Links:
     collective: Codes
     operator_path: Paths
     module_path: Paths
+    source_line: Codes
     phase: Codes
     step: Codes
     steps: Steps
@@ -110,6 +111,7 @@ class Host:
         self.lane_of_thread = lane.reshape(-1).astype(np.int32)
         self.operators = self._taken(fold.operators)
         self.ranges = self._taken(fold.ranges)
+        self.frames = self._taken(fold.frames)
         self.calls = self._taken(fold.calls)
         self.call_category = fold.calls.pop("category")
         self.call_correlation = fold.calls.pop("correlation")
@@ -220,6 +222,7 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
         collective=_collectives(fold, of_operator),
         operator_path=replace(operator_path, codes=spread(operator_path.codes)),
         module_path=replace(module_path, codes=spread(module_path.codes)),
+        source_line=spread(_lines(host, made)),
         phase=spread(phase),
         step=spread(containing_step(steps, process, made.start)),
         steps=steps,
@@ -361,6 +364,14 @@ def _forward_range(host: Host, sequence_of: Whole, modules: Containers, wanted: 
 
 # ------------------------------------------------------------------------------------------------
 # Call to step
+
+
+def _lines(host: Host, calls: Ranges) -> npt.NDArray[Any]:
+    """For each call the innermost frame of the program around it, by its name; -1 for none."""
+    frames = host.frames.containers()
+    inside = frames.innermost(calls.lane, calls.start, calls.end, host.slack)
+    names = np.append(host.frames.name[frames.order], -1)
+    return names[inside]
 
 
 def _steps(host: Host) -> tuple[Steps, Mask]:

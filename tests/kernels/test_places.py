@@ -116,8 +116,9 @@ def test_a_real_trace_of_qwen_says_where() -> None:
     path = CORPUS / "tracelens_mi300_Qwen1.5-0.5B.json.gz"
     diagnosis = traceroof.diagnose(traceroof.ingest([path]))
     first = diagnosis.kernels[0].where
-    assert (first.words, first.operator) == (
-        "Qwen2DecoderLayer[0-23].Qwen2MLP.Linear (48 ×)", "aten::mm"
+    line = "transformers/models/qwen2/modeling_qwen2.py(56): forward"
+    assert (first.words, first.operator, first.source) == (
+        f"Qwen2DecoderLayer[0-23].Qwen2MLP.Linear (48 ×), {line}", "aten::mm", line
     )  # fmt: skip
     by_module = diagnosis.places["module"]
     assert sum(one.launches for one in by_module) == 1517

@@ -21,6 +21,7 @@ from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers.torch import read as torch_read
+from traceroof.parsers.torch.columns import is_own_code
 from traceroof.parsers.torch.events import UNKNOWN, nanoseconds
 from traceroof.parsers.torch.stream import Reader
 from traceroof.parsers.torch_profiler import PARSER
@@ -138,6 +139,47 @@ TRAINING = [
     kernel(1500, 70, 2, "gemm_backward"),
     kernel(1800, 30, 3, "update"),
 ]  # fmt: skip
+
+
+def test_the_line_of_the_program_that_launched(write: Write) -> None:
+    """GIVEN a stack of frames around a call WHEN read THEN the innermost line that is not PyTorch's
+    or Python's own; none where there is no such frame."""
+
+    def frame(name: str, ts: int, dur: int) -> Event:
+        return event("python_function", name, ts, dur)
+
+    stack = [
+        frame("train.py(12): <module>", 0, 5000),
+        frame("train.py(40): step", 1000, 900),
+        frame("/opt/venv/lib/python3.11/site-packages/models/qwen.py(218): forward", 1005, 300),
+        frame("torch/nn/modules/module.py(1501): _call_impl", 1008, 290),
+        frame("contextlib.py(79): inner", 1009, 280),
+        frame("<built-in method linear of type object at 0x7f>", 1025, 160),
+    ]
+    lines = read(write([*TRAINING, *stack])).kernels["source_line"].to_pylist()
+    # Calls at 1060 (in forward), 1430 (another thread) and 1720 (in step, in the optimizer).
+    assert lines[:3] == [
+        "/opt/venv/lib/python3.11/site-packages/models/qwen.py(218): forward", None,
+        "train.py(40): step",
+    ]  # fmt: skip
+    assert set(read(write(TRAINING)).kernels["source_line"].to_pylist()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("frame", "own"),
+    [
+        ("transformers/models/qwen2/modeling_qwen2.py(230): forward", True),
+        ("train.py(40): step", True),
+        ("/usr/lib/python3.11/threading.py(982): run", False),
+        ("torch/optim/adam.py(120): step", False),
+        ("/x/lib/python3.9/site-packages/torch/_ops.py(4): __call__", False),
+        ("nn.Module: Linear_0", False),
+        ("<built-in function mm>", False),
+        ("train.py: no line", False),
+    ],
+)
+def test_own_code_is_told_from_the_framework(frame: str, own: bool) -> None:
+    assert is_own_code(frame) is own
 
 
 def test_a_training_step_is_read_and_linked(write: Write) -> None:

@@ -140,6 +140,11 @@ def _columns() -> tuple[Column, ...]:
         ("operator", "", "innermost framework operator that launched it"),
         ("operator_path", "", "enclosing operators, outermost first, joined by ' > '"),
         ("module_path", "", "enclosing modules or annotations, outermost first, joined by ' > '"),
+        (
+            "source_line",
+            "",
+            "line of the program's own Python that launched it: 'file(line): function'",
+        ),
         ("input_shapes", "", "operator input shapes as JSON"),
         ("input_dtypes", "", "operator input element types as JSON"),
         ("input_values", "", "operator inputs that are no tensors as JSON, '' for each tensor"),

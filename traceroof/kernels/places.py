@@ -59,12 +59,14 @@ class Place:
     @property
     def words(self) -> str:
         """'Qwen2DecoderLayer[0-23].Qwen2RMSNorm (71 ×)': the module, else the innermost range, else
-        the operator, with how many launches it has; empty where none is known."""
+        the operator, with how many launches it has, and the line that launches most; empty where
+        none is known."""
         name = self.module or (self.range or "").rsplit(" > ", 1)[-1] or self.operator or ""
+        line = f", {self.source}" if self.source else ""
         if not name or self.launches is None or self.of_launches is None:
-            return name
+            return f"{name}{line}" if name else self.source or ""
         part = "" if self.launches == self.of_launches else f" of {self.of_launches:,}"
-        return f"{name} ({self.launches:,}{part} ×)"
+        return f"{name} ({self.launches:,}{part} ×){line}"
 
 
 NOWHERE = Place()
@@ -91,6 +93,7 @@ class _Spot:
     range: Chain
     range_numbers: Numbers
     operator: str | None
+    source: str | None = None
 
     def chain(self, by: By) -> Chain:
         if by == "operator":
@@ -133,9 +136,22 @@ class Places:
             module=named["module"][0],
             operator=named["operator"][0],
             range=named["range"][0],
+            source=self._line(weights),
             launches=launches,
             of_launches=None if launches is None else of,
         )
+
+    def _line(self, weights: Weights) -> str | None:
+        """The line of the program that launched more than half of what lines are known of."""
+        time: dict[str, float] = {}
+        for at, (_, weight) in weights.items():
+            if line := self.spots[at].source:
+                time[line] = time.get(line, 0.0) + weight
+        known = sum(time.values())
+        if not time or known < _SPEAKS * sum(weight for _, weight in weights.values()):
+            return None
+        best = max(time, key=lambda line: time[line])
+        return best if 2 * time[best] > known else None
 
     def weights(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Weights:
         """Launches and time of some rows, by spot; time is launches where none is known."""
@@ -248,12 +264,16 @@ def _time(spots: Iterable[int], weights: Weights) -> float:
 
 def places_of(kernels: pa.Table, group: Ints) -> Places:
     """Where the rows of a kernel table come from. group: kernel group of each row, -1 for none."""
-    paths, operators = coded(kernels["module_path"]), coded(kernels["operator"])
-    spot, first = together((paths.codes, operators.codes))
+    paths, operators, lines = (
+        coded(kernels[name]) for name in ("module_path", "operator", "source_line")
+    )
+    spot, first = together((paths.codes, operators.codes, lines.codes))
     read = {path: _read(path) for path in paths.texts}
     spots = [
-        _Spot(*(read[path] if path else _NO_PATH), operator)
-        for path, operator in zip(paths.at(first), operators.at(first), strict=True)
+        _Spot(*(read[path] if path else _NO_PATH), operator, line)
+        for path, operator, line in zip(
+            paths.at(first), operators.at(first), lines.at(first), strict=True
+        )
     ]
     launches = as_reals(kernels["launch_count"])
     time = launches * np.nan_to_num(as_reals(kernels["duration_ns"]))

@@ -7,6 +7,7 @@ a kilobyte.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from traceroof.core.kernel_names import demangled
@@ -128,7 +129,8 @@ def facts(kernel: KernelGroup) -> Iterable[Line]:
     """What was launched: operator, shapes, types, grid."""
     lines = (
         Line("operator", kernel.operator or ""),
-        Line("module", kernel.where.words if kernel.where.module else ""),
+        Line("module", replace(kernel.where, source=None).words if kernel.where.module else ""),
+        Line("source line", kernel.where.source or ""),
         Line("range", cut(kernel.where.range or "", _SHAPES_LENGTH)),
         Line("input shapes", cut(shapes.shapes(kernel.input_shapes or ""), _SHAPES_LENGTH)),
         Line("input types", cut(shapes.types(kernel.input_dtypes or ""), _SHAPES_LENGTH)),
