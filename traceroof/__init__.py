@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.ingest.combine import Mode
-    from traceroof.store import RunInfo, Store
+    from traceroof.store import Store
+    from traceroof.store.rows import RunInfo
 
     #: A run, a stored one by its name, or profiler files by their paths.
     Source = Run | Sequence[Path | str] | Path | str

@@ -12,16 +12,14 @@ import pyarrow.compute as pc
 
 from traceroof import plugins, timeline
 from traceroof.config import NONE, Settings
-from traceroof.core import kernel_table
 from traceroof.core.dictionary import coded, together
 from traceroof.core.facts import Facts
-from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import (
     Recording,
     Run,
 )
 from traceroof.diagnosis import sensitivity
-from traceroof.diagnosis.advice import Entry, advice_of, name_of
+from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
@@ -38,7 +36,8 @@ from traceroof.diagnosis.run_devices import (
     vendor_of,
     without_reported,
 )
-from traceroof.diagnosis.savings import Pool, bounds_pct, longest, pool_of
+from traceroof.diagnosis.savings import bounds_pct
+from traceroof.diagnosis.totals import pool_of_kernels, pool_of_run, run_totals, with_savings
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
@@ -54,7 +53,7 @@ from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
 from traceroof.scopes.logged_clocks import LoggedClocks
 from traceroof.scopes.subjects import Subjects
-from traceroof.timeline import Timeline, ranks
+from traceroof.timeline import ranks
 
 
 def diagnose(
@@ -172,7 +171,7 @@ def _diagnosed(
     )  # fmt: skip
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
-    totals = _totals(kernels, lines)
+    totals = run_totals(kernels, lines)
     # The kernels that a counter tool was pointed at are no sample of where the time goes.
     sampled = recording.time_basis == "timeline"
     parts = find_patterns(kernels, categories, role, grouped, lines) if sampled else Patterns()
@@ -223,7 +222,7 @@ def _diagnosed(
     found = concerned.with_wheres(found, wheres)
     groups_made = kernel_groups(grouped, verdicts, wheres)
     category_times = _category_times(by_category)
-    advice = advice_of(found, _pool(kernels, grouped, lines), concerned.place, settings.steps)
+    advice = advice_of(found, pool_of_run(kernels, grouped, lines), concerned.place, settings.steps)
     holding = {name_of(one): one for one in found if one.state == "fired"}
     made = Diagnosis(
         run_id=run.id,
@@ -234,7 +233,7 @@ def _diagnosed(
         join=joined,
         clocks=clocks,
         devices=devices,
-        totals=_with_savings(totals, advice),
+        totals=with_savings(totals, advice),
         categories=category_times,
         kernels=groups_made,
         findings=found,
@@ -335,7 +334,7 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
         diagnosis,
         kernels=kernels,
         findings=listed,
-        advice=advice_of(listed, _pool_of_kernels(taken), steps=grounds.context.settings.steps),
+        advice=advice_of(listed, pool_of_kernels(taken), steps=grounds.context.settings.steps),
         hidden_findings=0,
         grounds=Grounds(grounds.rules, scopes, narrow),
     )
@@ -395,75 +394,6 @@ def _category_times(by_category: Subjects) -> tuple[CategoryTime, ...]:
         )
         for row, name in enumerate(by_category.names)
     )
-
-
-def _totals(kernels: pa.Table, lines: Sequence[Timeline]) -> Totals:
-    """Sums over the kernels, and over the timelines of all GPUs where there are any."""
-    part = kernels.select(["kind", "launch_count", "duration_ns"])
-    untimed = part.filter(
-        pc.and_(pc.equal(part["kind"], "kernel"), pc.is_null(part["duration_ns"]))
-    )
-    totals = Totals(
-        launches=kernel_table.launches(kernels),
-        kernel_time_ns=kernel_table.total_time_ns(kernels),
-        unknown_durations=kernel_table.launches(untimed),
-    )
-    if not lines:
-        return totals
-    return replace(
-        totals,
-        wall_ns=max(one.span_ns for one in lines),
-        span_ns=sum(one.span_ns for one in lines),
-        gpu_busy_ns=sum(one.busy_ns for one in lines),
-        gpu_idle_ns=sum(one.idle_ns for one in lines),
-        exposed_communication_ns=sum(one.exposed_communication_ns for one in lines),
-    )
-
-
-def _with_savings(totals: Totals, advice: Sequence[Entry]) -> Totals:
-    """Add what all advice together saves; what passes once per process is no part of it."""
-    counted = [one for one in advice if one.bound_ns is not None and not one.once]
-    if not counted:
-        return totals
-    return replace(
-        totals,
-        time_saved_bound_ns=sum(one.bound_ns or 0 for one in counted),
-        time_saved_likely_ns=sum(one.likely_ns or one.bound_ns or 0 for one in counted),
-    )
-
-
-def _pool_of_kernels(facts: Facts) -> Pool:
-    """The time of some kernels alone."""
-    see = facts.only(("time_ns", "category"))
-    return pool_of(see.time_ns, see.category.tolist(), ())
-
-
-def _pool(kernels: pa.Table, grouped: Groups, lines: Sequence[Timeline]) -> Pool:
-    """The time of the run that advice takes its savings from."""
-    see = grouped.facts.only(("time_ns", "category"))
-    part = None
-    if len(lines) > 1:
-        on = _rows_of(kernels, lines[longest(lines)]) & (grouped.of_row >= 0)
-        time = as_reals(kernels["launch_count"]) * np.nan_to_num(as_reals(kernels["duration_ns"]))
-        counted = np.bincount(grouped.of_row[on], time[on], minlength=len(grouped))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.clip(np.nan_to_num(counted / see.time_ns), 0.0, 1.0)
-    return pool_of(see.time_ns, see.category.tolist(), lines, part)
-
-
-def _rows_of(kernels: pa.Table, line: Timeline) -> npt.NDArray[np.bool_]:
-    """The rows of one timeline."""
-    start = kernels["start_ns"]
-    end = line.start_ns + max(line.span_ns, 1)
-    on = pc.and_(pc.greater_equal(start, line.start_ns), pc.less(start, end))
-    for column, value in (
-        ("rank", line.rank),
-        ("process_id", line.process),
-        ("device", line.device),
-    ):
-        if value is not None:
-            on = pc.and_(on, pc.equal(kernels[column], value))
-    return np.asarray(pc.fill_null(on, False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _failures(found: Sequence[Finding]) -> list[str]:

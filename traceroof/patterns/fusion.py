@@ -30,16 +30,19 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from traceroof.core.dictionary import factorized
 from traceroof.core.kernel_table import Column
 from traceroof.hardware.roofline import T_FLOOR_NS
 from traceroof.kernels.groups import Groups
+from traceroof.patterns.fusion_facts import (
+    LONGEST_PERIOD,
+    REPEATS,
+    sequence_facts,
+)
 from traceroof.patterns.launch_order import SAME_SIZE, Launches, numbers
 from traceroof.patterns.regions import (
     Found,
     Ints,
     Mask,
-    Reals,
     disjoint,
     joined,
     launches_saved,
@@ -81,9 +84,7 @@ SEQUENCE_COLUMNS: tuple[Column, ...] = tuple(
 )  # fmt: skip
 
 _REACH = 6  # launches between a softmax and its products
-_REPEATS = 10
 _LONGEST_SERIAL_NS = 100_000
-_LONGEST_PERIOD = 4
 
 _ROOT = frozenset({"rsqrt", "sqrt"})
 _BEFORE_REDUCTION = frozenset({"pow", "square", "mul", "copy_", "sub", "mean", "sum"})
@@ -128,7 +129,7 @@ def sequences(
         ("serial", _serial(rows)),
         ("loop", _loops(rows)),
     ):
-        facts |= _facts(name, rows, found)
+        facts |= sequence_facts(name, rows, found)
         if len(found.first):
             members[name] = rows.within(found.first, found.last)
     return facts, members
@@ -332,7 +333,7 @@ def _serial(rows: Launches) -> Found:
     again = np.zeros(len(rows.at), dtype=bool)
     again[1:] = short[1:] & short[:-1] & (rows.group[1:] == rows.group[:-1])
     again[1:] &= rows.lane[1:] == rows.lane[:-1]
-    first, last = runs(again, _REPEATS - 1)
+    first, last = runs(again, REPEATS - 1)
     return launches_saved(rows, first - 1, last)
 
 
@@ -342,11 +343,11 @@ def _loops(rows: Launches) -> Found:
     indexing = rows.operation(_INDEXING)
     best = np.zeros(len(rows.at), dtype=bool)
     edges: list[tuple[Ints, Ints]] = []
-    for period in range(1, _LONGEST_PERIOD + 1):
+    for period in range(1, LONGEST_PERIOD + 1):
         again = np.zeros(len(rows.at), dtype=bool)
         again[period:] = rows.group[period:] == rows.group[:-period]
         again[period:] &= rows.lane[period:] == rows.lane[:-period]
-        first, last = runs(again, (_REPEATS - 1) * period)
+        first, last = runs(again, (REPEATS - 1) * period)
         first = first - period
         indexed = rows.summed(indexing.astype(float), first, last) * period >= last - first + 1
         taken = rows.summed(best.astype(float), first, last) > 0
@@ -360,50 +361,3 @@ def _loops(rows: Launches) -> Found:
     first, last = first[order], last[order]
     whole = disjoint(first, last)
     return launches_saved(rows, first[whole], last[whole])
-
-
-def _facts(pattern: str, rows: Launches, found: Found) -> dict[str, float | str]:
-    if not len(found.first):
-        return {}
-    time = rows.summed(rows.time, found.first, found.last)
-    total = float(time.sum())
-    # Faster than memory at its peak: the bytes came from a cache, and there is nothing to save.
-    least = np.minimum(found.least, time)
-    values: dict[str, float | str] = {
-        "regions": float(len(found.first)),
-        "launches": float((found.last - found.first + 1).sum()),
-        "time_ns": total,
-        "pct": total / float(rows.time.sum()) * 100,
-        "least_ns": float(least.sum()),
-        "kept_ns": float(found.kept.sum()),
-        "gap_ns": float(found.gap.sum()),
-        "known_pct": float(time[found.known].sum()) / total * 100,
-        "example": _example(rows, found, time),
-    }
-    return {f"{pattern}_{name}": value for name, value in values.items()}
-
-
-_SHOWN = 8
-
-
-def _example(rows: Launches, found: Found, time: Reals) -> str:
-    """The sequence with the most time in all, in words: ``mul > add > gelu (96 times)``."""
-    operation = numbers(rows.groups.operation)[rows.group]
-    # A number for each sequence of operations: collisions would only misname an example.
-    weight = np.cumsum(operation.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1))
-    length = (found.last - found.first + 1).astype(np.uint64)
-    rest = np.where(found.first > 0, weight[found.first - 1], np.uint64(0))
-    key = (weight[found.last] - rest) * np.uint64(1_000_003) + length
-    key = key * np.uint64(1_000_003) + operation[found.first].astype(np.uint64)
-    codes = factorized(key)[0]
-    best = int(np.argmax(np.bincount(codes, weights=time)))
-    mine = np.flatnonzero(codes == best)
-    first, last = int(found.first[mine[0]]), int(found.last[mine[0]])
-    words = [str(rows.groups.operation[group]) for group in rows.group[first : last + 1]]
-    period = next((p for p in range(1, len(words)) if words[p:] == words[:-p]), len(words))
-    if period <= _LONGEST_PERIOD and len(words) >= _REPEATS:
-        text = f"{' > '.join(words[:period])} ({len(words) // period:,} times in a row)"
-    else:
-        shown = words if len(words) <= _SHOWN else [*words[: _SHOWN - 1], "…", words[-1]]
-        text = " > ".join(shown)
-    return f"{text}, {len(mine):,} times" if len(mine) > 1 else text

@@ -20,10 +20,8 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
-from itertools import count
 from pathlib import Path
 from typing import Self
 
@@ -31,79 +29,29 @@ import msgspec
 import sqlalchemy as sa
 
 from traceroof.core import kernel_table
-from traceroof.core.recording import (
-    DeviceInfo,
-    Recording,
-    Run,
-    Source,
-    TimeBasis,
-)
+from traceroof.core.recording import Recording, Run
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.store import parquet, staging
-from traceroof.store.catalogue import BASELINES, CALIBRATION, NAME_LENGTH, RUNS, Catalogue
+from traceroof.store.catalogue import BASELINES, CALIBRATION, RUNS, Catalogue
+from traceroof.store.rows import (
+    NO_FIELDS,
+    Contents,
+    Row,
+    RunInfo,
+    bare_info,
+    checked_name,
+    counters_beside,
+    default_name,
+    folder_names,
+    listed_runs,
+    meant_run,
+)
 
 _ID_DIGITS = 12
 _PREFIX_DIGITS = 4
-_LISTED = 5
 # What a store's folder holds, and the beginning of what it holds for a moment.
 _OURS = (".gitignore", "catalogue.db", "incoming", "runs", "store-id")
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """What the catalogue knows of a run.
-
-    created: when its bytes were first stored, UTC, ISO 8601.
-    launches, kernel_time_ns: over rows of kind kernel, aggregates multiplied; unknown durations
-    are left out.
-    """
-
-    id: str
-    name: str
-    created: str
-    format: str
-    sources: tuple[Source, ...]
-    launches: int
-    kernel_time_ns: int
-    devices: tuple[DeviceInfo, ...]
-
-
-@dataclass(frozen=True)
-class _Beside:
-    """The counters beside a timeline: what of them is no table."""
-
-    format: str
-    sources: tuple[Source, ...]
-    devices: tuple[DeviceInfo, ...]
-
-
-@dataclass(frozen=True)
-class _Contents:
-    """What the column ``contents`` holds as JSON."""
-
-    sources: tuple[Source, ...]
-    devices: tuple[DeviceInfo, ...]
-    files: dict[str, parquet.File]
-    counters: _Beside | None = None
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row of ``RUNS``, its columns in their order."""
-
-    store: str
-    id: str
-    digest: str
-    sequence: int
-    name: str
-    created: str
-    folder: str
-    format: str
-    time_basis: TimeBasis
-    launches: int
-    kernel_time_ns: int
-    contents: str
 
 
 class Store:
@@ -156,7 +104,7 @@ class Store:
         """
         if not re.fullmatch(rf"[0-9a-f]{{{_ID_DIGITS},64}}", digest):
             raise ValueError(f"not a digest: {digest!r}")
-        name = None if name is None else _checked_name(name)
+        name = None if name is None else checked_name(name)
         recording = parquet.normal(recording)
         with _explained(self.folder):
             self._sweep()
@@ -210,11 +158,11 @@ class Store:
         try:
             return self._info(row)
         except TraceroofError:
-            return _bare_info(row)
+            return bare_info(row)
 
     def set_baseline(self, name: str, run: str) -> None:
         """Let ``name`` stand for a run from now on, wherever a run is asked for."""
-        name = _checked_name(name)
+        name = checked_name(name)
         mine = {"store": self._identity, "name": name}
         with self._catalogue.writing() as connection:
             row = self._resolve(connection, run)
@@ -285,7 +233,7 @@ class Store:
         found = []
         try:
             for row in connection.execute(query).mappings():
-                fields = {str(name): row[name] for name in row if name not in _NO_FIELDS}
+                fields = {str(name): row[name] for name in row if name not in NO_FIELDS}
                 how = json.loads(row["contents"])
                 found.append(msgspec.convert({**how, **fields}, MeasuredRate))
         except (ValueError, TypeError, RecursionError) as error:
@@ -302,13 +250,13 @@ class Store:
         connection: sa.Connection,
         condition: sa.ColumnElement[bool] | None = None,
         limit: int | None = None,
-    ) -> list[_Row]:
+    ) -> list[Row]:
         query = sa.select(RUNS).filter_by(store=self._identity).order_by(RUNS.c.sequence.desc())
         if condition is not None:
             query = query.where(condition)
         try:
             rows = [
-                msgspec.convert(dict(zip(_Row.__match_args__, row, strict=True)), _Row)
+                msgspec.convert(dict(zip(Row.__match_args__, row, strict=True)), Row)
                 for row in connection.execute(query.limit(limit))
             ]
         except msgspec.ValidationError as error:
@@ -320,10 +268,10 @@ class Store:
 
     def _row(
         self, connection: sa.Connection, condition: sa.ColumnElement[bool] | None = None
-    ) -> _Row | None:
+    ) -> Row | None:
         return next(iter(self._rows(connection, condition, limit=1)), None)
 
-    def _resolve(self, connection: sa.Connection, run: str | None) -> _Row:
+    def _resolve(self, connection: sa.Connection, run: str | None) -> Row:
         if run is None:
             if (row := self._row(connection)) is None:
                 raise TraceroofError(
@@ -339,35 +287,35 @@ class Store:
             ):
                 if (row := self._row(connection, condition)) is not None:
                     return row
-        found: list[_Row] = []
+        found: list[Row] = []
         if re.fullmatch(rf"[0-9a-f]{{{_PREFIX_DIGITS},}}", run.lower()):
             found = self._rows(connection, RUNS.c.id.startswith(run.lower()))
         if len(found) == 1:
             return found[0]
         if found:
             raise TraceroofError(
-                f"{run} is the beginning of {len(found)} runs in {self.folder}: {_list(found)}",
+                f"{run} is the beginning of {len(found)} runs in {self.folder}: {listed_runs(found)}",
                 "give more digits",
             )
         held = self._rows(connection)
         names = sa.select(BASELINES.c.name).filter_by(store=self._identity)
         baselines = [name for (name,) in connection.execute(names)]
         raise TraceroofError(
-            f"the store in {self.folder} holds no run {run!r}", _meant(run, held, baselines)
+            f"the store in {self.folder} holds no run {run!r}", meant_run(run, held, baselines)
         )
 
-    def _contents(self, row: _Row) -> _Contents:
+    def _contents(self, row: Row) -> Contents:
         try:
-            return msgspec.convert(json.loads(row.contents), _Contents)
+            return msgspec.convert(json.loads(row.contents), Contents)
         except (ValueError, RecursionError):
             raise self._damaged(row, "its entry in the catalogue is damaged") from None
 
-    def _info(self, row: _Row) -> RunInfo:
+    def _info(self, row: Row) -> RunInfo:
         contents = self._contents(row)
         listed = (*contents.sources, *(contents.counters.sources if contents.counters else ()))
-        return replace(_bare_info(row), sources=listed, devices=contents.devices)
+        return replace(bare_info(row), sources=listed, devices=contents.devices)
 
-    def _damaged(self, row: _Row, text: str) -> TraceroofError:
+    def _damaged(self, row: Row, text: str) -> TraceroofError:
         return TraceroofError(
             f"run {row.id} ({row.name}) in {self.folder} cannot be read: {text}",
             f"ingest its files again, or drop it with `traceroof runs remove {row.id}`",
@@ -377,7 +325,7 @@ class Store:
 
     def _add(
         self, claim: staging.Claim, recording: Recording, name: str | None, digest: str
-    ) -> _Row:
+    ) -> Row:
         files: dict[str, parquet.File] | None = None
         while True:  # another turn means that another process has changed this very run meanwhile
             with self._catalogue.reading() as connection:
@@ -390,7 +338,7 @@ class Store:
             if row is not None:
                 return row
 
-    def _holds(self, row: _Row, recording: Recording) -> bool:
+    def _holds(self, row: Row, recording: Recording) -> bool:
         try:
             return self._load(row) == recording
         except (parquet.Unreadable, TraceroofError):
@@ -415,10 +363,10 @@ class Store:
         claim: staging.Claim,
         recording: Recording,
         files: dict[str, parquet.File],
-        before: _Row | None,
+        before: Row | None,
         name: str | None,
         digest: str,
-    ) -> _Row | None:
+    ) -> Row | None:
         """Rename the staged folder into place and point the catalogue at it. Does nothing and
         returns None if the run is not (or no longer) what ``before`` says."""
         runs = self.folder / "runs"
@@ -428,19 +376,21 @@ class Store:
             if (now and now.folder) != (before and before.folder):
                 return None
             id = now.id if now else self._free_id(connection, digest)
-            folder = next(name for name in _folder_names(id) if not (runs / name).exists())
+            folder = next(name for name in folder_names(id) if not (runs / name).exists())
             replaced = [now.folder] if now else []
             claim.note([folder, *replaced], self._catalogue.identity)
             os.rename(claim.folder / "run", runs / folder)
             staging.sync(runs)
-            contents = _Contents(recording.sources, recording.devices, files, _beside(recording))
+            contents = Contents(
+                recording.sources, recording.devices, files, counters_beside(recording)
+            )
             times = recording.kernels.select(["kind", "launch_count", "duration_ns"])
-            row = _Row(
+            row = Row(
                 store=self._identity,
                 id=id,
                 digest=digest,
                 sequence=self._next(connection),
-                name=name or (now.name if now else _default_name(recording.sources)),
+                name=name or (now.name if now else default_name(recording.sources)),
                 created=now.created if now else datetime.now(UTC).isoformat(timespec="seconds"),
                 folder=folder,
                 format=recording.format,
@@ -454,7 +404,7 @@ class Store:
         claim.rubbish = replaced
         return row
 
-    def _touch(self, before: _Row, name: str | None) -> _Row | None:
+    def _touch(self, before: Row, name: str | None) -> Row | None:
         """Make a run the newest, and rename it if a name is given; None if it has changed."""
         with self._catalogue.writing() as connection:
             now = self._row(connection, RUNS.c.id == before.id)
@@ -475,7 +425,7 @@ class Store:
         newest = self._row(connection)
         return newest.sequence + 1 if newest else 1
 
-    def _load(self, row: _Row) -> Recording:
+    def _load(self, row: Row) -> Recording:
         contents = self._contents(row)
         folder = self.folder / "runs" / row.folder
         beside = contents.counters
@@ -533,12 +483,8 @@ class Store:
                     self._settle(claim)
 
 
-#: The longest file name that common file systems take.
-NAME_BYTES = 255
-
 # Of a measured ceiling what the column ``contents`` holds.
 _HOW = ("probe", "launches", "launch_size")
-_NO_FIELDS = ("store", "contents")
 
 
 def _key(one: MeasuredRate) -> tuple[str, str, str]:
@@ -590,64 +536,3 @@ def _identity(folder: Path) -> str:
             os.link(draft, path)
         draft.unlink()
     return path.read_text(encoding="ascii", errors="replace").strip()
-
-
-def _checked_name(name: str) -> str:
-    """A name as it is kept. It is printable, no option (``-h``) and no path (``..``), and short
-    enough for a file's name in any encoding."""
-    name = name.strip()
-    fits = name.isprintable() and len(name) <= NAME_LENGTH and len(name.encode()) <= NAME_BYTES
-    if not name or not fits or name.startswith("-") or set(name) <= {"."}:
-        raise TraceroofError(
-            f"{name[:40]!r} cannot be a name",
-            f"use 1 to {NAME_LENGTH} printable characters ({NAME_BYTES} bytes), no - in front",
-        )
-    return name
-
-
-def _beside(recording: Recording) -> _Beside | None:
-    counters = recording.counters
-    if counters is None:
-        return None
-    return _Beside(counters.format, counters.sources, counters.devices)
-
-
-def _default_name(sources: Sequence[Source]) -> str:
-    first = Path(sources[0].path) if sources else Path()
-    name = (first.parent.name if len(sources) > 1 else "") or first.name
-    text = "".join(letter if letter.isprintable() else "?" for letter in name).strip()
-    short = text[:NAME_LENGTH].encode()[:NAME_BYTES].decode("utf-8", "ignore").lstrip("-")
-    return short if short.strip(".") else "run"
-
-
-def _folder_names(id: str) -> Iterator[str]:
-    yield id
-    yield from (f"{id}.{number}" for number in count(1))
-
-
-def _meant(run: str, held: Sequence[_Row], baselines: Sequence[str]) -> str:
-    """What was meant by a name that no run has, else what there is."""
-    near = get_close_matches(run, [*baselines, *(row.name for row in held)], n=2)
-    near = near or get_close_matches(run, [row.id for row in held], n=1, cutoff=0.75)
-    if near:
-        return f"did you mean {' or '.join(dict.fromkeys(near))}?"
-    return f"it holds {_list(held)}" if held else "it is empty; `traceroof ingest PATH` adds one"
-
-
-def _list(rows: Sequence[_Row]) -> str:
-    shown = ", ".join(f"{row.id} ({row.name})" for row in rows[:_LISTED])
-    more = len(rows) - _LISTED
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _bare_info(row: _Row) -> RunInfo:
-    return RunInfo(
-        id=row.id,
-        name=row.name,
-        created=row.created,
-        format=row.format,
-        sources=(),
-        launches=row.launches,
-        kernel_time_ns=row.kernel_time_ns,
-        devices=(),
-    )

@@ -12,7 +12,7 @@ from traceroof.core.units import count, quantity
 from traceroof.report.common.console import grid, terminal_width, to_text
 
 if TYPE_CHECKING:
-    from traceroof.store import RunInfo
+    from traceroof.store.rows import RunInfo
 
 
 def runs_table(runs: "Sequence[RunInfo]") -> str:
