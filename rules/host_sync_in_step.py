@@ -39,6 +39,7 @@ RULES = (
             "copy_calls",
             "scalar_copies",
             "pageable_copies",
+            "sync_operator",
             *QUALITY,
         ),
         when=_fires,
@@ -47,6 +48,7 @@ RULES = (
             "for {idle_sync_ns} in all (waits: {sync_calls:,.0f} synchronisations[, "
             "{copy_calls:,.0f} blocking copies][, {pageable_copies:,.0f} copies of pageable "
             "memory][; {scalar_copies:,.0f} copies bring 4 KiB or less to the host])"
+            "[; most of it after {sync_operator}]"
         ),
         fix=(
             "Keep values on the GPU: read results back rarely and not in each step, copy "

@@ -173,3 +173,31 @@ def test_a_start_without_host_calls_shows_by_its_gaps(at: int, cause: str) -> No
     ]
     found = only(rows)
     assert found.idle_by_cause[cause] == 500 * MS == found.idle_ns
+
+
+@pytest.mark.parametrize(
+    ("operators", "named"),
+    [
+        (["aten::item", "aten::item"], "aten::item"),
+        (["aten::item", "aten::nonzero"], "aten::item"),
+        (["aten::item", "aten::nonzero", "aten::to"], None),
+        ([None, None], None),
+    ],
+)
+def test_the_operator_behind_the_waits(operators: list[str | None], named: str | None) -> None:
+    """GIVEN copies that the host waits for, each with a kernel 20 µs later WHEN one operator made
+    half of them or more THEN it is named."""
+    rows = []
+    for at, operator in enumerate(operators):
+        begin = at * MS
+        rows += [
+            run(
+                begin, begin + 50_000, "memcpy", operator_path=operator,
+                host_launch_ns=begin, host_launch_duration_ns=52_000,
+            ),
+            run(
+                begin + 70_000, begin + MS, host_launch_ns=begin + 65_000,
+                host_launch_duration_ns=1_000,
+            ),
+        ]  # fmt: skip
+    assert only(rows).sync_operator == named

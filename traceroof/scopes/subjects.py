@@ -80,6 +80,7 @@ TIMELINE_COLUMNS: tuple[Column, ...] = (
     Column("waiting_ns", pa.float64(), "ns", "time in collectives before the last rank came",
            "communication", source="clock"),
     Column("late_gap_ns", pa.float64(), "ns", "longest gap that ended with a late launch", "idle", source="clock"),
+    Column("sync_operator", pa.string(), "", "operator whose copies the host waits for", "idle", source="clock"),
     Column("late_gap_host", pa.string(), "", "what the host did in it", "idle", source="clock"),
 )  # fmt: skip
 
@@ -234,6 +235,7 @@ def of_timelines(found: Sequence[Timeline], across: Ranks | None = None) -> Subj
     # The gaps of a timeline are its longest, longest first.
     late = [next((gap for gap in one.gaps if gap.cause == "host"), None) for one in found]
     columns["late_gap_ns"] = _reals(gap.duration_ns if gap else None for gap in late)
+    columns["sync_operator"] = np.array([one.sync_operator for one in found], dtype=object)
     columns["late_gap_host"] = np.array(
         [gap.host or "code that was not recorded" if gap else None for gap in late], dtype=object
     )

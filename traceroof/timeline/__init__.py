@@ -43,7 +43,8 @@ class Timeline:
 
     sources: the run's files that it comes from. idle_by_cause: cause -> ns, adding up to idle_ns.
     gaps: the longest, longest first. exchanges: the communication by collective and process group,
-    most time first. facts: TIMELINE_COLUMNS -> value; what is unknown is absent. steady_facts: the
+    most time first. sync_operator: whose copies the host waits for where synchronisations cost time;
+    None where no one has half of it. facts: TIMELINE_COLUMNS -> value; what is unknown is absent. steady_facts: the
     same of the part that is judged, where that is not all of it: the steps after warm-up, or what
     follows a first collective that waited for most of the time.
     """
@@ -67,6 +68,7 @@ class Timeline:
     exchanges: tuple[Exchange, ...] = ()
     facts: Mapping[str, float] = field(default_factory=dict)
     steady_facts: Mapping[str, float] = field(default_factory=dict)
+    sync_operator: str | None = None
 
     @property
     def overlapped_communication_ns(self) -> int:
@@ -129,6 +131,7 @@ def _timeline(lane: Lane, shared: Shared) -> Timeline:
         idle_by_cause=whole.idle.by_cause(),
         gaps=whole.idle.longest(),
         steps=steps,
+        sync_operator=whole.idle.sync_operator(),
         exchanges=exchanges(lane, unions),
         facts={name: float(value) for name, value in whole.facts.items()},
         steady_facts={name: float(value) for name, value in judged.items()},

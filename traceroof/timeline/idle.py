@@ -277,6 +277,20 @@ class Idle:
         found: Times = host[host >= PAUSE_NS]
         return found
 
+    def sync_operator(self) -> str | None:
+        """The operator whose copies the host waited for before most of what synchronisations cost;
+        None where no one operator has half of it."""
+        cost = self.of("sync")
+        at = np.flatnonzero(cost)
+        before = self.previous[at]
+        code, paths = self._lane.rows.text("operator_path", self._lane.at[before])
+        told = (code >= 0) & self._lane.is_memcpy[before]
+        if not told.any():
+            return None
+        of_path = np.bincount(code[told], weights=cost[at][told])
+        most = int(np.argmax(of_path))
+        return str(paths[most]) if 2 * of_path[most] >= cost.sum() else None
+
     def start_wait(self) -> int:
         """How long the longest gap was held by an event, where it lies before nearly all of the
         work: what it waited for was launched before the recording began. ns."""
