@@ -14,8 +14,11 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parent
 TRACE = Path("sample_traces", "torch", "training.rank0.json")
 _MARKS = ("<!-- walk-through: python docs/walk_through.py -->\n", "<!-- end -->\n")
-# The paragraphs that are shown: what else the diagnosis says does not change.
-_SHOWN = ("Counters cover", "training.rank0", "Kernels by time", "Not judged")
+# What is shown: the coverage, the kernels, the command. The rest speaks of other things.
+_SHOWN = re.compile(
+    r"^Counters cover .*?(?=\ntraining)|^Kernels by time .*?(?=\n   Left out|\n\n)|^ *collect it: .*?$",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def walked() -> str:
@@ -37,7 +40,8 @@ def walked() -> str:
             *_excerpt(before),
             f"$ {collect[1].replace('YOUR_PROGRAM', 'python train.py')}",
             f"$ traceroof diagnose {name} more.csv --top 5",
-            *_excerpt(after),
+            *_excerpt(after.partition("collect it")[0]),
+            "…",
             "```",
             "",
         ]
@@ -56,11 +60,7 @@ def _run(*arguments: str) -> str:
 
 
 def _excerpt(output: str) -> list[str]:
-    lines = ["…"]
-    for paragraph in output.split("\n\n"):
-        if paragraph.startswith(_SHOWN):
-            lines += [*paragraph.rstrip().split("\n"), "…"]
-    return lines
+    return [line for found in _SHOWN.findall(output) for line in ("…", *found.split("\n"))]
 
 
 def page(text: str, walk: str) -> str:
