@@ -6,7 +6,7 @@ Imported where recordings of two tools meet: its patterns are compiled at once.
 import re
 from functools import lru_cache
 
-from traceroof.core.kernel_names import function, without_parameters
+from traceroof.core.kernel_names import demangled, function, without_parameters
 
 # Casts of template arguments, qualifiers, suffixes of literals: one tool prints them, another not.
 _FIRST = (
@@ -35,8 +35,9 @@ def canonical(name: str) -> str:
     """One spelling for what GNU, EDG and Nsight Compute print of one kernel.
 
     Casts, namespaces, literal suffixes, brackets and blanks go; names that differ otherwise stay
-    distinct (113 of 113 on a real program).
+    distinct (113 of 113 on a real program). A mangled name is that of the function it stands for.
     """
+    name = demangled(name)
     for pattern, replacement in _FIRST:
         name = pattern.sub(replacement, name)
     # GNU expands the types of the parameters, EDG writes T3; the function is the same.
@@ -49,4 +50,4 @@ def canonical(name: str) -> str:
 @lru_cache(maxsize=65536)
 def base(name: str) -> str:
     """The bare function name."""
-    return function(name).partition("<")[0]
+    return function(demangled(name)).partition("<")[0]
