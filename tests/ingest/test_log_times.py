@@ -9,12 +9,17 @@ import pyarrow as pa
 import pytest
 
 from tests.ingest.test_clock_logs import H100, _log, _run
-from traceroof.core.recording import Recording
-from traceroof.diagnosis.diagnose import diagnose
+from traceroof.compare import compare
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import Recording, Run
+from traceroof.diagnosis.diagnose import diagnose, of_kernels
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine
 from traceroof.ingest.log_times import offset_ns
+from traceroof.report.compare.words import surroundings
 from traceroof.report.html.clock_figure import course
+from traceroof.report.html.roofline_figure import roofline
+from traceroof.report.run.kernel_cards import render
 from traceroof.report.run.summary import clocks
 from traceroof.scopes.logged_clocks import COURSE_POINTS
 from traceroof.store import Store
@@ -201,3 +206,53 @@ def test_stored_and_aligned_later(tmp_path: Path) -> None:
     assert [one.role for one in again.sources] == ["", "clock-log"]
     assert diagnose(again).clocks.gpus[0].samples == 10  # type: ignore[union-attr]
     assert H100 in {one.name for one in again.devices}
+
+
+def _product() -> Recording:
+    """A product of 4,096-cubed matrices in bfloat16, by its shapes: 1.374e11 FLOP in 300 µs."""
+    kernels = kernel_table(
+        {
+            "source": [0] * 50, "device": [0] * 50,
+            "kernel_name": ["nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNN"] * 50,
+            "operator": ["aten::mm"] * 50,
+            "input_shapes": ["[[4096, 4096], [4096, 4096]]"] * 50,
+            "input_dtypes": ['["c10::BFloat16", "c10::BFloat16"]'] * 50,
+            "start_ns": [RAN + at * 1_000_000 for at in range(50)], "duration_ns": [300_000] * 50,
+        }
+    )  # fmt: skip
+    return replace(_run(), kernels=kernels)
+
+
+def test_the_ceiling_at_the_clock_that_ran() -> None:
+    """GIVEN a product on an H100 and a log at 1,290 MHz WHEN diagnosed THEN the card says the rate at
+    that clock, 1,290 of 1,830 MHz of 989.4 TFLOP/s (NVIDIA's data sheet), and the chart has its line;
+    the bounds still rest on the nominal peak."""
+    plain = diagnose(_product())
+    made = diagnose(combine([_product(), _logged("time_ns", RAN - 50_000_000)]))
+    roof = made.kernels[0].roofline
+    assert roof is not None
+    assert roof["clock_hz"] == 1290e6
+    assert roof["clock_flops_per_s"] == pytest.approx(989.4e12 * 1290 / 1830, rel=1e-3)
+    text = render(of_kernels(made, [0]))
+    assert "of 697 TFLOP/s (1.29 GHz, by the clock log)" in text
+    chart = roofline(made)
+    assert chart is not None
+    assert any("at 1.29 GHz, the clock log's" in label for _, _, label in chart.legend)
+    before = plain.kernels[0].roofline
+    assert before is not None
+    assert "clock_flops_per_s" not in before
+    assert roof["t_min_ns"] == before["t_min_ns"]
+
+
+def test_the_same_clock_on_both_sides() -> None:
+    """GIVEN two runs with logs WHEN compared THEN clocks 15 % apart block the comparison of times, equal
+    ones are said; one log alone says nothing."""
+    runs = {
+        clock: Run(combine([_at(), _logged("time_ns", RAN - 50_000_000, clock)]), str(clock))
+        for clock in (1290e6, 1500e6)
+    }
+    apart = compare(runs[1500e6], runs[1290e6])
+    (found,) = [one for one in apart.differences if one.what == "SM clock"]
+    assert (found.base, found.head, found.blocks) == ("1.50 GHz", "1.29 GHz", True)
+    assert "SM clock within 3 %" in surroundings(compare(runs[1290e6], runs[1290e6]))
+    assert "clocks not recorded" in surroundings(compare(Run(_at(), "x"), runs[1290e6]))

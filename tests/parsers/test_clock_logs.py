@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from traceroof import plugins
 from traceroof.core.clock_log import NVIDIA_REASONS
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest import detect
+from traceroof.parsers.clock_logs.reader import ClockLogReader
 
 CORPUS = Path(__file__).parents[2].parent / "shared/corpus/other/monitor"
 
@@ -139,3 +141,13 @@ def test_real_logs(name: str) -> None:
         assert max(filter(None, table["sm_clock_hz"].to_pylist())) == clock * 1e6
     if power:
         assert max(filter(None, table["power_w"].to_pylist())) == power
+
+
+def test_each_vendor_has_a_command_that_logs_beside_a_run() -> None:
+    """GIVEN the readers of clock logs WHEN formats are listed THEN each prints a command that logs in the
+    background of the program and stops with it."""
+    readers = {one.name: one for one in plugins.parsers() if isinstance(one, ClockLogReader)}
+    assert sorted(readers) == ["amd-smi", "dcgmi", "hy-smi", "nvidia-smi", "rocm-smi"]
+    for name, one in readers.items():
+        assert name.split("-")[0] in one.collect
+        assert one.collect.endswith("& COMMAND; kill $!")
