@@ -8,6 +8,12 @@ from traceroof.core.units import one_line
 # No sentence needs more; names of runs and of files may be of any length.
 _LONGEST = 600
 
+# GitHub makes links of what follows these, escaped or not: mentions, issues, addresses. A
+# zero-width space behind each keeps the text as it is.
+_LINKED = re.compile(
+    r"@|#(?=\d)|\bGH-(?=\d)|\b(?:https?|ftp|mailto|xmpp):|\bwww(?=\.)", re.IGNORECASE
+)
+
 
 def marker(what: str, key: str) -> str:
     """The hidden first line of a comment; one comment a key. what: 'pr-report', 'diagnosis'."""
@@ -54,8 +60,7 @@ def text(value: str) -> str:
 
 def _escaped(value: str) -> str:
     escaped = re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", one_line(value))
-    # A zero-width space keeps GitHub from mentioning whoever is called like the word after "@".
-    return escaped.replace("@", "@\u200b")
+    return _LINKED.sub("\\g<0>\u200b", escaped)
 
 
 def prose(value: str) -> str:
