@@ -14,7 +14,8 @@ from traceroof.core.recording import DeviceInfo, Recording, Source
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine
-from traceroof.kernels.counter_join import FORCED
+from traceroof.kernels.counter_join import FORCED, side_of
+from traceroof.report.html.page import _joined
 
 A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB")
 
@@ -247,3 +248,14 @@ def test_a_compute_capability_is_the_named_gpu(named: str) -> None:
     assert made.kernels[0].metrics["join_confidence"] == 0.99
     assert made.kernels[0].metrics["dram_peak_bytes_per_s"] == 2.039e12  # the A100's data sheet
     assert [one.known and one.known.name for one in made.devices] == ["A100-SXM4-80GB"]
+
+
+def test_each_figure_has_its_side() -> None:
+    """GIVEN figures of a joined kernel WHEN asked THEN times are the timeline's, use of peaks the
+    counters', what both say neither's; without a partner all are the timeline's."""
+    asked = ("median_ns", "l2_hit_pct", "registers_per_thread", "traffic_ratio")
+    assert [side_of(name, 0.9) for name in asked] == ["timeline", "counters", "", ""]
+    assert side_of("l2_hit_pct", float("nan")) == "timeline"
+    kernels = diagnose(combine(list(_two(l2_hit_pct=[50.0, 60.0])))).kernels
+    assert {_joined(one) for one in kernels} <= {"", "0.99"}
+    assert any(map(_joined, kernels))
