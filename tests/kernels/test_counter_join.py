@@ -15,7 +15,6 @@ from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine
 from traceroof.kernels.counter_join import FORCED, side_of
-from traceroof.report.html.page import _joined
 
 A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB")
 
@@ -256,6 +255,3 @@ def test_each_figure_has_its_side() -> None:
     asked = ("median_ns", "l2_hit_pct", "registers_per_thread", "traffic_ratio")
     assert [side_of(name, 0.9) for name in asked] == ["timeline", "counters", "", ""]
     assert side_of("l2_hit_pct", float("nan")) == "timeline"
-    kernels = diagnose(combine(list(_two(l2_hit_pct=[50.0, 60.0])))).kernels
-    assert {_joined(one) for one in kernels} <= {"", "0.99"}
-    assert any(map(_joined, kernels))
