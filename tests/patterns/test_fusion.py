@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import traceroof
 from traceroof.core.kernel_table import kernel_table
-from traceroof.diagnosis.diagnose import row_categories
+from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups, modelled_work
 from traceroof.patterns import fusion

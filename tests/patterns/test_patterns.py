@@ -12,7 +12,8 @@ from tests.runs import recording
 from traceroof import patterns
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
-from traceroof.diagnosis.diagnose import diagnose, row_categories
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups, modelled_work
 from traceroof.patterns import roles

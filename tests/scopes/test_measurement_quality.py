@@ -9,7 +9,7 @@ import pytest
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording
-from traceroof.diagnosis.diagnose import row_categories
+from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.diagnosis.run_devices import devices_of
 from traceroof.hardware.devices import Device, find
 from traceroof.kernels import groups

@@ -15,7 +15,7 @@ from traceroof.core.dictionary import coded
 from traceroof.core.facts import Facts, is_unknown_value
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.units import count, percent, quantity
-from traceroof.diagnosis.diagnose import row_categories
+from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.ceilings import BANDWIDTHS
 from traceroof.hardware.devices import Device
 from traceroof.hardware.roofline import T_FLOOR_NS

@@ -7,31 +7,25 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceroof import plugins, timeline
 from traceroof.config import NONE, Settings
-from traceroof.core.dictionary import coded, together
 from traceroof.core.facts import Facts
 from traceroof.core.recording import (
     Recording,
     Run,
 )
-from traceroof.diagnosis import sensitivity
 from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
 from traceroof.diagnosis.headline import headline_of
+from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.judging import judge_all
 from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.run_devices import (
     RunDevice,
-    by_ordinal,
-    devices_of,
-    named_by,
     tool_of,
     vendor_of,
     without_reported,
@@ -41,19 +35,13 @@ from traceroof.diagnosis.totals import pool_of_kernels, pool_of_run, run_totals,
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
-from traceroof.hardware.devices import Device, knowing
-from traceroof.kernels import bound_class, counter_join, groups
-from traceroof.kernels.categories import categories_of
-from traceroof.kernels.groups import Groups
-from traceroof.kernels.modelled_work import model_columns
+from traceroof.hardware.devices import knowing
 from traceroof.kernels.places import places_of
-from traceroof.patterns import Patterns, find_patterns, roles
-from traceroof.patterns.dram_chains import dram_chains
+from traceroof.patterns import Patterns, find_patterns
 from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
-from traceroof.scopes.logged_clocks import LoggedClocks
 from traceroof.scopes.subjects import Subjects
-from traceroof.timeline import ranks
+from traceroof.timeline import Timeline, ranks
 
 
 def diagnose(
@@ -117,69 +105,85 @@ def _diagnosed(
 ) -> tuple[Diagnosis, Rows]:
     run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
     recording = without_reported(run.recording.judged(), settings.peaks)
+    judged = judged_groups(recording, device, settings, attainable, calibration)
+    grouped, devices, categories = judged.grouped, judged.devices, judged.categories
     kernels = recording.kernels
-    categories = row_categories(kernels)
-    if device is None and not any(one.name for one in recording.devices):
-        device = settings.device
-    devices = devices_of(recording, device, settings.peaks)
-    if recording.counters is not None:
-        counted_on = devices_of(recording.counters, device, settings.peaks)
-        if not any(one.known for one in devices):
-            devices = counted_on
-        elif name := named_by(devices, counted_on):
-            devices = devices_of(recording, name, settings.peaks)
-    vendor = vendor_of(devices)
-
-    role = roles.roles_of(kernels, categories)
-    grouped = groups.group(
-        kernels,
-        categories,
-        by_ordinal(devices),
-        {**model_columns(kernels, categories), "role": role},
-        vendor,
-    )
-    joined = None
-    verdict_rows, verdict_table = grouped.of_row.tolist(), recording.verdicts
-    if recording.counters is not None:
-        counters = without_reported(recording.counters, settings.peaks)
-        counted, most = _counted(counters, device, devices, settings)
-        joined = counter_join.join(grouped, counted, most=most)
-        grouped = counter_join.with_counters(grouped, counted, joined)
-        partner = {match.counted: at for at, match in enumerate(joined.matches) if match}
-        verdict_rows = [partner.get(one, -1) for one in counted.of_row.tolist()]
-        verdict_table = recording.counters.verdicts
-    ordinal = grouped.facts.only(("device",)).device
-    of_group = groups.device_of_group(ordinal, by_ordinal(devices))
-    named = [one.name if one else None for one in of_group]
-    logs = pc.unique(recording.clock_logs["source"]).to_pylist()
-    tools = [recording.sources[at].format for at in logs]
-    clocks = logged_clocks.logged_clocks(recording.clock_logs, tools, kernels)
-    grouped = _clocked(grouped, recording, clocks, of_group)
-    calibrated = ceilings.with_calibration(grouped.facts, named, calibration, recording.time_basis)
-    grouped = replace(grouped, facts=calibrated)
-    ceiling, measured = ceilings.of_groups(grouped.facts)
-    ceiling = attainable or ceiling
-    primary = bound_class.primary_class(grouped.facts, ceiling)
-    near, by = sensitivity.near_classes(grouped.facts, ceiling)
-    alone = np.full(len(grouped), float(recording.time_basis == "counter-tool"))
-    grouped = replace(
-        grouped,
-        facts=_with(
-            grouped.facts, primary_class=primary, class_near=near, class_near_by=by,
-            by_counters=alone, **dram_chains(kernels, grouped, _l2_sizes(of_group)),
-        ),
-    )  # fmt: skip
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
     totals = run_totals(kernels, lines)
     # The kernels that a counter tool was pointed at are no sample of where the time goes.
     sampled = recording.time_basis == "timeline"
-    parts = find_patterns(kernels, categories, role, grouped, lines) if sampled else Patterns()
-    by_category = subjects.of_categories(kernels, categories, parts)
+    parts = Patterns()
+    if sampled:
+        parts = find_patterns(kernels, categories, judged.role, grouped, lines)
+    scopes = _scopes(recording, judged, lines, across, totals, parts)
+    context = Context(
+        total_ns=totals.span_ns or totals.kernel_time_ns,
+        attainable=judged.ceiling,
+        overall=ceilings.overall(judged.ceiling, grouped.facts.time_ns),
+        calibrated=judged.measured | (attainable is not None),
+        few_matter=sampled,
+        vendor=vendor_of(devices),
+        tool=tool_of(devices),
+        alone=recording.time_basis == "counter-tool",
+        settings=settings,
+        hidden_share=settings.steps["low"],
+    )
+    judged_by = settings.rules(plugins.rules() if rules is None else rules)
+    grounds = Grounds(judged_by, scopes, context)
+    found, hidden = find_all(grounds.rules, scopes, context)
+    verdicts = capped(
+        verdicts_of_groups(judged.verdict_table, judged.verdict_rows, len(grouped)),
+        bounds_pct(grouped.facts, found).tolist(),
+    )
+    concerned = Concerned(places_of(kernels, grouped.of_row), categories, parts.rows, grounds.rules)
+    wheres = concerned.wheres(len(grouped))
+    found = concerned.with_wheres(found, wheres)
+    groups_made = kernel_groups(grouped, verdicts, wheres)
+    category_times = _category_times(scopes["category"])
+    advice = advice_of(found, pool_of_run(kernels, grouped, lines), concerned.place, settings.steps)
+    holding = {name_of(one): one for one in found if one.state == "fired"}
+    made = Diagnosis(
+        run_id=run.id,
+        run_name=run.name,
+        format=recording.format,
+        time_basis=recording.time_basis,
+        sources=recording.all_sources,
+        join=judged.joined,
+        clocks=judged.clocks,
+        devices=devices,
+        totals=with_savings(totals, advice),
+        categories=category_times,
+        kernels=groups_made,
+        findings=found,
+        advice=advice,
+        headline=headline_of(totals, category_times, groups_made, advice),
+        ceilings=_CALIBRATED if attainable else ceiling_words.describe(grouped.facts),
+        calibration=_used(calibration, judged.named, recording.time_basis),
+        timelines=tuple(lines),
+        ranks=across,
+        hidden_findings=hidden,
+        notes=(*_run_notes(totals, devices, grouped.facts), *_failures(found)),
+        settings=settings,
+        places=concerned.tables(holding),
+        grounds=grounds,
+    )
+    return made, Rows(categories, grouped.of_row)
 
-    scopes: dict[Scope, Subjects] = {
+
+def _scopes(
+    recording: Recording,
+    judged: JudgedGroups,
+    lines: Sequence[Timeline],
+    across: ranks.Ranks | None,
+    totals: Totals,
+    parts: Patterns,
+) -> dict[Scope, Subjects]:
+    """What the rules of each scope judge."""
+    grouped, kernels = judged.grouped, recording.kernels
+    return {
         "kernel": Subjects(grouped.facts, grouped.names),
-        "category": by_category,
+        "category": subjects.of_categories(kernels, judged.categories, parts),
         "timeline": subjects.of_timelines(lines, across),
         "run": subjects.of_run(
             grouped,
@@ -193,101 +197,11 @@ def _diagnosed(
                 recording,
                 grouped,
                 lines,
-                [(one.info, one.known) for one in devices],
-                logged_clocks.of_run(clocks, kernels),
+                [(one.info, one.known) for one in judged.devices],
+                logged_clocks.of_run(judged.clocks, kernels),
             ),
         ),
     }
-    context = Context(
-        total_ns=totals.span_ns or totals.kernel_time_ns,
-        attainable=ceiling,
-        overall=ceilings.overall(ceiling, grouped.facts.time_ns),
-        calibrated=measured | (attainable is not None),
-        few_matter=recording.time_basis == "timeline",
-        vendor=vendor,
-        tool=tool_of(devices),
-        alone=recording.time_basis == "counter-tool",
-        settings=settings,
-        hidden_share=settings.steps["low"],
-    )
-    judged_by = settings.rules(plugins.rules() if rules is None else rules)
-    grounds = Grounds(judged_by, scopes, context)
-    found, hidden = find_all(grounds.rules, scopes, context)
-    verdicts = capped(
-        verdicts_of_groups(verdict_table, verdict_rows, len(grouped)),
-        bounds_pct(grouped.facts, found).tolist(),
-    )
-    concerned = Concerned(places_of(kernels, grouped.of_row), categories, parts.rows, grounds.rules)
-    wheres = concerned.wheres(len(grouped))
-    found = concerned.with_wheres(found, wheres)
-    groups_made = kernel_groups(grouped, verdicts, wheres)
-    category_times = _category_times(by_category)
-    advice = advice_of(found, pool_of_run(kernels, grouped, lines), concerned.place, settings.steps)
-    holding = {name_of(one): one for one in found if one.state == "fired"}
-    made = Diagnosis(
-        run_id=run.id,
-        run_name=run.name,
-        format=recording.format,
-        time_basis=recording.time_basis,
-        sources=recording.all_sources,
-        join=joined,
-        clocks=clocks,
-        devices=devices,
-        totals=with_savings(totals, advice),
-        categories=category_times,
-        kernels=groups_made,
-        findings=found,
-        advice=advice,
-        headline=headline_of(totals, category_times, groups_made, advice),
-        ceilings=_CALIBRATED if attainable else ceiling_words.describe(grouped.facts),
-        calibration=_used(calibration, named, recording.time_basis),
-        timelines=tuple(lines),
-        ranks=across,
-        hidden_findings=hidden,
-        notes=(*_run_notes(totals, devices, grouped.facts), *_failures(found)),
-        settings=settings,
-        places=concerned.tables(holding),
-        grounds=grounds,
-    )
-    return made, Rows(categories, grouped.of_row)
-
-
-def _clocked(
-    grouped: Groups,
-    recording: Recording,
-    clocks: LoggedClocks | None,
-    of_group: Sequence[Device | None],
-) -> Groups:
-    """The groups with the clock of a log: a counter tool sets its own."""
-    if clocks is None or recording.time_basis != "timeline":
-        return grouped
-    logged = logged_clocks.by_group(
-        recording.clock_logs, clocks, recording.kernels, grouped.of_row, len(grouped)
-    )
-    if np.isnan(logged).all():
-        return grouped
-    rated = np.array(
-        [np.nan if one is None else one.boost_clock_hz or np.nan for one in of_group], dtype=float
-    )
-    facts = _with(grouped.facts, logged_clock_hz=logged, logged_clock_pct=logged / rated * 100)
-    return replace(grouped, facts=facts)
-
-
-def _counted(
-    counters: Recording, device: str | None, timed_on: Sequence[RunDevice], settings: Settings
-) -> tuple[groups.Groups, float]:
-    """The kernel groups of a counter tool, and the most that a join with them is worth: less where
-    they were measured on another GPU model."""
-    kernels = counters.judged().kernels
-    devices = devices_of(counters, device, settings.peaks)
-    if name := named_by(devices, timed_on):
-        devices = devices_of(counters, name, settings.peaks)
-    made = groups.group(
-        kernels, row_categories(kernels), by_ordinal(devices), {}, vendor_of(devices)
-    )
-    models = [{one.known.name for one in side if one.known} for side in (timed_on, devices)]
-    same = not all(models) or bool(models[0] & models[1])
-    return made, 1.0 if same else counter_join.FORCED
 
 
 def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
@@ -355,32 +269,8 @@ def _used(
 _CALIBRATED = "at most: nominal dense peaks; likely: calibrated on this device"
 
 
-def row_categories(kernels: pa.Table) -> list[str]:
-    """The category of every row of a kernel table; copies and fills by their kind."""
-    names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
-    of_row, first = together((names.codes, operators.codes, kinds.codes))
-    from_names = categories_of(names.at(first), operators.at(first))
-    found = [
-        category if kind in ("kernel", "graph") else str(kind)
-        for category, kind in zip(from_names, kinds.at(first), strict=True)
-    ]
-    return [found[number] for number in of_row.tolist()]
-
-
 def _name_of(recording: Recording) -> str:
     return Path(recording.sources[0].path).name if recording.sources else "run"
-
-
-def _with(facts: Facts, **columns: npt.NDArray[Any]) -> Facts:
-    known = {name: getattr(facts, name) for name in facts.names()}
-    return Facts({**known, **columns}, len(facts))
-
-
-def _l2_sizes(devices: Sequence[Device | None]) -> npt.NDArray[np.float64]:
-    return np.array(
-        [np.nan if one is None or one.l2_bytes is None else one.l2_bytes for one in devices],
-        dtype=np.float64,
-    )
 
 
 def _category_times(by_category: Subjects) -> tuple[CategoryTime, ...]:

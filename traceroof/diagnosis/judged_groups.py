@@ -1,0 +1,196 @@
+"""Kernel groups as they are judged: counters joined to them, clocks, ceilings, class."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceroof.config import Settings
+from traceroof.core.dictionary import Coded, coded, together
+from traceroof.core.facts import Facts
+from traceroof.core.recording import (
+    Recording,
+)
+from traceroof.diagnosis import sensitivity
+from traceroof.diagnosis.run_devices import (
+    RunDevice,
+    by_ordinal,
+    devices_of,
+    named_by,
+    vendor_of,
+    without_reported,
+)
+from traceroof.hardware import ceilings
+from traceroof.hardware.ceilings import Attainable, MeasuredRate
+from traceroof.hardware.devices import Device
+from traceroof.kernels import bound_class, counter_join, groups
+from traceroof.kernels.categories import categories_of
+from traceroof.kernels.groups import Groups
+from traceroof.kernels.modelled_work import model_columns
+from traceroof.patterns import roles
+from traceroof.patterns.dram_chains import dram_chains
+from traceroof.scopes import logged_clocks
+from traceroof.scopes.logged_clocks import LoggedClocks
+
+
+@dataclass(frozen=True)
+class JudgedGroups:
+    """The kernel groups of a recording, and what they were judged with.
+
+    categories, role: of each row. named: the device of each group. joined: how the counters fit,
+    where a timeline has some. verdict_rows: the group of each row of verdict_table's kernels.
+    ceiling: what is attainable; measured: where that was measured.
+    """
+
+    grouped: Groups
+    categories: list[str]
+    role: Coded
+    devices: tuple[RunDevice, ...]
+    named: list[str | None]
+    clocks: LoggedClocks | None
+    joined: counter_join.Join | None
+    verdict_rows: list[int]
+    verdict_table: pa.Table
+    ceiling: Attainable
+    measured: npt.NDArray[np.bool_]
+
+
+def judged_groups(
+    recording: Recording,
+    device: str | None,
+    settings: Settings,
+    attainable: Attainable | None,
+    calibration: Sequence[MeasuredRate],
+) -> JudgedGroups:
+    """Group the kernels of a recording, join its counters and class the groups.
+
+    Raises TraceroofError where ``device`` is no known GPU.
+    """
+    kernels = recording.kernels
+    categories = row_categories(kernels)
+    device, devices = _devices(recording, device, settings)
+    role = roles.roles_of(kernels, categories)
+    modelled = {**model_columns(kernels, categories), "role": role}
+    grouped = groups.group(kernels, categories, by_ordinal(devices), modelled, vendor_of(devices))
+    joined = None
+    verdict_rows, verdict_table = grouped.of_row.tolist(), recording.verdicts
+    if recording.counters is not None:
+        counters = without_reported(recording.counters, settings.peaks)
+        counted, most = _counted(counters, device, devices, settings)
+        joined = counter_join.join(grouped, counted, most=most)
+        grouped = counter_join.with_counters(grouped, counted, joined)
+        partner = {match.counted: at for at, match in enumerate(joined.matches) if match}
+        verdict_rows = [partner.get(one, -1) for one in counted.of_row.tolist()]
+        verdict_table = recording.counters.verdicts
+    ordinal = grouped.facts.only(("device",)).device
+    of_group = groups.device_of_group(ordinal, by_ordinal(devices))
+    named = [one.name if one else None for one in of_group]
+    logs = pc.unique(recording.clock_logs["source"]).to_pylist()
+    tools = [recording.sources[at].format for at in logs]
+    clocks = logged_clocks.logged_clocks(recording.clock_logs, tools, kernels)
+    grouped = _clocked(grouped, recording, clocks, of_group)
+    calibrated = ceilings.with_calibration(grouped.facts, named, calibration, recording.time_basis)
+    grouped = replace(grouped, facts=calibrated)
+    ceiling, measured = ceilings.of_groups(grouped.facts)
+    ceiling = attainable or ceiling
+    chains = dram_chains(kernels, grouped, _l2_sizes(of_group))
+    grouped = _classed(grouped, ceiling, recording.time_basis == "counter-tool", chains)
+    return JudgedGroups(
+        grouped, categories, role, devices, named, clocks, joined, verdict_rows, verdict_table,
+        ceiling, measured,
+    )  # fmt: skip
+
+
+def _devices(
+    recording: Recording, device: str | None, settings: Settings
+) -> tuple[str | None, tuple[RunDevice, ...]]:
+    """The name that the user gave, and the devices of a recording by it or by its files."""
+    if device is None and not any(one.name for one in recording.devices):
+        device = settings.device
+    devices = devices_of(recording, device, settings.peaks)
+    if recording.counters is not None:
+        counted_on = devices_of(recording.counters, device, settings.peaks)
+        if not any(one.known for one in devices):
+            devices = counted_on
+        elif name := named_by(devices, counted_on):
+            devices = devices_of(recording, name, settings.peaks)
+    return device, devices
+
+
+def _classed(
+    grouped: Groups, ceiling: Attainable, alone: bool, chains: Mapping[str, npt.NDArray[Any]]
+) -> Groups:
+    """The groups with their class, and the one that they are near to."""
+    primary = bound_class.primary_class(grouped.facts, ceiling)
+    near, by = sensitivity.near_classes(grouped.facts, ceiling)
+    facts = _with(
+        grouped.facts, primary_class=primary, class_near=near, class_near_by=by,
+        by_counters=np.full(len(grouped), float(alone)), **chains,
+    )  # fmt: skip
+    return replace(grouped, facts=facts)
+
+
+def _clocked(
+    grouped: Groups,
+    recording: Recording,
+    clocks: LoggedClocks | None,
+    of_group: Sequence[Device | None],
+) -> Groups:
+    """The groups with the clock of a log: a counter tool sets its own."""
+    if clocks is None or recording.time_basis != "timeline":
+        return grouped
+    logged = logged_clocks.by_group(
+        recording.clock_logs, clocks, recording.kernels, grouped.of_row, len(grouped)
+    )
+    if np.isnan(logged).all():
+        return grouped
+    rated = np.array(
+        [np.nan if one is None else one.boost_clock_hz or np.nan for one in of_group], dtype=float
+    )
+    facts = _with(grouped.facts, logged_clock_hz=logged, logged_clock_pct=logged / rated * 100)
+    return replace(grouped, facts=facts)
+
+
+def _counted(
+    counters: Recording, device: str | None, timed_on: Sequence[RunDevice], settings: Settings
+) -> tuple[groups.Groups, float]:
+    """The kernel groups of a counter tool, and the most that a join with them is worth: less where
+    they were measured on another GPU model."""
+    kernels = counters.judged().kernels
+    devices = devices_of(counters, device, settings.peaks)
+    if name := named_by(devices, timed_on):
+        devices = devices_of(counters, name, settings.peaks)
+    made = groups.group(
+        kernels, row_categories(kernels), by_ordinal(devices), {}, vendor_of(devices)
+    )
+    models = [{one.known.name for one in side if one.known} for side in (timed_on, devices)]
+    same = not all(models) or bool(models[0] & models[1])
+    return made, 1.0 if same else counter_join.FORCED
+
+
+def row_categories(kernels: pa.Table) -> list[str]:
+    """The category of every row of a kernel table; copies and fills by their kind."""
+    names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
+    of_row, first = together((names.codes, operators.codes, kinds.codes))
+    from_names = categories_of(names.at(first), operators.at(first))
+    found = [
+        category if kind in ("kernel", "graph") else str(kind)
+        for category, kind in zip(from_names, kinds.at(first), strict=True)
+    ]
+    return [found[number] for number in of_row.tolist()]
+
+
+def _with(facts: Facts, **columns: npt.NDArray[Any]) -> Facts:
+    known = {name: getattr(facts, name) for name in facts.names()}
+    return Facts({**known, **columns}, len(facts))
+
+
+def _l2_sizes(devices: Sequence[Device | None]) -> npt.NDArray[np.float64]:
+    return np.array(
+        [np.nan if one is None or one.l2_bytes is None else one.l2_bytes for one in devices],
+        dtype=np.float64,
+    )
