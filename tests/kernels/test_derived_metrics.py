@@ -57,6 +57,15 @@ def test_shared_conflicts_and_ways() -> None:
     assert value("shared_wavefronts_per_request", **conflicts) == 32.0
 
 
+def test_shared_conflicts_without_wavefronts() -> None:
+    """31 conflicts of one request are 31 of 32 wavefronts; AMD's conflicts are cycles."""
+    counted: dict[str, Any] = {"shared_conflicts": 31.0, "shared_requests": 1.0}
+    assert value("shared_conflict_pct", **counted) == 96.875
+    assert value("shared_wavefronts_per_request", **counted) == 32.0
+    assert value("shared_conflict_pct", shared_conflicts=31.0) is None
+    assert value("shared_conflict_pct", "MI300X", **counted) is None
+
+
 def test_atomics_are_held_against_sectors() -> None:
     # 3,200 bytes are 100 sectors.
     assert value("atomic_requests_pct", atomic_requests=25.0, l2_bytes=3200.0) == 25.0

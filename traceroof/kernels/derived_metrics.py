@@ -82,8 +82,15 @@ def _atomic_requests_pct(see: See) -> Reals:
     return 100 * _ratio(see("atomic_requests"), of_l2)
 
 
+def _shared_wavefronts(see: See) -> Reals:
+    # A request is one wavefront and one more for each conflict. Wide accesses need several in any
+    # case, so counted wavefronts come first; AMD counts conflicts in cycles.
+    by_conflicts = see("shared_requests") + see("shared_conflicts")
+    return first_known(see("shared_wavefronts"), np.where(amd(see), np.nan, by_conflicts))
+
+
 def _shared_conflict_pct(see: See) -> Reals:
-    wavefronts = see("shared_wavefronts")
+    wavefronts = _shared_wavefronts(see)
     conflicts = 100 * _ratio(see("shared_conflicts"), wavefronts)
     return np.where(wavefronts == 0, 0.0, conflicts)
 
@@ -226,10 +233,13 @@ TABLE: tuple[Derived, ...] = (
             "request", "spill_requests, else local loads and stores"),
     Derived("atomic_requests_pct", ("atomic_requests", "l2_bytes"), _atomic_requests_pct,
             "%", "atomic and reduction requests, a sector each at least", "L2 sectors"),
-    Derived("shared_conflict_pct", ("shared_wavefronts", "shared_conflicts"), _shared_conflict_pct,
-            "%", "shared-memory wavefronts caused by bank conflicts", "wavefronts"),
-    Derived("shared_wavefronts_per_request", ("shared_wavefronts", "shared_requests"),
-            lambda see: _ratio(see("shared_wavefronts"), see("shared_requests")),
+    Derived("shared_conflict_pct", ("shared_wavefronts", "shared_conflicts", "shared_requests"),
+            _shared_conflict_pct,
+            "%", "shared-memory wavefronts caused by bank conflicts: of those counted, else of "
+            "requests and conflicts", "wavefronts"),
+    Derived("shared_wavefronts_per_request",
+            ("shared_wavefronts", "shared_conflicts", "shared_requests"),
+            lambda see: _ratio(_shared_wavefronts(see), see("shared_requests")),
             "wavefront/request", "shared-memory wavefronts per request"),
     Derived("pipe_tensor_use_pct", ("tensor_pct", "name_tensor_core"), _tensor_use_pct,
             "%", "tensor_pct, else 0 where the name marks a kernel without tensor cores",

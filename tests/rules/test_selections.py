@@ -1,0 +1,74 @@
+"""Selections of a few metrics, as kernel authors collect them: what is wrong is named all the same."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+import traceroof
+
+_HEADER = (
+    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
+    "Block Size", "Grid Size", "Device", "CC", "Section Name", "Metric Name", "Metric Unit",
+    "Metric Value",
+)  # fmt: skip
+_TIME = ("gpu__time_duration.sum", "nsecond", "1,000,000")
+
+
+def _collected(
+    path: Path, block: int, grid: int, metrics: tuple[tuple[str, str, str], ...]
+) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as out:
+        rows = csv.writer(out, quoting=csv.QUOTE_ALL)
+        rows.writerow(_HEADER)
+        launch = ("0", "1", "app", "127.0.0.1", "mine(float*)", "1", "7", f"({block}, 1, 1)",
+                  f"({grid}, 1, 1)", "0", "8.0", "Command line profiler metrics")  # fmt: skip
+        rows.writerows((*launch, *metric) for metric in metrics)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("rule", "block", "grid", "metrics", "says"),
+    [
+        # 32 sectors where 16 are needed at most: half of the bytes.
+        ("uncoalesced-global", 256, 65_536, (
+            _TIME,
+            ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "request", "524,288"),
+            ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "sector", "16,777,216"),
+            ("dram__bytes_read.sum", "byte", "536,870,912"),
+        ), "50 % of loads"),
+        # 4,063,232 conflicts on as many wavefronts and 262,144 requests: 93.9 %.
+        ("smem-bank-conflict", 1024, 4096, (
+            _TIME,
+            ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum", "", "4,063,232"),
+            ("smsp__inst_executed_op_shared_ld.sum", "inst", "131,072"),
+            ("smsp__inst_executed_op_shared_st.sum", "inst", "131,072"),
+            ("l1tex__throughput.avg.pct_of_peak_sustained_active", "%", "60"),
+        ), "93.9 %"),
+        ("thread-divergence", 256, 8192, (
+            _TIME,
+            ("smsp__thread_inst_executed_per_inst_executed.ratio", "", "9.4"),
+        ), "9.4 of 32 threads"),
+        # (400 MB + 200 MB) / 128 bytes, in a thread with all 255 registers.
+        ("register-spill", 256, 864, (
+            _TIME,
+            ("l1tex__t_bytes_pipe_lsu_mem_local_op_ld.sum", "byte", "400,000,000"),
+            ("l1tex__t_bytes_pipe_lsu_mem_local_op_st.sum", "byte", "200,000,000"),
+            ("launch__registers_per_thread", "register/thread", "255"),
+        ), "4,687,500 local-memory requests"),
+        ("few-blocks", 1024, 1, (_TIME,), "1 block of 1024 threads"),
+        ("block-not-warp-multiple", 8, 4_194_304, (_TIME,), "8 threads per block"),
+    ],
+)  # fmt: skip
+def test_the_defect_comes_first(
+    tmp_path: Path,
+    rule: str,
+    block: int,
+    grid: int,
+    metrics: tuple[tuple[str, str, str], ...],
+    says: str,
+) -> None:
+    found = traceroof.diagnose(_collected(tmp_path / "few.csv", block, grid, metrics))
+    first = found.fired()[0]
+    assert first.rule == rule
+    assert says in first.because
