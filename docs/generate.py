@@ -208,7 +208,7 @@ def command_line() -> str:
         "# Command line",
         "",
         "Payload goes to stdout, talk to stderr. Exit codes: 0 done, 1 a gate failed, 2 could not",
-        "do it. `NO_COLOR` is obeyed.",
+        "do it. `NO_COLOR` and `FORCE_COLOR` are obeyed. Settings: [configuration](configuration.md).",
         "",
     ]
     for name, command in _commands("traceroof", root):
