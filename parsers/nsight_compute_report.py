@@ -5,6 +5,7 @@ device's attributes, and what the rules said. Reports of 2020 to 2026 have one l
 """
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from traceroof.parsers.nsight.report_blocks import (
     read_results,
 )
 from traceroof.parsers.nsight.report_results import add_result
+from traceroof.parsers.nsight.report_source import ReportSource
 
 FORMAT = "nsight-compute-report"
 # Reports whose container is another one, or not known.
@@ -49,20 +51,23 @@ class _NsightComputeReport:
             _refuse_other_kinds(source, stream.peek(len(MAGIC)))
             headers = read_headers(stream)
         launches = Launches(sign=DecimalSign.POINT)
+        lines = ReportSource(lambda text: launches.note(text, severe=False))
         damaged = 0
         with open_inflated(source, options) as stream:
-            for number, (process, result) in enumerate(read_results(stream)):
+            for number, (process, result) in enumerate(read_results(stream, lines.add_module)):
                 if result is None:
                     damaged += 1
                 else:
-                    add_result(result, process, number, headers, launches)
+                    add_result(result, process, number, headers, launches, lines)
                 progress(stream.consumed, size)
             notes = stream.notes
         if not launches.found:
             raise _why_nothing(source, headers, damaged)
         _note_losses(launches, headers, damaged)
         progress(size, size)
-        return launches.recording(str(source), FORMAT, notes)
+        table = lines.table()
+        recording = launches.recording(str(source), FORMAT, notes)
+        return replace(recording, source_lines=table)
 
 
 def _note_losses(launches: Launches, headers: Headers, damaged: int) -> None:

@@ -7,7 +7,7 @@ which stands in a block header anywhere in the file: the headers are read first,
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePosixPath
@@ -44,10 +44,26 @@ _DESCRIBED = {
         10 grid Extent
         11 block Extent
         13 metrics *Metric
+        15 source SourceKey
         19 rules *Rule
         21 nvtx Nvtx
         22 context uint64
         23 stream uint64
+    """,
+    "SourceKey": "1 reference uint64",
+    "Module": """
+        1 reference uint64
+        4 image string
+        9 loaded Loaded
+    """,
+    "Loaded": """
+        1 functions *Placed
+        2 data *Placed
+    """,
+    "Placed": """
+        1 name string
+        2 address uint64
+        3 symbol uint64
     """,
     "Extent": """
         1 x uint64
@@ -105,6 +121,8 @@ _DESCRIBED = {
 }
 # No header is larger: real ones, with the strings of 2,200 metrics, have 200 kB.
 _LARGEST_HEADER = 256 << 20
+# Modules of libraries with all their kernels have 100 MB at most; larger ones are skipped.
+_LARGEST_MODULE = 256 << 20
 _STEP = 1 << 20
 
 
@@ -153,15 +171,15 @@ def read_headers(stream: Inflated) -> Headers:
     return found
 
 
-def read_results(stream: Inflated) -> Iterator[tuple[int, Any]]:
+def read_results(stream: Inflated, take_module: Callable[[Any], None]) -> Iterator[tuple[int, Any]]:
     """(process, result) for every result in file order; the result is None where it is damaged.
 
-    A result names the thread that launched; the process is that of its block.
+    take_module: is given every module of code, as it comes. A result names the thread that launched; the process is that of its block.
     """
     try:
         _file_header(stream)
         while (header := _next_header(stream)) is not None:
-            for result in _payload(stream, header):
+            for result in _payload(stream, header, take_module):
                 yield header.process.id, result
     except _Cut:
         return
@@ -191,7 +209,7 @@ def _next_header(stream: Inflated) -> Any:
     return header
 
 
-def _payload(stream: Inflated, header: Any) -> Iterator[Any]:
+def _payload(stream: Inflated, header: Any, take_module: Callable[[Any], None]) -> Iterator[Any]:
     """The results of one block. A length that leaves the block costs the rest of the block."""
     left = header.payload
     for number in range(header.sources + header.results):
@@ -201,8 +219,12 @@ def _payload(stream: Inflated, header: Any) -> Iterator[Any]:
             yield None
             break
         left -= length
-        if number < header.sources:
+        if number < header.sources and length > _LARGEST_MODULE:
             _skip(stream, length)
+        elif number < header.sources:
+            module = _parsed("Module", _exactly(stream, length))
+            if module is not None:
+                take_module(module)
         else:
             yield _parsed("Result", _exactly(stream, length))
     _skip(stream, max(left, 0))

@@ -6,6 +6,7 @@ from typing import Any
 from traceroof.core import regex
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.report_blocks import Headers, decoded
+from traceroof.parsers.nsight.report_source import ReportSource
 from traceroof.parsers.nsight.report_units import unit_of
 
 _LEVELS = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
@@ -17,10 +18,18 @@ _LINK = regex.compile(
 )
 
 
-def add_result(result: Any, process: int, number: int, headers: Headers, into: Launches) -> None:
+def add_result(
+    result: Any,
+    process: int,
+    number: int,
+    headers: Headers,
+    into: Launches,
+    source: ReportSource,
+) -> None:
     """Add one result: a launch with its metrics and what the rules say of it.
 
-    process: that of its block, 0 where the block does not say. number: its position in the report, which ncu prints as the launch's ID.
+    process: that of its block, 0 where the block does not say. number: its position in the report, which ncu
+    prints as the launch's ID. source: takes what is counted per instruction.
     """
     metrics = _named_metrics(result, headers, into)
     launch = into.add_launch(
@@ -41,6 +50,7 @@ def add_result(result: Any, process: int, number: int, headers: Headers, into: L
     )
     for name, metric in metrics.items():
         into.add_metric(launch, into.slot("", "", name, unit_of(name)), _cell(metric))
+    source.add_result(launch, result, metrics)
     for rule in result.rules:
         _add_rule(rule, launch, into)
 
@@ -97,7 +107,8 @@ def _cell(metric: Any) -> str:
     """The cell that ``--print-metric-instances details`` prints: ``12 (0: 5; 1: 7)``."""
     text = value_text(metric.value)
     cell = "n/a" if text is None else text
-    if not len(metric.instances):
+    # Values per instruction and per point in time are for the source table, not for text.
+    if not len(metric.instances) or metric.instances[0].at.HasField("whole"):
         return cell
     listed = "; ".join(
         f"{value_text(one.at) or ''}: {value_text(one.value) or ''}".removeprefix(": ")

@@ -2,13 +2,22 @@
 
 from dataclasses import replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from traceroof.cli.completion import complete_rule
 from traceroof.cli.inputs import calibration_of, run_of
-from traceroof.cli.options import Format, NoCalibration, ReadOptions, RunOrPaths, View, grouped
+from traceroof.cli.options import (
+    Format,
+    NoCalibration,
+    ReadOptions,
+    RunOrPaths,
+    SourceRoot,
+    View,
+    grouped,
+)
 from traceroof.cli.output import terminal, write
 from traceroof.core.units import shown
 from traceroof.errors import COULD_NOT, GATE_FAILED, TraceroofError
@@ -67,6 +76,14 @@ def diagnose(
             autocompletion=complete_rule,
         ),
     ] = None,
+    lines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|PATTERN",
+            help="The hot source lines of one kernel: #N of the table, or a part of its name.",
+        ),
+    ] = None,
+    source_root: SourceRoot = None,
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
@@ -79,9 +96,17 @@ def diagnose(
     diagnosis = diagnose_run(
         run, device=reading.device, calibration=calibration, settings=reading.settings
     )
-    if card is not None and explain is not None:
-        raise TraceroofError("--card and --explain answer two questions", "ask one at a time")
-    if card is not None:
+    asked = [
+        f"--{name}"
+        for name, value in (("card", card), ("explain", explain), ("lines", lines))
+        if value is not None
+    ]
+    if len(asked) > 1:
+        words = f"{asked[0]} and {asked[1]}"
+        raise TraceroofError(f"{words} answer two questions", "ask one at a time")
+    if lines is not None:
+        text = _lines(diagnosis, lines, view, source_root)
+    elif card is not None:
         text = _cards(diagnosis, card, view)
     elif explain is not None:
         text = _explained(diagnosis, explain, view)
@@ -154,18 +179,45 @@ def _rendered(diagnosis: "Diagnosis", view: View, by: TimeBy = TimeBy.category) 
 _CARDS = 5
 
 
-def _cards(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
-    """The operator cards of the kernels that are meant, most time first."""
+def _chosen(diagnosis: "Diagnosis", wanted: str) -> tuple[int, ...]:
+    """The kernels that are meant, by number or name."""
     from traceroof.core.selection import choose
-    from traceroof.diagnosis.diagnose import of_kernels
 
-    meant = choose(
+    return choose(
         wanted,
         [kernel.kernel for kernel in diagnosis.kernels],
         one="kernel",
         many="kernels",
         numbered_by="`traceroof diagnose` numbers them; --top N shows more of them",
     )
+
+
+def _lines(diagnosis: "Diagnosis", wanted: str, view: View, source_root: Path | None) -> str:
+    """The hot source lines of the kernels that are meant."""
+    from traceroof.diagnosis.diagnose import of_kernels
+    from traceroof.report.common import json
+    from traceroof.report.run import source_lines
+
+    if view.format is Format.csv:
+        raise TraceroofError(
+            "source lines have no CSV form", "--format table, markdown and json have one"
+        )
+    narrowed = of_kernels(diagnosis, _chosen(diagnosis, wanted)[:_CARDS])
+    if view.format is Format.json:
+        return json.render(source_lines.LinesOf(narrowed))
+    texts = source_lines.Sources(source_root) if source_root else None
+    most = view.top or source_lines.SHOWN
+    if view.format is Format.markdown:
+        return source_lines.render_markdown(narrowed, most=most, texts=texts)
+    width, color = terminal(view.output, wide=view.wide)
+    return source_lines.render(narrowed, most=most, texts=texts, width=width, color=color)
+
+
+def _cards(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
+    """The operator cards of the kernels that are meant, most time first."""
+    from traceroof.diagnosis.diagnose import of_kernels
+
+    meant = _chosen(diagnosis, wanted)
     whole = view.format in (Format.json, Format.csv)
     shown = meant[: view.top or (len(meant) if whole else _CARDS)]
     narrowed = of_kernels(diagnosis, shown)

@@ -79,6 +79,14 @@ NoCalibration = Annotated[
         help="Leave out the ceilings of `traceroof calibrate`: the same result on every machine.",
     ),
 ]
+SourceRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--source-root",
+        metavar="DIR",
+        help="Show the text of source lines, from the files in this folder.",
+    ),
+]
 Top = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="How many kernels and findings to show.")
 ]

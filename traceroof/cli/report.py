@@ -8,7 +8,14 @@ import typer
 from traceroof.cli.compare import compared
 from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import calibration_of, run_of
-from traceroof.cli.options import CompareOptions, NoCalibration, ReadOptions, RunOrPaths, grouped
+from traceroof.cli.options import (
+    CompareOptions,
+    NoCalibration,
+    ReadOptions,
+    RunOrPaths,
+    SourceRoot,
+    grouped,
+)
 from traceroof.cli.output import write
 from traceroof.errors import TraceroofError
 
@@ -40,6 +47,7 @@ def report(
     open_it: Annotated[
         bool, typer.Option("--open", help="Show the page in the browser when it is written.")
     ] = False,
+    source_root: SourceRoot = None,
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
@@ -59,7 +67,7 @@ def report(
         shown = compared(before, run, reading, comparing, calibration)
     if open_it and output == "-":
         raise TraceroofError("--open shows a file, and the page goes to stdout", "name one with -o")
-    write(render.render(shown), output)
+    write(render.render(shown, source_root), output)
     if open_it:
         import webbrowser
 

@@ -235,6 +235,7 @@ def _with(
         sources=tuple(sources),
         raw_metrics=of_rows(recording.raw_metrics),
         verdicts=of_rows(recording.verdicts),
+        source_lines=of_rows(recording.source_lines),
         host_calls=host_calls,
         spans=spans,
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from traceroof.core import dictionary, kernel_table
 from traceroof.core.clock_log import CLOCK_LOG
+from traceroof.core.source_lines import SOURCE
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class Recording:
     verdicts: pa.Table = field(default_factory=lambda: empty(VERDICTS))
     host_calls: pa.Table = field(default_factory=lambda: empty(HOST_CALLS))
     spans: pa.Table = field(default_factory=lambda: empty(SPANS))
+    #: Samples and counts per instruction, with its source line.
+    source_lines: pa.Table = field(default_factory=lambda: empty(SOURCE))
     #: Clocks and power that were logged beside the run.
     clock_logs: pa.Table = field(default_factory=lambda: empty(CLOCK_LOG))
     #: What a counter tool measured of the same program, beside this timeline.
@@ -282,6 +285,7 @@ def _without(recording: Recording, sources: Sequence[int]) -> Recording:
         kernels=recording.kernels.filter(pa.array(keep)),
         raw_metrics=moved(recording.raw_metrics),
         verdicts=moved(recording.verdicts),
+        source_lines=moved(recording.source_lines),
         host_calls=kept(recording.host_calls),
         spans=kept(recording.spans),
         clock_logs=kept(recording.clock_logs),
@@ -298,6 +302,7 @@ _SHIFTED = {
     "kernels": {"source": "source"},
     "raw_metrics": {"row": "row"},
     "verdicts": {"row": "row"},
+    "source_lines": {"row": "row"},
     "host_calls": {"source": "source"},
     "spans": {"source": "source"},
     "clock_logs": {"source": "source"},

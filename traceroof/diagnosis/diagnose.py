@@ -24,6 +24,7 @@ from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.judging import judge_all
 from traceroof.diagnosis.kernel_groups import kernel_groups
+from traceroof.diagnosis.lines import lines_of_groups
 from traceroof.diagnosis.run_devices import (
     RunDevice,
     tool_of,
@@ -140,6 +141,16 @@ def _diagnosed(
     wheres = concerned.wheres(len(grouped))
     found = concerned.with_wheres(found, wheres)
     groups_made = kernel_groups(grouped, verdicts, wheres)
+    # Those of a timeline's kernels are its counters'.
+    sampled_by = recording.counters.judged() if recording.counters else recording
+    lines_of = lines_of_groups(
+        sampled_by.source_lines, judged.verdict_rows, [one.time_ns for one in groups_made]
+    )
+    found = tuple(lines_of.named(one) for one in found)
+    grounds = replace(grounds, lines=lines_of)
+    groups_made = tuple(
+        replace(one, source_lines=lines_of.kernel(at)) for at, one in enumerate(groups_made)
+    )
     category_times = _category_times(scopes["category"])
     advice = advice_of(found, pool_of_run(kernels, grouped, lines), concerned.place, settings.steps)
     holding = {name_of(one): one for one in found if one.state == "fired"}
@@ -238,8 +249,9 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
         found += fired(judgement, by, some, narrow)[0]
         found += unjudged_each(judgement, some, narrow)
     kernels = tuple(diagnosis.kernels[row] for row in indices)
+    lines = grounds.lines.only(indices)
     listed = tuple(
-        replace(one, where=kernels[one.subject_index].where)
+        lines.named(replace(one, where=kernels[one.subject_index].where))
         if one.subject_index is not None
         else one
         for one in ranked(found)
@@ -250,7 +262,7 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
         findings=listed,
         advice=advice_of(listed, pool_of_kernels(taken), steps=grounds.context.settings.steps),
         hidden_findings=0,
-        grounds=Grounds(grounds.rules, scopes, narrow),
+        grounds=Grounds(grounds.rules, scopes, narrow, lines),
     )
 
 

@@ -14,6 +14,7 @@ from traceroof.core.recording import (
 )
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.findings import Context, Finding
+from traceroof.diagnosis.lines import NO_LINES, KernelLines, Lines
 from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
@@ -52,7 +53,7 @@ class KernelGroup:
 
     roofline: by what was counted, else by the operator's model; modelled_roofline: by the model
     where there are counts too. number: as in the table of all kernels, from 1 on. where: what its launches
-    come from.
+    come from. source_lines: where in its source the time goes, where that was sampled.
     """
 
     kernel: str
@@ -76,6 +77,7 @@ class KernelGroup:
     modelled_roofline: Mapping[str, Any] | None = None
     number: int = 0
     where: Place = NOWHERE
+    source_lines: KernelLines | None = None
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
@@ -114,6 +116,7 @@ class Grounds:
     rules: tuple[Rule, ...]
     scopes: Mapping[Scope, Subjects]
     context: Context
+    lines: Lines = NO_LINES
 
 
 @dataclass(frozen=True)

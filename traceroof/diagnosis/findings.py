@@ -79,6 +79,23 @@ MATTERS = 0.1
 
 
 @dataclass(frozen=True)
+class LinePart:
+    """What one source line has of a finding, or one instruction where no line is known.
+
+    share: of what the rule judges, 0-1. bound_ns: the same share of the finding's bound. says: what
+    the line does.
+    """
+
+    file: str | None
+    line: int | None
+    function: str | None
+    address: int | None
+    share: float
+    bound_ns: int | None
+    says: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """What one rule says of one subject.
 
@@ -93,6 +110,7 @@ class Finding:
     finding, what it means for the others; None for all other findings. bound_share: the bound as a
     part of the subject's own time, known even where that time is not. informs: its rule only informs,
     whatever it could save. where: where its launches come from.
+    lines: the source lines that have most of it.
     failed: how a rule of a plug-in broke, with its file; such a finding is not evaluable.
     """
 
@@ -124,6 +142,7 @@ class Finding:
     informs: bool = False
     where: Place = NOWHERE
     failed: str | None = None
+    lines: tuple[LinePart, ...] = ()
 
     @property
     def weight(self) -> float:

@@ -18,6 +18,7 @@ from traceroof.core.recording import (
     VERDICTS,
     Recording,
 )
+from traceroof.core.source_lines import SOURCE
 from traceroof.errors import TraceroofError
 
 #: The tables of a recording, each with the schema it has today.
@@ -28,6 +29,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "host_calls": HOST_CALLS,
     "spans": SPANS,
     "clock_logs": CLOCK_LOG,
+    "source_lines": SOURCE,
 }
 
 

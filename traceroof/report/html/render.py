@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceroof.compare import Comparison
@@ -29,6 +30,7 @@ from traceroof.report.html.fixes import Fix, findings_of_kernels, that_fit
 from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.palette import COLORS
 from traceroof.report.run import operator_card, summary
+from traceroof.report.run.source_lines import Sources
 from traceroof.report.run.verdict import verdict
 
 if TYPE_CHECKING:
@@ -53,10 +55,11 @@ _BUNDLE = "plotly-basic.min.js"
 _EMPTY = ""
 
 
-def render(what: Diagnosis | Comparison) -> str:
+def render(what: Diagnosis | Comparison, source_root: Path | None = None) -> str:
     """The page of a diagnosis; of a comparison, that of its head with every change from its base.
 
-    The same input gives the same bytes.
+    source_root: folder with the source, whose hot lines then stand in the cards. The same input
+    gives the same bytes.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -79,7 +82,7 @@ def render(what: Diagnosis | Comparison) -> str:
         # Long names of nothing but brackets and all lists full: fewer rows.
         context = _context(diagnosis, changes, most=len(context["rows"]) * 3 // 4)
         room = _room(template, context)
-    cards, columns = _cards(diagnosis, changes, context, room)
+    cards, columns = _cards(diagnosis, changes, context, room, source_root)
     return template.render(context | _payload(context, cards, columns))
 
 
@@ -196,15 +199,20 @@ def _in_view(fixes: Sequence[Fix]) -> int:
 
 
 def _cards(
-    diagnosis: Diagnosis, changes: Changes | None, context: Mapping[str, Any], room: int
+    diagnosis: Diagnosis,
+    changes: Changes | None,
+    context: Mapping[str, Any],
+    room: int,
+    source_root: Path | None,
 ) -> tuple[list[Any], list[tuple[str, str]]]:
     """The cards of the kernels with the most time, as many as ``room`` bytes hold."""
     findings = findings_of_kernels(diagnosis, context["fixes"])
     columns = operator_card.Columns()
+    texts = Sources(source_root) if source_root else None
     cards: list[Any] = []
     for index in range(len(context["rows"])):
         made = operator_card.card(
-            diagnosis, index, columns, findings.get(index, ()), named=page.NAMED
+            diagnosis, index, columns, findings.get(index, ()), named=page.NAMED, texts=texts
         )
         if changes:
             made = _with_base(changes, index, columns, made)

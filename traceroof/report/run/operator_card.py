@@ -32,6 +32,7 @@ from traceroof.report.common.console import cut
 from traceroof.report.run import summary
 from traceroof.report.run.card_lines import Line, Section, in_amd_words
 from traceroof.report.run.card_roof import roof_lines
+from traceroof.report.run.source_lines import Sources, card_lines
 
 # Use of the machine, as bars: label, metric, and the metric that says what it is measured against.
 _USES = (
@@ -77,6 +78,7 @@ def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
         Section("uses", "Use, of peak", tuple(_uses(kernel))),
         Section("occupancy", "Occupancy", tuple(_occupancy(kernel))),
         Section("stalls", "Where warps wait", tuple(_stalls(kernel))),
+        Section("lines", "Source lines, of samples", tuple(card_lines(kernel))),
         Section("findings", "Findings", tuple(_findings(findings))),
         Section("vendor", "The vendor says", tuple(_vendor(kernel))),
         Section("missing", "Not judged", tuple(_missing(findings)), _command(kernel, findings)),
@@ -348,11 +350,13 @@ def card(
     findings: Sequence[tuple[int, Finding]],
     *,
     named: int,
+    texts: Sources | None = None,
 ) -> dict[str, Any]:
     """The card of ``diagnosis.kernels[index]`` for the page, beyond what its row there says.
 
     findings: what was found on it, each with the number of its entry among the fixes (0: none).
-    named: how much of a name the page has anyway; a longer one stands in the card. Parts that
+    named: how much of a name the page has anyway; a longer one stands in the card. texts: of source
+    lines, where the user wants them in the page. Parts that
     there is nothing to say in are absent.
     """
     kernel = diagnosis.kernels[index]
@@ -366,6 +370,7 @@ def card(
         "roof": _pairs(roof_lines(kernel)),
         "occupancy": _pairs(_occupancy(kernel)),
         "stalls": _bars(_stalls(kernel)),
+        "lines": _bars(card_lines(kernel, texts)),
         "findings": [(number, one.rule, one.because, saving(one)) for number, one in findings],
         "vendor": vendor(kernel),
         "metrics": _metrics(kernel, columns),

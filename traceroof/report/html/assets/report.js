@@ -235,6 +235,7 @@
     if (known.roof) parts.append(part("Roofline, per launch", listOf("facts", known.roof)));
     if (known.occupancy) parts.append(part("Occupancy", listOf("facts", known.occupancy)));
     if (known.stalls) parts.append(part("Where warps wait", listOf("uses", bars(known.stalls))));
+    if (known.lines) parts.append(part("Source lines, of samples", listOf("uses", bars(known.lines))));
     if (known.findings) {
       const found = known.findings.map(([fix, rule, because, saved]) => [
         fix ? make("a", { href: `#fix-${fix}` }, make("code", {}, rule)) : make("code", {}, rule),

@@ -1,0 +1,319 @@
+"""Where in its source a kernel spends its time, and which line a finding speaks of.
+
+A line's time is the kernel's times its share of the samples, and a line's part of a finding is the
+finding's bound times the line's share of what was counted: lines are parts and never add up to more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceroof.core import kernel_names
+from traceroof.core.source_lines import COUNTS, SAMPLES_OF
+from traceroof.core.units import percent
+from traceroof.diagnosis.findings import Finding, LinePart
+
+Reals = npt.NDArray[np.float64]
+
+#: Lines of a kernel that a diagnosis keeps, those with the most samples.
+MOST_LINES = 100
+#: Below this part of the samples that were due, only a part of the kernel's time was sampled.
+COVERED = 0.9
+# A line is named for a finding from this share of its measure on, and so many of them.
+_SPEAKS, _NAMED = 0.05, 3
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """One line of a kernel, or one instruction where no line is known (file and line are None).
+
+    address: of its instruction with the most samples, in bytes from the start of function. text:
+    that instruction, or its PTX. share: of the kernel's samples, 0-1. time_ns: the same share of
+    its time. stalls: reason -> part of the line's samples, most first. counts: of
+    ``source_lines.COUNTS``, those that are known.
+    """
+
+    file: str | None
+    line: int | None
+    function: str | None
+    address: int | None
+    text: str | None
+    share: float | None
+    time_ns: int | None
+    stalls: tuple[tuple[str, float], ...]
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """``gemv.cu:41``, or ``f+0x240``."""
+        return place_of(self.file, self.line, self.function, self.address)
+
+
+@dataclass(frozen=True)
+class KernelLines:
+    """The lines of a kernel group, most samples first.
+
+    samples: of the whole kernel. lines_known: share of the samples whose line is known. covered:
+    samples taken, of those that were due in the kernel's time; well below 1 where the profiler's
+    buffer was full and only the start of the kernel was sampled.
+    """
+
+    lines: tuple[SourceLine, ...]
+    samples: int
+    lines_known: float | None
+    covered: float | None
+
+    @property
+    def caveat(self) -> str:
+        """What of the kernel the samples do not speak of; empty where they are whole."""
+        if self.covered is None or self.covered >= COVERED:
+            return ""
+        part = percent(self.covered)
+        return f"only {part} of the kernel's time was sampled: lines of the rest are not seen"
+
+
+def place_of(file: str | None, line: int | None, function: str | None, address: int | None) -> str:
+    """``gemv.cu:41``, or ``f+0x240`` where no line is known."""
+    if file and line:
+        return f"{PurePosixPath(file.replace(chr(92), '/')).name}:{line}"
+    offset = "" if address is None else f"0x{address:x}"
+    name = kernel_names.function(kernel_names.demangled(function)) if function else ""
+    return "+".join(part for part in (name, offset) if part)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The lines of one kernel group as columns: n lines."""
+
+    file: list[str | None]
+    line: list[int | None]
+    function: list[str | None]
+    address: list[int | None]
+    text: list[str | None]
+    counts: dict[str, Reals]
+    expected: float | None
+
+    def place(self, at: int) -> str:
+        return place_of(self.file[at], self.line[at], self.function[at], self.address[at])
+
+    def of(self, name: str) -> Reals:
+        """A count with unknown as 0, for sums."""
+        return np.nan_to_num(self.counts[name])
+
+
+def lines_of_groups(
+    source: pa.Table, group_of_row: Sequence[int], times: Sequence[int | None]
+) -> "Lines":
+    """The lines of every kernel group that has any.
+
+    source: a source table. group_of_row: of each row of the kernel table it points into, -1: none.
+    times: ns of each group.
+    """
+    if not source.num_rows:
+        return Lines({}, times)
+    of_row = np.asarray(group_of_row, dtype=np.int64)
+    groups = of_row[source["row"].to_numpy()]
+    found = {}
+    for group in np.unique(groups[groups >= 0]).tolist():
+        part = source.filter(pa.array(groups == group))
+        # A name may stand for several launches: their instructions are the same.
+        found[int(group)] = _gathered(part)
+    return Lines(found, times)
+
+
+def _gathered(part: pa.Table) -> _Lines:
+    """Rows of one kernel by line, and by instruction where there is no line."""
+    text = [pc.cast(part[one], pa.string()) for one in ("file", "function", "instruction", "ptx")]
+    file, function, instruction, ptx = (one.to_pylist() for one in text)
+    line, address = part["line"].to_pylist(), part["address"].to_pylist()
+    weight = np.nan_to_num(part["samples"].cast(pa.float64()).to_numpy())
+    keys = [
+        (f, n, None, None) if f and n else (None, None, g, a)
+        for f, n, g, a in zip(file, line, function, address, strict=True)
+    ]
+    number: dict[object, int] = {}
+    of = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
+    hottest = np.zeros(len(number), dtype=np.int64)
+    order = np.argsort(weight, kind="stable")
+    hottest[of[order]] = order
+    counts = {}
+    for name in COUNTS:
+        values = part[name].cast(pa.float64()).to_numpy()
+        known = ~np.isnan(values)
+        total = np.bincount(of[known], values[known], minlength=len(number))
+        seen = np.bincount(of[known], minlength=len(number)) > 0
+        counts[name] = np.where(seen, total, np.nan)
+    due = part.group_by("row").aggregate([("expected_samples", "max")])["expected_samples_max"]
+    expected = None if due.null_count else pc.sum(due).as_py()
+    at = hottest.tolist()
+    return _Lines(
+        [file[one] for one in at], [line[one] for one in at], [function[one] for one in at],
+        [address[one] for one in at], [instruction[one] or ptx[one] for one in at],
+        counts, expected,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines of the kernel groups of a run."""
+
+    of: Mapping[int, _Lines]
+    times: Sequence[int | None]
+
+    def kernel(self, group: int) -> KernelLines | None:
+        """What a diagnosis says of one group; None without a source table."""
+        found = self.of.get(group)
+        if found is None:
+            return None
+        samples = found.of("samples")
+        total = samples.sum()
+        weight = samples if total else found.of("instructions")
+        order = np.argsort(-weight, kind="stable")[:MOST_LINES].tolist()
+        known = np.array([bool(one) for one in found.file], dtype=bool)
+        return KernelLines(
+            tuple(_line(found, at, total, self.times[group]) for at in order),
+            int(total),
+            float(samples[known].sum() / total) if total else None,
+            float(total / found.expected) if total and found.expected else None,
+        )
+
+    def only(self, groups: Sequence[int]) -> "Lines":
+        """The lines of some groups, numbered anew in this order."""
+        of = {at: self.of[group] for at, group in enumerate(groups) if group in self.of}
+        return Lines(of, [self.times[group] for group in groups] if self.times else ())
+
+    def named(self, finding: Finding) -> Finding:
+        """The finding with the lines that it is about, where they are known."""
+        measure = _measure(finding.rule)
+        index = finding.subject_index
+        if measure is None or finding.scope != "kernel" or finding.state != "fired":
+            return finding
+        found = self.of.get(-1 if index is None else index)
+        if found is None:
+            return finding
+        amount = np.clip(measure.amount(found), 0, None)
+        total = amount.sum()
+        if not total > 0:
+            return finding
+        order = np.argsort(-amount, kind="stable")[:_NAMED].tolist()
+        bound = finding.time_saved_bound_ns
+        parts = tuple(
+            LinePart(
+                found.file[at], found.line[at], found.function[at], found.address[at],
+                float(amount[at] / total),
+                None if bound is None else int(bound * amount[at] / total),
+                measure.says(found, at, percent(float(amount[at] / total))),
+            )
+            for at in order
+            if amount[at] >= _SPEAKS * total
+        )  # fmt: skip
+        if not parts:
+            return finding
+        place = found.place(order[0])
+        return replace(
+            finding,
+            because=f"{finding.because}; {place} {parts[0].says}",
+            lines=parts,
+            where=replace(finding.where, source=place),
+        )
+
+
+NO_LINES = Lines({}, ())
+
+
+def _line(found: _Lines, at: int, total: float, time: int | None) -> SourceLine:
+    counts = {
+        name: int(values[at]) for name, values in found.counts.items() if not np.isnan(values[at])
+    }
+    samples = counts.get("samples", 0)
+    share = samples / total if total else None
+    stalls = sorted(
+        (
+            (reason, counts[name] / samples)
+            for reason, name in SAMPLES_OF.items()
+            if samples and counts.get(name)
+        ),
+        key=lambda one: -one[1],
+    )
+    known = bool(found.file[at])
+    return SourceLine(
+        found.file[at] if known else None, found.line[at] if known else None,
+        found.function[at], found.address[at], found.text[at], share,
+        None if share is None or time is None else int(time * share), tuple(stalls), counts,
+    )  # fmt: skip
+
+
+# --- what a finding counts -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """amount: of each line. says: what a line does, given its share as text."""
+
+    amount: Callable[[_Lines], Reals]
+    says: Callable[[_Lines, int, str], str]
+
+
+def _excess(moved: str, ideal: str, what: str) -> _Measure:
+    def says(lines: _Lines, at: int, share: str) -> str:
+        needed = lines.of(ideal)[at]
+        ratio = f"{lines.of(moved)[at] / needed:.1f} × " if needed else "more than "
+        return f"{what} {ratio}what its accesses need: {share} of the excess"
+
+    return _Measure(lambda lines: np.nan_to_num(lines.counts[moved] - lines.counts[ideal]), says)
+
+
+def _active(lines: _Lines) -> Reals:
+    threads = lines.counts["thread_instructions_predicated"]
+    return np.where(np.isnan(threads), lines.counts["thread_instructions"], threads)
+
+
+def _idle_says(lines: _Lines, at: int, share: str) -> str:
+    active = _active(lines)[at] / lines.counts["instructions"][at]
+    return f"runs with {active:.1f} of {_WARP} threads: {share} of the idle lanes"
+
+
+_SIMPLE: Mapping[str, _Measure] = {
+    "uncoalesced-global": _excess("global_sectors", "global_sectors_ideal", "moves"),
+    "smem-bank-conflict": _excess("shared_wavefronts", "shared_wavefronts_ideal", "takes"),
+    "register-spill": _Measure(
+        lambda lines: lines.of("local_sectors"),
+        lambda lines, at, share: f"moves {share} of the local-memory sectors",
+    ),
+    "thread-divergence": _Measure(
+        lambda lines: np.nan_to_num(_WARP * lines.counts["instructions"] - _active(lines)),
+        _idle_says,
+    ),
+    "divergent-branches": _Measure(
+        lambda lines: lines.of("divergent_branches"),
+        lambda lines, at, share: f"has {share} of the divergent branches",
+    ),
+}
+# Rules that judge one reason of the stalls, by what their name says.
+_REASON_OF: Mapping[str, str] = {
+    "math-pipe": "math_pipe_throttle",
+    "dispatch": "dispatch_stall",
+    "lg-throttle": "lg_throttle",
+}
+
+
+def _measure(rule: str) -> _Measure | None:
+    """What of the lines a rule judges; None where no line can be named."""
+    if rule in _SIMPLE:
+        return _SIMPLE[rule]
+    if not rule.startswith("stall-"):
+        return None
+    name = rule.removeprefix("stall-")
+    column = SAMPLES_OF.get(_REASON_OF.get(name, name.replace("-", "_")))
+    if column is None:
+        return None
+    return _Measure(
+        lambda lines: lines.of(column),
+        lambda lines, at, share: f"is where they wait: {share} of these samples",
+    )
