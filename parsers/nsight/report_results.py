@@ -6,7 +6,7 @@ from typing import Any
 from traceroof.core import regex
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.report_blocks import Headers, decoded
-from traceroof.parsers.nsight.report_source import ReportSource
+from traceroof.parsers.nsight.report_source import LEAST_ADDRESS, ReportSource
 from traceroof.parsers.nsight.report_units import unit_of
 
 _LEVELS = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
@@ -108,7 +108,7 @@ def _cell(metric: Any) -> str:
     text = value_text(metric.value)
     cell = "n/a" if text is None else text
     # Values per instruction and per point in time are for the source table, not for text.
-    if not len(metric.instances) or metric.instances[0].at.HasField("whole"):
+    if not len(metric.instances) or metric.instances[0].at.whole >= LEAST_ADDRESS:
         return cell
     listed = "; ".join(
         f"{value_text(one.at) or ''}: {value_text(one.value) or ''}".removeprefix(": ")

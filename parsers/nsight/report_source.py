@@ -21,8 +21,8 @@ from traceroof.parsers.nsight.source_metrics import ACCESSES, NOT_ISSUED, SPACES
 Ints = npt.NDArray[np.int64]
 
 _MEMORY, _ACCESS = "memory_type", "memory_access_type"
-# Program counters are 64-bit numbers; other instances are numbered from 0.
-_LEAST_ADDRESS = 1 << 16
+#: Program counters and times are large numbers; other instances are numbered from 0.
+LEAST_ADDRESS = 1 << 16
 _MOST_MODULES_BYTES = 1 << 30
 
 
@@ -77,7 +77,7 @@ class ReportSource:
             into = found.setdefault(column, {})
             for one in metric.instances:
                 pc, value = one.at.whole, _whole(one.value)
-                if pc >= _LEAST_ADDRESS and pc < 2**63 and value is not None:
+                if pc >= LEAST_ADDRESS and pc < 2**63 and value is not None:
                     into[pc] = into.get(pc, 0) + value
         counted = {name: values for name, values in found.items() if name not in (_MEMORY, _ACCESS)}
         if not any(counted.values()):
@@ -178,7 +178,7 @@ def _starts(metric: Any) -> list[int]:
     if metric is None:
         return []
     values: Iterable[int | None] = (_whole(one.value) for one in metric.instances)
-    return [value for value in values if value is not None and _LEAST_ADDRESS <= value < 2**63]
+    return [value for value in values if value is not None and LEAST_ADDRESS <= value < 2**63]
 
 
 def _expected(metrics: Mapping[str, Any]) -> float | None:
