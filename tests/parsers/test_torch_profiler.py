@@ -930,8 +930,10 @@ def test_a_file_cut_at_any_byte_gives_the_events_before(
     for end in range(data.index(b"{"), len(data)):
         found, reader = pieces(data[: end + 1], size)
         assert found == names[: len(found)]
-        assert len(found) >= longest
-        longest = len(found)
+        # A cut may end where an event lacks nothing but its brackets, and is closed.
+        if MENDED not in reader.counts:
+            assert len(found) >= longest
+            longest = len(found)
         # Cut behind brackets inside it, the last event looks broken, or the list ended. One that
         # lacks nothing but its closing brackets is an event.
         assert set(reader.counts) <= {CUT, LOST, BEHIND, MENDED}

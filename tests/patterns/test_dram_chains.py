@@ -70,11 +70,12 @@ def test_a_chain_saves_what_goes_between() -> None:
         {"dram_write_bytes": [2e6, 2e6, 2e6]},
         {"kernel_name": ["post", "post", "post"]},
         {"launch_count": [10, 10, 10]},
+        {"start_ns": [None, None, None]},
         {"dram_read_bytes": [np.nan, np.nan, np.nan]},
     ],
     ids=[
         "other streams", "other order", "not at the wall", "blocks exchange data", "reads less",
-        "fits L2", "one kernel", "no order", "no counters",
+        "fits L2", "one kernel", "aggregates", "no order", "no counters",
     ],
 )  # fmt: skip
 def test_what_is_no_chain(changes: dict[str, Any]) -> None:

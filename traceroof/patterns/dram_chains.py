@@ -75,7 +75,8 @@ def dram_chains(
 
 
 def _in_order(kernels: pa.Table, of_row: Ints) -> _Launches:
-    """Launches by stream and start; without starts as they stand in the file."""
+    """Launches by stream and start. Counters alone may leave out what ran between two kernels, so
+    a launch without a start follows no other."""
     columns = {
         name: np.nan_to_num(as_reals(kernels[name]), nan=-1.0)
         for name in ("source", "process_id", "device", "stream", "start_ns")
@@ -83,7 +84,7 @@ def _in_order(kernels: pa.Table, of_row: Ints) -> _Launches:
     places = [columns[one] for one in ("stream", "device", "process_id", "source")]
     order = np.lexsort((np.arange(kernels.num_rows), columns["start_ns"], *places))
     # Rows that stand for many launches have no order.
-    single = as_reals(kernels["launch_count"])[order] == 1
+    single = (as_reals(kernels["launch_count"])[order] == 1) & (columns["start_ns"][order] >= 0)
     new = np.ones(len(order), dtype=bool)
     new[1:] = np.any([one[order][1:] != one[order][:-1] for one in places], axis=0)
     new |= ~single
