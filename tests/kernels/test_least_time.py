@@ -98,5 +98,15 @@ def test_operations_of_a_product_by_what_it_loads() -> None:
     tiled = {**counted, "load_sectors_per_request": 4.0, "global_load_requests": 16_777_216.0,
              "global_load_sectors": 67_108_864.0}  # fmt: skip
     assert value("product_flops", **tiled) == 2 * 2048.0**3
+    # Eight results a thread and strided stores, 8 of 32 bytes of each sector: 4,194,304 results all
+    # the same (a register-blocked kernel on an RTX 5070).
+    blocked = {**tiled, "grid_x": 32, "grid_y": 32, "block_x": 16, "block_y": 16,
+               "global_load_sectors": 33_554_432.0, "global_store_sectors": 2_097_152.0,
+               "global_store_requests": 131_072.0}  # fmt: skip
+    assert value("product_flops", **blocked) == 2 * 2048.0**3
+    # Four words at a time, loaded and stored.
+    vectors = {**blocked, "load_sectors_per_request": 16.0, "global_store_sectors": 524_288.0,
+               "global_store_requests": 32_768.0}  # fmt: skip
+    assert value("product_flops", **vectors) == 2 * 2048.0**3
     # 17.18 GFLOP in 1 ms are 17.18 TFLOP/s of the 30.9 of an RTX 5070.
     assert value("product_flop_pct", "RTX-5070", **counted) == pytest.approx(55.6, abs=0.1)

@@ -11,13 +11,14 @@ from traceroof.kernels.derived import Derived, Reals, See, seconds
 
 _WORD = 4.0  # bytes of an FP32 value
 _WORDS_PER_SECTOR = 8
+_WIDEST = 4  # words of the widest access
 
 
 def _product_flops(see: See) -> Reals:
     """Of FP32 products whose operations nobody counted."""
     concerned = (see.text("category") == "gemm") & (see.text("operand_dtype") == "fp32")
     concerned &= np.isnan(see("flops")) & ~(see("name_no_matrix") == 1)
-    outputs = see("global_store_sectors") * _WORDS_PER_SECTOR
+    outputs = np.fmin(see("global_store_sectors") * _WORDS_PER_SECTOR, _stored(see))
     # Of a square tile; of any other fewer operations per value, so the estimate is high.
     tile = np.sqrt(outputs / see("blocks"))
     per_thread = outputs / (see("blocks") * see("threads_per_block"))
@@ -29,10 +30,17 @@ def _product_flops(see: See) -> Reals:
     return np.where(concerned & (flops > 0), flops, np.nan)
 
 
+def _stored(see: See) -> Reals:
+    """Most words that the stores can write: strided ones use a part of their sectors. A thread
+    stores as many words at a time as it loads."""
+    width = np.clip(see("load_sectors_per_request") / _WORD, 1, _WIDEST)
+    return np.asarray(see("global_store_requests") * see("warp_size") * width)
+
+
 TABLE: tuple[Derived, ...] = (
     Derived("product_flops",
             ("category", "operand_dtype", "flops", "name_no_matrix", "global_store_sectors",
-             "blocks", "threads_per_block", "load_sectors_per_request", "global_load_requests",
+             "global_store_requests", "blocks", "threads_per_block", "load_sectors_per_request", "global_load_requests",
              "warp_size", "global_load_sectors"),
             _product_flops,
             "FLOP", "operations of a product by what its threads load, where none were counted"),
