@@ -30,6 +30,15 @@ def places(
     return places_of(kernel_table(columns), np.zeros(count, dtype=np.int64))
 
 
+@pytest.mark.parametrize("home", ["/home/jdoe42", "/Users/jdoe42", "/root"])
+def test_a_line_of_the_program_does_not_tell_who_ran_it(home: str) -> None:
+    columns = {
+        "kernel_name": ["k"], "duration_ns": [10], "source_line": [f"{home}/train.py(3): main"],
+    }  # fmt: skip
+    found = places_of(kernel_table(columns), np.zeros(1, dtype=np.int64))
+    assert found.place(found.weights(found.rows_of(0))).source == "~/train.py(3): main"
+
+
 def where(paths: list[str | None], **more: Any) -> Place:
     found = places(paths, **more)
     return found.place(found.weights(found.rows_of(0)))

@@ -270,7 +270,7 @@ def places_of(kernels: pa.Table, group: Ints) -> Places:
     spot, first = together((paths.codes, operators.codes, lines.codes))
     read = {path: _read(path) for path in paths.texts}
     spots = [
-        _Spot(*(read[path] if path else _NO_PATH), operator, line)
+        _Spot(*(read[path] if path else _NO_PATH), operator, line and _HOME.sub("~/", line))
         for path, operator, line in zip(
             paths.at(first), operators.at(first), lines.at(first), strict=True
         )
@@ -280,6 +280,8 @@ def places_of(kernels: pa.Table, group: Ints) -> Places:
     return Places(spots, spot, launches, time, group)
 
 
+# Reports are shared: a line of the program is shown without the name of who ran it.
+_HOME = regex.compile(r"^(?:/(?:home|Users)/[^/]+|/root)/")
 _Read = tuple[Chain, Numbers, Chain, Numbers]
 _NO_PATH: _Read = ((), (), (), ())
 
