@@ -59,6 +59,22 @@ def test_a_chain_saves_what_goes_between() -> None:
     assert saved / 308_700 == pytest.approx(0.661, abs=0.001)  # fusing gained 57 % in the sample
 
 
+def test_the_order_is_exact_since_an_epoch() -> None:
+    """GIVEN starts of 2026 that differ by less than a double can tell, and rows in another order
+    THEN the chain is that of the starts."""
+    late = 1_790_000_000 * 10**9
+    rows = [2, 1, 0]
+    columns = {
+        "kernel_name": [list(PASSES)[at] for at in rows],
+        "duration_ns": [PASSES[list(PASSES)[at]][2] for at in rows],
+        "start_ns": [late + 10 * at for at in rows],
+        "dram_read_bytes": [[8e6, 33.8e6, 8e6][at] for at in rows],
+        "dram_write_bytes": [16.8e6] * 3,
+        "dram_bytes": [[24.8e6, 50.6e6, 24.8e6][at] for at in rows],
+    }
+    assert set(_chained(_diagnosed(**columns))) == {"post", "modulate"}
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -8,7 +8,6 @@ and what the next one reads may come from all of them. Nor is an array that fits
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,10 @@ import pyarrow as pa
 
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import as_reals
+from traceroof.kernels.bound_class import BUSY_PCT
 from traceroof.kernels.groups import Groups
+from traceroof.patterns.launch_order import Ints, Mask, Reals, in_order
 
-Reals = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-#: A kernel is at the wall of DRAM from this use of it on, as in the class of a kernel.
-AT_WALL_PCT = 60.0
 # Of what the one kernel wrote, so much at least is read by the next.
 _READ_AGAIN = 0.95
 # What is a small part of a kernel's traffic is no array that the chain is about.
@@ -34,14 +29,6 @@ _READS = (
     "dram_read_bytes", "dram_write_bytes", "dram_pct", "dram_peak_bytes_per_s",
     "shared_memory_static_bytes", "shared_memory_dynamic_bytes",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Launches:
-    """The group of each launch, in order. new: the first of a stream."""
-
-    group: Ints
-    new: Mask
 
 
 def dram_chains(
@@ -56,15 +43,19 @@ def dram_chains(
     see = grouped.facts.only(_READS)
     if np.isnan(see.dram_read_bytes).all() or np.isnan(see.dram_peak_bytes_per_s).all():
         return {}
-    listed = _in_order(kernels, grouped.of_row)
-    after = np.flatnonzero(_linked(listed, see, np.nan_to_num(l2_sizes)))
+    # Counters alone may leave out what ran between two kernels: order is what starts tell.
+    at, lane, _ = in_order(kernels, np.flatnonzero(kernels["start_ns"].is_valid().to_numpy()))
+    # Rows that stand for many launches have no neighbours.
+    single = as_reals(kernels["launch_count"])[at] == 1
+    group = np.where(single, grouped.of_row[at], -1)
+    after = np.flatnonzero(_linked(group, lane, see, np.nan_to_num(l2_sizes)))
     if not len(after):
         return {}
-    writer, reader = listed.group[after - 1], listed.group[after]
+    writer, reader = group[after - 1], group[after]
     written = see.dram_write_bytes[writer]
     moved = np.bincount(writer, weights=written, minlength=len(grouped))
     moved += np.bincount(reader, weights=written, minlength=len(grouped))
-    launches = np.bincount(listed.group[listed.group >= 0], minlength=len(grouped))
+    launches = np.bincount(group[group >= 0], minlength=len(grouped))
     partner = np.full(len(grouped), None, dtype=object)
     for one, other in zip(writer.tolist(), reader.tolist(), strict=True):
         partner[one] = partner[one] or grouped.names[other]
@@ -74,37 +65,22 @@ def dram_chains(
     return {"dram_chain_bytes": share, "dram_chain_with": partner}
 
 
-def _in_order(kernels: pa.Table, of_row: Ints) -> _Launches:
-    """Launches by stream and start. Counters alone may leave out what ran between two kernels, so
-    a launch without a start follows no other."""
-    columns = {
-        name: np.nan_to_num(as_reals(kernels[name]), nan=-1.0)
-        for name in ("source", "process_id", "device", "stream", "start_ns")
-    }
-    places = [columns[one] for one in ("stream", "device", "process_id", "source")]
-    order = np.lexsort((np.arange(kernels.num_rows), columns["start_ns"], *places))
-    # Rows that stand for many launches have no order.
-    single = (as_reals(kernels["launch_count"])[order] == 1) & (columns["start_ns"][order] >= 0)
-    new = np.ones(len(order), dtype=bool)
-    new[1:] = np.any([one[order][1:] != one[order][:-1] for one in places], axis=0)
-    new |= ~single
-    return _Launches(of_row[order], new)
+def _linked(group: Ints, lane: Ints, see: Facts, l2_sizes: Reals) -> Mask:
+    """Whether each launch reads at DRAM speed what the one before on its stream wrote so.
 
-
-def _linked(listed: _Launches, see: Facts, l2_sizes: Reals) -> Mask:
-    """Whether each launch reads at DRAM speed what the one before wrote at DRAM speed."""
-    group = listed.group
+    group: of each launch in order, -1 for none. lane: its stream.
+    """
     is_kernel = group >= 0
     exchanged = np.nan_to_num(see.shared_memory_static_bytes, nan=1.0) + np.nan_to_num(
         see.shared_memory_dynamic_bytes, nan=0.0
     )
-    streams = (see.dram_pct >= AT_WALL_PCT) & (exchanged == 0)
+    streams = (see.dram_pct >= BUSY_PCT) & (exchanged == 0)
     written, read = see.dram_write_bytes, see.dram_read_bytes
     array = written >= np.fmax(_LEAST_WRITTEN * (written + read), l2_sizes)
     found = np.zeros(len(group), dtype=bool)
     before, after = group[:-1], group[1:]
     found[1:] = (
-        is_kernel[:-1] & is_kernel[1:] & ~listed.new[1:] & (before != after)
+        is_kernel[:-1] & is_kernel[1:] & (lane[1:] == lane[:-1]) & (before != after)
         & streams[before] & streams[after] & array[before]
         & (read[after] >= _READ_AGAIN * written[before])
     )  # fmt: skip

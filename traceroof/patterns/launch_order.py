@@ -127,6 +127,19 @@ class LaunchKinds:
         )
 
 
+def in_order(kernels: pa.Table, at: Ints) -> tuple[Ints, Ints, Ints]:
+    """Rows ``at`` of a kernel table by stream and start: the rows, their stream as a number, their
+    start in ns. Their starts are known."""
+    owner = ("source", "rank", "process_id", "device", "stream")
+    lane, _ = together(
+        np.nan_to_num(as_reals(kernels[name])[at], nan=-1.0).astype(np.int64) for name in owner
+    )
+    # Whole numbers: nanoseconds since an epoch do not fit a double.
+    start = np.asarray(kernels["start_ns"].take(pa.array(at)).to_numpy(), dtype=np.int64)
+    order = np.lexsort((start, lane))
+    return at[order], lane[order], start[order]
+
+
 @dataclass(frozen=True)
 class Launches:
     """The launches by stream and start. at: their rows in the kernel table; group: their group;
@@ -146,14 +159,7 @@ class Launches:
         start, duration = as_reals(kernels["start_ns"]), as_reals(kernels["duration_ns"])
         good = (grouped.of_row >= 0) & ~np.isnan(start) & (duration > 0)
         good &= as_reals(kernels["launch_count"]) == 1
-        at = np.flatnonzero(good)
-        owner = ("source", "rank", "process_id", "device", "stream")
-        lane, _ = together(
-            np.nan_to_num(as_reals(kernels[name])[at], nan=-1.0).astype(np.int64) for name in owner
-        )
-        whole = np.asarray(kernels["start_ns"].take(pa.array(at)).to_numpy(), dtype=np.int64)
-        order = np.lexsort((whole, lane))
-        at, lane, whole = at[order], lane[order], whole[order]
+        at, lane, whole = in_order(kernels, np.flatnonzero(good))
         time = duration[at]
         follows = np.append(False, lane[1:] == lane[:-1]) if len(at) else np.zeros(0, dtype=bool)
         gap = np.zeros(len(at))
