@@ -24,7 +24,7 @@ from traceroof.parsers.amd.dispatches import (
     fitting_rows,
     of_wide,
     row_numbers,
-    times_of,
+    spans_of,
 )
 from traceroof.parsers.amd.folder import is_other_trace, looks_like_trace
 from traceroof.parsers.amd.gpus import Gpu, of_sysinfo, with_ceilings
@@ -32,7 +32,6 @@ from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import join_passes, middle_duration, pivot
 from traceroof.parsers.amd.run import Part, part_of, recording
 from traceroof.parsers.amd.text import TextTable, read_table
-from traceroof.parsers.amd.values import length_of
 
 # Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
 _WIDE = frozenset({Kind.COMPUTE_WIDE, Kind.V2, Kind.V1})
@@ -293,15 +292,10 @@ def _of_long(source: TextTable) -> Dispatches:
         source = source.take(fits)
         source.notes += strays
     dispatch = row_numbers(source, *identity)
-    start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
     names, values = source.text("countername"), source.reals("countervalue")
     if names is None or values is None:
         raise TraceroofError(f"{source.path} has no counter names or values")
-    begun = spent = None
-    if start is not None and end is not None:
-        begun = np.where(start.known, start.values, 0)
-        span = length_of(start, end).astype(np.float64)
-        spent = np.where(start.known & end.known & (span > 0), span, np.nan)
+    begun, spent = spans_of(source)
     turned = pivot(
         dispatch, names.combine_chunks(), values, begun, spent, source.path.name, merged=True
     )

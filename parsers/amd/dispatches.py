@@ -279,6 +279,17 @@ def times_of(source: TextTable, *names: str) -> Times | None:
     return None if cells is None else times(cells)
 
 
+def spans_of(source: TextTable) -> tuple[Integers | None, npt.NDArray[np.float64] | None]:
+    """Start of each row, 0 where unknown, and its duration, NaN where unknown, ns; None twice
+    without such columns."""
+    start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
+    if start is None or end is None:
+        return None, None
+    span = length_of(start, end).astype(np.float64)
+    spent = np.where(start.known & end.known & (span > 0), span, np.nan)
+    return np.where(start.known, start.values, 0), spent
+
+
 def _dies_added(found: Dispatches, source: TextTable) -> Dispatches:
     """One row a dispatch where rocprofv2 wrote one for each die (XCC_Index)."""
     dies = source.integers("xccindex")

@@ -21,13 +21,14 @@ from traceroof.parsers.amd.dispatches import (
     of_wide,
     row_numbers,
     shape_columns,
+    spans_of,
     time_columns,
     times_of,
 )
 from traceroof.parsers.amd.passes import middle_duration, pivot
 from traceroof.parsers.amd.run import Part
 from traceroof.parsers.amd.text import TextTable
-from traceroof.parsers.amd.values import Integers, length_of
+from traceroof.parsers.amd.values import Integers
 
 
 def dispatch_numbers(both: Dispatches) -> Integers:
@@ -107,12 +108,7 @@ def of_counters(source: TextTable, agents: Agents) -> Dispatches:
         names, values = source.text("countername"), source.reals("countervalue")
         assert names is not None
         assert values is not None
-    start, end = times_of(source, "starttimestamp"), times_of(source, "endtimestamp")
-    begun = took = None
-    if start is not None and end is not None:
-        begun = np.where(start.known, start.values, 0)
-        span = length_of(start, end).astype(np.float64)
-        took = np.where(start.known & end.known & (span > 0), span, np.nan)
+    begun, took = spans_of(source)
     dispatch = row_numbers(source, *identity)
     turned = pivot(dispatch, names.combine_chunks(), values, begun, took, source.path.name)
     first = source.take(turned.first)

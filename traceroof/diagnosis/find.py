@@ -311,23 +311,12 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
     of_amd = context.words == AMD and (rule.scope == "kernel" or bool(rule.doubts))
     if of_amd and not collect.collects(missing, context.tool):
         return None
-    return Finding(
-        rule=rule.id,
-        topic=rule.topic_of(None),
+    return _not_evaluable(
+        rule,
         title=said(rule.title, context.words),
-        state="not-evaluable",
-        scope=rule.scope,
         subject=named[0] if len(named) == 1 else f"{len(named)} {_PLURAL[rule.scope]}",
         subject_index=int(rows[0]) if len(named) == 1 else None,
-        severity="info",
-        confidence=0.0,
-        kind=rule.kind,
-        role=rule.role,
-        time_saved_bound_ns=None,
-        time_saved_likely_ns=None,
         because=f"missing: {', '.join(missing)}",
-        fix="",
-        refute="",
         missing=missing,
         command=command,
     )
@@ -335,24 +324,36 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
 
 def _failed(rule: Rule, how: str) -> Finding:
     """What stands for a rule that broke."""
+    return _not_evaluable(
+        rule, title=rule.title, subject=f"the rule {rule.id}", because=how, failed=how
+    )
+
+
+def _not_evaluable(
+    rule: Rule, *, title: str, subject: str, because: str, subject_index: int | None = None,
+    missing: tuple[str, ...] = (), command: str | None = None, failed: str | None = None,
+) -> Finding:  # fmt: skip
+    """A finding that judges nothing, and why."""
     return Finding(
         rule=rule.id,
         topic=rule.topic_of(None),
-        title=rule.title,
+        title=title,
         state="not-evaluable",
         scope=rule.scope,
-        subject=f"the rule {rule.id}",
-        subject_index=None,
+        subject=subject,
+        subject_index=subject_index,
         severity="info",
         confidence=0.0,
         kind=rule.kind,
         role=rule.role,
         time_saved_bound_ns=None,
         time_saved_likely_ns=None,
-        because=how,
+        because=because,
         fix="",
         refute="",
-        failed=how,
+        missing=missing,
+        command=command,
+        failed=failed,
     )
 
 
