@@ -96,14 +96,7 @@ def diagnose(
     diagnosis = diagnose_run(
         run, device=reading.device, calibration=calibration, settings=reading.settings
     )
-    asked = [
-        f"--{name}"
-        for name, value in (("card", card), ("explain", explain), ("lines", lines))
-        if value is not None
-    ]
-    if len(asked) > 1:
-        words = f"{asked[0]} and {asked[1]}"
-        raise TraceroofError(f"{words} answer two questions", "ask one at a time")
+    _one_question(card=card, explain=explain, lines=lines)
     if lines is not None:
         text = _lines(diagnosis, lines, view, source_root)
     elif card is not None:
@@ -114,6 +107,14 @@ def diagnose(
         text = _rendered(diagnosis, view, by)
     write(text, view.output)
     _end(diagnosis, gate)
+
+
+def _one_question(**options: str | None) -> None:
+    """Raise TraceroofError where more than one of the options is given."""
+    asked = [f"--{name}" for name, value in options.items() if value is not None]
+    if len(asked) > 1:
+        words = f"{asked[0]} and {asked[1]}"
+        raise TraceroofError(f"{words} answer two questions", "ask one at a time")
 
 
 def _gate(fail_on: Gate | None, settings: "Settings") -> Gate | None:

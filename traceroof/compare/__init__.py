@@ -177,38 +177,21 @@ def compare(
     categories = [summed(one, kernels) for one in judged.categories()]
 
     def of_rules(whole: Change) -> tuple[tuple[Finding, ...], int]:
+        came_from = of_total(found, kernels, counted if judged.compared else None, per)
+        changes = [whole, *categories, *kernels]
+        facts = facts_of(changes, sampled, came_from, whole.base.median_ns or 0.0)
         return find_all(
             [rule for rule in rules if rule.scope == "compare"],
-            {
-                "compare": facts_of(
-                    [whole, *categories, *kernels],
-                    sampled,
-                    of_total(found, kernels, counted if judged.compared else None, per),
-                    whole.base.median_ns or 0.0,
-                )
-            },
-            Context(
-                # Half of it: a change of 5 % weighs as much as a saving of 10 %.
-                total_ns=whole.slower_ns / 2,
-                attainable=UNCALIBRATED,
-                calibrated=True,
-                few_matter=False,
-                vendor=sides[1].diagnosis.vendor,
-                settings=settings,
-                hidden_share=settings.steps["low"],
-            ),
+            {"compare": facts},
+            _context(whole, sides[1], settings),
         )
 
     findings, hidden = of_rules(total)
     lone = sampled != "runs" or min(judged.samples) < limits.runs
     settled = _settled(kernels, findings, 1 + len(categories), lone)
-    if lone and per == "run" and judged.compared:
-        founded = _founded(total, settled, _is_counted(sides))
-        if founded != total:
-            kernel_time = total = founded
-            findings, hidden = of_rules(total)
     if per == "run" and judged.compared:
-        founded = _not_against_the_wall(total, _walls(sides), limits)
+        founded = _founded(total, settled, _is_counted(sides)) if lone else total
+        founded = _not_against_the_wall(founded, _walls(sides), limits)
         if founded != total:
             kernel_time = total = founded
             findings, hidden = of_rules(total)
@@ -235,11 +218,29 @@ def compare(
         settings=settings,
         idle_ns=of_steps(counted, "idle_ns") if per == "step" else None,
         exposed_communication_ns=of_steps(counted, "exposed_ns") if per == "step" else None,
-        notes=tuple(
-            f"{name}: {note}"
-            for name, side in zip(("base", "head"), sides, strict=True)
-            for note in side.runs.notes
-        ),
+        notes=_notes(sides),
+    )
+
+
+def _context(whole: Change, head: Side, settings: Settings) -> Context:
+    """What findings on a comparison are weighed against."""
+    return Context(
+        # Half of it: a change of 5 % weighs as much as a saving of 10 %.
+        total_ns=whole.slower_ns / 2,
+        attainable=UNCALIBRATED,
+        calibrated=True,
+        few_matter=False,
+        vendor=head.diagnosis.vendor,
+        settings=settings,
+        hidden_share=settings.steps["low"],
+    )
+
+
+def _notes(sides: tuple[Side, Side]) -> tuple[str, ...]:
+    return tuple(
+        f"{name}: {note}"
+        for name, side in zip(("base", "head"), sides, strict=True)
+        for note in side.runs.notes
     )
 
 

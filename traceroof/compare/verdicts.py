@@ -17,6 +17,7 @@ from traceroof.compare.ranktest import benjamini_hochberg, mann_whitney, shift_i
 from traceroof.compare.samples import By
 
 Reals = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
 Word = Literal["regressed", "improved", "unchanged", "inconclusive", "new", "gone", "not-compared"]
 
 # Normal consistency of the median absolute deviation, and z of 95 %; a rank test needs 1/0.955
@@ -128,65 +129,85 @@ def judge(
     replicated = min(n, m) >= limits.runs and by == "runs"
 
     known = ~np.isnan(delta)
-    low, high = np.full(len(b), -np.inf), np.full(len(b), np.inf)
-    p, q = np.full(len(b), np.nan), np.full(len(b), np.nan)
-    budget = np.zeros(len(b))
-    if replicated:
-        low[known], high[known] = shift_interval(base[known], head[known], limits.level)
-        budget = _budget(np.where(known, (b + h) / 2, 0.0), least_ns, n, m, limits.q)
-        tested = budget > 0
-        p[tested] = mann_whitney(base[tested], head[tested])
-        # Weights of mean 1 (Genovese, Roeder and Wasserman, Biometrika 93 (2006) 509).
-        weighted = p[tested] / (budget[tested] * tested.sum())
-        q[tested] = benjamini_hochberg(np.minimum(weighted, 1.0))
-    tested = budget > 0
-    z = _z(np.where(tested, np.minimum(limits.p, limits.q * budget), limits.p))
-    sure = (p < limits.p) & (q <= limits.q)
+    made = _tests(base, head, known, (b + h) / 2, least_ns, limits) if replicated else None
+    tests = made or _Tests.none(len(b))
+    tested = tests.budget > 0
+    z = _z(np.where(tested, np.minimum(limits.p, limits.q * tests.budget), limits.p))
+    sure = (tests.p < limits.p) & (tests.q <= limits.q)
     if not replicated:
         # Samples that differ by more than a change that matters do not show that there is none.
         still = ~matters & ~(noise * b > floor)
     else:
-        still = ~matters & (low > -floor) & (high < floor)
-
+        still = ~matters & (tests.low > -floor) & (tests.high < floor)
     if n == m:
         still |= known & (np.sort(base, axis=1) == np.sort(head, axis=1)).all(axis=1)
-    words: list[Word] = []
-    reasons: list[str] = []
-    for row in range(len(b)):
-        word, reason = (
-            _word(
-                known=bool(known[row]),
-                changed=bool(matters[row] & sure[row]),
-                still=bool(still[row]),
-                slower=bool(delta[row] > 0),
-            ),
-            "",
-        )
-        if word == "inconclusive":
-            reason = _why(
-                by, n, m, limits,
-                known=bool(known[row]), matters=bool(matters[row]), tested=bool(tested[row]),
-                testable=int(tested.sum()), p=float(p[row]), q=float(q[row]),
-                low=_relative(low[row], b[row]), high=_relative(high[row], b[row]),
-                noise=float(noise[row]), runs=_runs_needed(noise[row], _relative(floor[row], b[row]), z[row]),
-            )  # fmt: skip
-        words.append(word)
-        reasons.append(reason)
+    words = [
+        _word(known=a, changed=c, still=s, slower=d > 0)
+        for a, c, s, d in zip(known, matters & sure, still, delta.tolist(), strict=True)
+    ]
+
+    def why(row: int) -> str:
+        return _why(
+            by, n, m, limits,
+            known=bool(known[row]), matters=bool(matters[row]), tested=bool(tested[row]),
+            testable=int(tested.sum()), p=float(tests.p[row]), q=float(tests.q[row]),
+            low=_relative(tests.low[row], b[row]), high=_relative(tests.high[row], b[row]),
+            noise=float(noise[row]),
+            runs=_runs_needed(noise[row], _relative(floor[row], b[row]), z[row]),
+        )  # fmt: skip
+
     return Verdicts(
         word=tuple(words),
-        reason=tuple(reasons),
+        reason=tuple(why(row) if one == "inconclusive" else "" for row, one in enumerate(words)),
         base_ns=b,
         head_ns=h,
         base_mad_ns=b_mad,
         head_mad_ns=h_mad,
         delta_ns=delta,
-        low_ns=np.where(np.isfinite(low), low, np.nan),
-        high_ns=np.where(np.isfinite(high), high, np.nan),
-        p=p,
-        q=q,
+        low_ns=np.where(np.isfinite(tests.low), tests.low, np.nan),
+        high_ns=np.where(np.isfinite(tests.high), tests.high, np.nan),
+        p=tests.p,
+        q=tests.q,
         noise=noise,
         detectable=noise * z * np.sqrt((1 / max(n, 1) + 1 / max(m, 1)) / _EFFICIENCY),
     )
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """What runs show of g things: interval of the shift in ns, p and q of the rank test (NaN where
+    none was made), and what part of the false calls each thing may use (0: not tested)."""
+
+    low: Reals
+    high: Reals
+    p: Reals
+    q: Reals
+    budget: Reals
+
+    @classmethod
+    def none(cls, count: int) -> "_Tests":
+        """Nothing was tested."""
+        unknown = np.full(count, np.nan)
+        return cls(
+            np.full(count, -np.inf), np.full(count, np.inf), unknown, unknown, np.zeros(count)
+        )
+
+
+def _tests(
+    base: Reals, head: Reals, known: Mask, size: Reals, least_ns: float, limits: Thresholds
+) -> _Tests:
+    """The interval of each known thing, and the rank test of those that get one."""
+    low, high = np.full(len(known), -np.inf), np.full(len(known), np.inf)
+    p, q = np.full(len(known), np.nan), np.full(len(known), np.nan)
+    low[known], high[known] = shift_interval(base[known], head[known], limits.level)
+    sides = base.shape[1], head.shape[1]
+    budget = _budget(np.where(known, size, 0.0), least_ns, *sides, limits.q)
+    tested = budget > 0
+    p[tested] = mann_whitney(base[tested], head[tested])
+    # Weights of mean 1 (Genovese, Roeder and Wasserman, Biometrika 93 (2006) 509).
+    weighted = p[tested] / (budget[tested] * tested.sum())
+    q[tested] = benjamini_hochberg(np.minimum(weighted, 1.0))
+    return _Tests(low, high, p, q, budget)
 
 
 def judge_total(base: Reals, head: Reals, *, by: By, limits: Thresholds) -> Verdicts:

@@ -17,14 +17,14 @@ from traceroof.core.recording import (
 )
 from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.concerned import Concerned
-from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
+from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, KernelGroup, Totals
 from traceroof.diagnosis.find import find_all, fired, unjudged_each
 from traceroof.diagnosis.findings import Context, Finding, ranked
 from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.judging import judge_all
 from traceroof.diagnosis.kernel_groups import kernel_groups
-from traceroof.diagnosis.lines import lines_of_groups
+from traceroof.diagnosis.lines import Lines, lines_of_groups
 from traceroof.diagnosis.run_devices import (
     RunDevice,
     tool_of,
@@ -112,24 +112,11 @@ def _diagnosed(
     lines = timeline.timelines(recording, categories)
     across = ranks.ranks(recording, categories, lines)
     totals = run_totals(kernels, lines)
-    # The kernels that a counter tool was pointed at are no sample of where the time goes.
-    sampled = recording.time_basis == "timeline"
     parts = Patterns()
-    if sampled:
+    if recording.time_basis == "timeline":
         parts = find_patterns(kernels, categories, judged.role, grouped, lines)
     scopes = _scopes(recording, judged, lines, across, totals, parts)
-    context = Context(
-        total_ns=totals.span_ns or totals.kernel_time_ns,
-        attainable=judged.ceiling,
-        overall=ceilings.overall(judged.ceiling, grouped.facts.time_ns),
-        calibrated=judged.measured | (attainable is not None),
-        few_matter=sampled,
-        vendor=vendor_of(devices),
-        tool=tool_of(devices),
-        alone=recording.time_basis == "counter-tool",
-        settings=settings,
-        hidden_share=settings.steps["low"],
-    )
+    context = _context(recording, judged, totals, attainable, settings)
     judged_by = settings.rules(plugins.rules() if rules is None else rules)
     grounds = Grounds(judged_by, scopes, context)
     found, hidden = find_all(grounds.rules, scopes, context)
@@ -141,11 +128,7 @@ def _diagnosed(
     wheres = concerned.wheres(len(grouped))
     found = concerned.with_wheres(found, wheres)
     groups_made = kernel_groups(grouped, verdicts, wheres)
-    # Those of a timeline's kernels are its counters'.
-    sampled_by = recording.counters.judged() if recording.counters else recording
-    lines_of = lines_of_groups(
-        sampled_by.source_lines, judged.verdict_rows, [one.time_ns for one in groups_made]
-    )
+    lines_of = _source_lines(recording, judged, groups_made)
     found = tuple(lines_of.named(one) for one in found)
     grounds = replace(grounds, lines=lines_of)
     groups_made = tuple(
@@ -180,6 +163,38 @@ def _diagnosed(
         grounds=grounds,
     )
     return made, Rows(categories, grouped.of_row)
+
+
+def _context(
+    recording: Recording,
+    judged: JudgedGroups,
+    totals: Totals,
+    attainable: Attainable | None,
+    settings: Settings,
+) -> Context:
+    """What the findings of a run are weighed against."""
+    return Context(
+        total_ns=totals.span_ns or totals.kernel_time_ns,
+        attainable=judged.ceiling,
+        overall=ceilings.overall(judged.ceiling, judged.grouped.facts.time_ns),
+        calibrated=judged.measured | (attainable is not None),
+        # The kernels that a counter tool was pointed at are no sample of where the time goes.
+        few_matter=recording.time_basis == "timeline",
+        vendor=vendor_of(judged.devices),
+        tool=tool_of(judged.devices),
+        alone=recording.time_basis == "counter-tool",
+        settings=settings,
+        hidden_share=settings.steps["low"],
+    )
+
+
+def _source_lines(
+    recording: Recording, judged: JudgedGroups, kernels: Sequence[KernelGroup]
+) -> Lines:
+    """The hot lines of each kernel group; those of a timeline's kernels are its counters'."""
+    sampled_by = recording.counters.judged() if recording.counters else recording
+    times = [one.time_ns for one in kernels]
+    return lines_of_groups(sampled_by.source_lines, judged.verdict_rows, times)
 
 
 def _scopes(

@@ -1,7 +1,8 @@
 """Rules held against subjects: what fired, what could not be judged, what is silenced, ranked."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +36,8 @@ from traceroof.rule import (
     Scope,
 )
 from traceroof.scopes.subjects import Subjects, vocabulary
+
+Reals = npt.NDArray[np.float64]
 
 # Few samples make a median uncertain; hardware counters of a replayed kernel do not scatter so.
 _FEW_LAUNCHES = 5
@@ -125,8 +128,6 @@ def fired(
     factors = _factors(
         judgement, facts, savings.rests_on_ceilings & ~np.asarray(calibrated), context
     )
-    trust = np.prod([factor for _, factor in factors], axis=0)
-    columns = vocabulary(rule.scope)
     # A timeline is weighed against itself: eight ranks run side by side, not one after another.
     total = time if rule.scope == "timeline" else np.full(len(facts), context.total_ns)
     # What only informs matters by the time that it speaks of, saved or not.
@@ -135,51 +136,81 @@ def fired(
     if context.alone and rule.scope == "kernel":
         small &= ~(bound >= HIDDEN_ALONE * time)
     rows = np.flatnonzero(judgement.fired & ~small).tolist()
-    urgent = rule.urgent(rule.sees(facts)) if rule.urgent else np.zeros(len(facts), dtype=bool)
-    findings: list[Finding] = []
-    for row, hangs_on in zip(rows, sensitivity.near(rule, facts, rows), strict=True):
-        values = {name: facts.value(name, row) for name in rule.columns if name in facts}
-        values = {name: values.get(name) for name in rule.columns}
-        sentence = Sentence({name: columns[name].unit for name in rule.columns})
-        say = partial(said, vendor=context.words)
-        silencer = suppressed_by[row]
-        findings.append(
-            Finding(
-                rule=rule.id,
-                topic=rule.topic_of(facts.value("category", row) if "category" in facts else None),
-                title=say(rule.title),
-                state="suppressed" if silencer else "fired",
-                scope=rule.scope,
-                subject=subjects.names[row],
-                subject_index=row,
-                severity=rule.severity or severity(bound[row], total[row], context.settings.steps),
-                confidence=round(float(trust[row]), 2),
-                kind=rule.kind,
-                role=rule.role,
-                time_saved_bound_ns=whole(bound[row]),
-                time_saved_likely_ns=whole(likely[row]),
-                because=sentence.fill(say(rule.because), values),
-                fix=sentence.fill(say(rule.fix), values),
-                refute=say(rule.refute),
-                evidence=evidence_of(rule, values, facts, row, columns),
-                confidence_factors=tuple(
-                    (name, round(float(factor[row]), 3))
-                    for name, factor in factors
-                    if factor[row] != 1
-                ),
-                near_threshold=_near(hangs_on, rule, values, facts, row, columns),
-                doubted_by=tuple(
-                    DoubtedBy(one.rule, round(float(one.factor[row]), 3), one.what)
-                    for one in judgement.doubts
-                    if round(float(one.factor[row]), 3) < 1
-                ),
-                lowers=Lowered(0, 0.0, bool(urgent[row])) if rule.doubts else None,
-                suppressed_by=silencer or None,
-                informs=rule.severity == "info",
-                bound_share=_share_of(bound[row], time[row], judgement.saved[row]),
-            )
-        )
+    judged = _Judged(
+        judgement=judgement,
+        suppressed_by=suppressed_by,
+        subjects=subjects,
+        context=context,
+        bound=bound,
+        likely=likely,
+        total=total,
+        factors=factors,
+        urgent=rule.urgent(rule.sees(facts)) if rule.urgent else np.zeros(len(facts), dtype=bool),
+    )
+    findings = [
+        judged.finding(row, hangs_on)
+        for row, hangs_on in zip(rows, sensitivity.near(rule, facts, rows), strict=True)
+    ]
     return findings, int((judgement.fired & small).sum())
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """One rule held against n subjects, with all that its findings say; arrays have n values."""
+
+    judgement: Judgement
+    suppressed_by: npt.NDArray[np.object_]
+    subjects: Subjects
+    context: Context
+    bound: Reals
+    likely: Reals
+    total: Reals
+    factors: Sequence[tuple[str, Reals]]
+    urgent: Mask
+
+    def finding(self, row: int, hangs_on: str | None) -> Finding:
+        """What the rule found on one subject."""
+        rule, facts = self.judgement.rule, self.subjects.facts
+        columns = vocabulary(rule.scope)
+        values = {name: facts.value(name, row) if name in facts else None for name in rule.columns}
+        sentence = Sentence({name: columns[name].unit for name in rule.columns})
+        say = partial(said, vendor=self.context.words)
+        silencer, steps = self.suppressed_by[row], self.context.settings.steps
+        time = facts.only(("time_ns",)).time_ns[row]
+        return Finding(
+            rule=rule.id,
+            topic=rule.topic_of(facts.value("category", row) if "category" in facts else None),
+            title=say(rule.title),
+            state="suppressed" if silencer else "fired",
+            scope=rule.scope,
+            subject=self.subjects.names[row],
+            subject_index=row,
+            severity=rule.severity or severity(self.bound[row], self.total[row], steps),
+            confidence=round(math.prod(float(factor[row]) for _, factor in self.factors), 2),
+            kind=rule.kind,
+            role=rule.role,
+            time_saved_bound_ns=whole(self.bound[row]),
+            time_saved_likely_ns=whole(self.likely[row]),
+            because=sentence.fill(say(rule.because), values),
+            fix=sentence.fill(say(rule.fix), values),
+            refute=say(rule.refute),
+            evidence=evidence_of(rule, values, facts, row, columns),
+            confidence_factors=tuple(
+                (name, round(float(factor[row]), 3))
+                for name, factor in self.factors
+                if factor[row] != 1
+            ),
+            near_threshold=_near(hangs_on, rule, values, facts, row, columns),
+            doubted_by=tuple(
+                DoubtedBy(one.rule, round(float(one.factor[row]), 3), one.what)
+                for one in self.judgement.doubts
+                if round(float(one.factor[row]), 3) < 1
+            ),
+            lowers=Lowered(0, 0.0, bool(self.urgent[row])) if rule.doubts else None,
+            suppressed_by=silencer or None,
+            informs=rule.severity == "info",
+            bound_share=_share_of(self.bound[row], time, self.judgement.saved[row]),
+        )
 
 
 def _share_of(bound: float, time: float, alone: float) -> float | None:
