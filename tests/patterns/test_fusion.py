@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import traceroof
 from traceroof.core.kernel_table import kernel_table
-from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups, modelled_work
+from traceroof.kernels.categories import row_categories
 from traceroof.patterns import fusion
 from traceroof.patterns.launch_order import Launches
 from traceroof.patterns.roles import roles_of

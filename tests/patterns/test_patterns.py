@@ -13,9 +13,9 @@ from traceroof import patterns
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
-from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups, modelled_work
+from traceroof.kernels.categories import row_categories
 from traceroof.patterns import roles
 from traceroof.scopes import subjects
 

@@ -13,9 +13,9 @@ from tests.runs import recording
 from traceroof import timeline
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis.diagnose import diagnose
-from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.devices import find
 from traceroof.kernels import groups, modelled_work
+from traceroof.kernels.categories import row_categories
 from traceroof.patterns import roles, serving
 
 

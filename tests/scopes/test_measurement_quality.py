@@ -9,10 +9,10 @@ import pytest
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording
-from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.diagnosis.run_devices import devices_of
 from traceroof.hardware.devices import Device, find
 from traceroof.kernels import groups
+from traceroof.kernels.categories import row_categories
 from traceroof.scopes import measurement_quality
 from traceroof.scopes.measurement_quality import OVER_PEAK, beyond_cache_pct, cached, over_peak
 from traceroof.scopes.quality_columns import QUALITY_COLUMNS

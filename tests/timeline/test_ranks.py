@@ -9,6 +9,7 @@ import pytest
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import Recording, Source, merge
 from traceroof.timeline import Exchange, timelines
+from traceroof.timeline.partial import partial_of_run
 from traceroof.timeline.ranks import RANK_COLUMNS, Ranks, facts_of, ranks
 
 US = 1_000
@@ -45,7 +46,7 @@ def of(
         parts.append(Recording("test", "timeline", kernels, (source,)))
         categories += [category for category, *_ in rows]
     joined = merge(parts)
-    return ranks(joined, categories, timelines(joined, categories))
+    return ranks(partial_of_run(joined, categories))
 
 
 # Rank 1 computes 40 µs longer before each of two collectives; both leave together.
@@ -289,7 +290,7 @@ def compared(corpus: Path, *names: str) -> Ranks:
 
     joined = merge([PARSER.read(corpus / "torch" / name, silent, Options()) for name in names])
     categories = categories_of(joined.kernels["kernel_name"], joined.kernels["operator"])
-    found = ranks(joined, categories, timelines(joined, categories))
+    found = ranks(partial_of_run(joined, categories))
     assert found is not None
     return found
 

@@ -15,11 +15,11 @@ from traceroof.core.dictionary import coded
 from traceroof.core.facts import Facts, is_unknown_value
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.units import count, percent, quantity
-from traceroof.diagnosis.judged_groups import row_categories
 from traceroof.hardware.ceilings import BANDWIDTHS
 from traceroof.hardware.devices import Device
 from traceroof.hardware.roofline import T_FLOOR_NS
 from traceroof.kernels import groups
+from traceroof.kernels.categories import row_categories
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.timeline.hostcalls import direction_of
 

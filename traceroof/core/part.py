@@ -238,6 +238,7 @@ def _with(
         source_lines=of_rows(recording.source_lines),
         host_calls=host_calls,
         spans=spans,
+        summaries=(),
     )
 
 

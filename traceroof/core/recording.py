@@ -7,7 +7,7 @@ name and an identity, the unit that is stored, diagnosed and compared.
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -148,6 +148,18 @@ class DeviceInfo:
     refused: tuple[tuple[str, float], ...] = ()
 
 
+class Summary(Protocol):
+    """What was worked out of some files of a recording.
+
+    files: their numbers. shifted: the same where so many files come before.
+    """
+
+    @property
+    def files(self) -> tuple[int, ...]: ...
+
+    def shifted(self, files: int) -> "Summary": ...
+
+
 @dataclass(frozen=True)
 class Recording:
     """What one file, or several files read together, say."""
@@ -167,6 +179,9 @@ class Recording:
     clock_logs: pa.Table = field(default_factory=lambda: empty(CLOCK_LOG))
     #: What a counter tool measured of the same program, beside this timeline.
     counters: "Recording | None" = None
+    #: What is known of files already (``timeline.partial``), so that their host calls and spans need
+    #: not be there.
+    summaries: "tuple[Summary, ...]" = field(default=(), compare=False)
 
     @property
     def all_sources(self) -> tuple[Source, ...]:
@@ -228,6 +243,7 @@ def merge(recordings: Sequence[Recording]) -> Recording:
             )
     parts: dict[str, list[pa.Table]] = {}
     sources: list[Source] = []
+    summaries: list[Summary] = []
     devices: dict[DeviceInfo, None] = {}
     rows = 0
     for one in recordings:
@@ -238,12 +254,18 @@ def merge(recordings: Sequence[Recording]) -> Recording:
                 part = _shift(part, column, amount)
             parts.setdefault(name, []).append(part)
         rows += one.kernels.num_rows
+        summaries.extend(each.shifted(len(sources)) for each in one.summaries)
         sources.extend(one.sources)
         devices.update(dict.fromkeys(one.devices))
     joined: dict[str, Any] = {name: pa.concat_tables(tables) for name, tables in parts.items()}
     formats = list(dict.fromkeys(one.format for one in recordings))
     return replace(
-        first, format="+".join(formats), sources=tuple(sources), devices=tuple(devices), **joined
+        first,
+        format="+".join(formats),
+        sources=tuple(sources),
+        devices=tuple(devices),
+        summaries=tuple(summaries),
+        **joined,
     )
 
 
@@ -289,6 +311,7 @@ def _without(recording: Recording, sources: Sequence[int]) -> Recording:
         host_calls=kept(recording.host_calls),
         spans=kept(recording.spans),
         clock_logs=kept(recording.clock_logs),
+        summaries=tuple(one for one in recording.summaries if not {*one.files} & {*sources}),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traceroof import plugins, timeline
+from traceroof import plugins
 from traceroof.config import NONE, Settings
 from traceroof.core.facts import Facts
 from traceroof.core.recording import (
@@ -43,6 +43,7 @@ from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
 from traceroof.scopes.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
+from traceroof.timeline.partial import partial_of_run
 
 
 def diagnose(
@@ -109,8 +110,8 @@ def _diagnosed(
     judged = judged_groups(recording, device, settings, attainable, calibration)
     grouped, devices, categories = judged.grouped, judged.devices, judged.categories
     kernels = recording.kernels
-    lines = timeline.timelines(recording, categories)
-    across = ranks.ranks(recording, categories, lines)
+    partial = partial_of_run(recording, categories)
+    lines, across = list(partial.timelines), ranks.ranks(partial)
     totals = run_totals(kernels, lines)
     parts = Patterns()
     if recording.time_basis == "timeline":

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof.config import Settings
-from traceroof.core.dictionary import Coded, coded, together
+from traceroof.core.dictionary import Coded
 from traceroof.core.facts import Facts
 from traceroof.core.recording import (
     Recording,
@@ -28,7 +28,7 @@ from traceroof.hardware import ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
 from traceroof.hardware.devices import Device
 from traceroof.kernels import bound_class, counter_join, groups
-from traceroof.kernels.categories import categories_of
+from traceroof.kernels.categories import row_categories
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.patterns import roles
@@ -170,18 +170,6 @@ def _counted(
     models = [{one.known.name for one in side if one.known} for side in (timed_on, devices)]
     same = not all(models) or bool(models[0] & models[1])
     return made, 1.0 if same else counter_join.FORCED
-
-
-def row_categories(kernels: pa.Table) -> list[str]:
-    """The category of every row of a kernel table; copies and fills by their kind."""
-    names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
-    of_row, first = together((names.codes, operators.codes, kinds.codes))
-    from_names = categories_of(names.at(first), operators.at(first))
-    found = [
-        category if kind in ("kernel", "graph") else str(kind)
-        for category, kind in zip(from_names, kinds.at(first), strict=True)
-    ]
-    return [found[number] for number in of_row.tolist()]
 
 
 def _with(facts: Facts, **columns: npt.NDArray[Any]) -> Facts:

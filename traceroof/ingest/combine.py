@@ -306,6 +306,9 @@ def _same_program(parts: Sequence[Recording]) -> None:
 
 
 def _timelines(recordings: Sequence[Recording], mode: Mode) -> Recording:
+    if mode in ("auto", "ranks") and _are_ranks(recordings):
+        # Whatever the order in which they were given.
+        recordings = sorted(recordings, key=lambda one: min(_ranks(one)))
     runs = _runs_of_ranks(recordings) if mode in ("auto", "repeats") else []
     if len(runs) > 1:
         return _runs_beside(recordings, runs)

@@ -14,7 +14,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
+import pyarrow as pa
+
 from traceroof.core import regex
+from traceroof.core.dictionary import coded, together
 
 CATEGORIES: Final[tuple[str, ...]] = (
     "gemm",
@@ -257,3 +260,15 @@ def _texts(column: Iterable[Any]) -> list[str]:
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads(files("traceroof.kernels").joinpath("categories.toml").read_text("utf-8"))
+
+
+def row_categories(kernels: pa.Table) -> list[str]:
+    """The category of every row of a kernel table; copies and fills by their kind."""
+    names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
+    of_row, first = together((names.codes, operators.codes, kinds.codes))
+    from_names = categories_of(names.at(first), operators.at(first))
+    found = [
+        category if kind in ("kernel", "graph") else str(kind)
+        for category, kind in zip(from_names, kinds.at(first), strict=True)
+    ]
+    return [found[number] for number in of_row.tolist()]

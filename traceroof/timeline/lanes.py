@@ -136,8 +136,24 @@ class Lane:
         return intervals.union(self.start[mask], self.end[mask])
 
 
-def lanes(rows: Rows) -> list[Lane]:
-    """The rows by rank, process and device."""
+#: Rank, process, device and GPU of some rows; UNKNOWN where not known.
+Owner = tuple[int, int, int, int]
+#: What tells a timeline from others: its ``Owner``, and its file where nobody is known, else -1.
+Key = tuple[int, int, int, int, int]
+
+_OWNER = ("rank", "process", "device", "gpu")
+
+
+def owners_of(rows: Rows) -> tuple[Owner, ...]:
+    """Who the rows of some files belong to, by what each file says."""
+    owner, _, _ = _owners(rows)
+    distinct = owner[[*_OWNER]].drop_duplicates().itertuples(index=False, name=None)
+    return tuple(sorted((int(a), int(b), int(c), int(d)) for a, b, c, d in distinct))
+
+
+def _owners(rows: Rows) -> tuple["pd.DataFrame", npt.NDArray[np.int64], Times]:
+    """One row for each distinct owner within a file, the number of that of each row, and the file
+    of each row."""
     import pandas as pd
 
     names = {"source": "source", "rank": "rank", "device": "device", "process": "process_id",
@@ -146,18 +162,29 @@ def lanes(rows: Rows) -> list[Lane]:
     of_row, first = together(columns.values())
     owner = pd.DataFrame({name: values[first] for name, values in columns.items()})
     _settle_processes(owner)
+    return owner, of_row, columns["source"]
+
+
+def lanes(rows: Rows) -> list[Lane]:
+    """The rows by rank, process and device."""
+    return [lane for _, lane in lanes_of(rows)]
+
+
+def lanes_of(rows: Rows) -> list[tuple[Key, Lane]]:
+    """The same, each with what it is told by; in this order."""
+    owner, of_row, source = _owners(rows)
     _settle_gpus(owner)
     # Without rank and process, two files are two programs.
     nobody = (owner["process"] == UNKNOWN) & (owner["rank"] == UNKNOWN)
     owner["apart"] = np.where(nobody & (owner["gpu"] == UNKNOWN), owner["source"], -1)
-    keys = ["rank", "process", "device", "gpu", "apart"]
-    groups: dict[Any, Any] = owner.groupby(keys).indices
-    found = []
+    groups: dict[Any, Any] = owner.groupby([*_OWNER, "apart"]).indices
+    found: list[tuple[Key, Lane]] = []
     for key in sorted(groups):
         rank, process, device = (None if part == UNKNOWN else int(part) for part in key[:3])
-        for at in _windows(rows, columns["source"], np.flatnonzero(np.isin(of_row, groups[key]))):
-            sources = tuple(int(one) for one in np.unique(columns["source"][at]))
-            found.append(Lane(rank, process, device, sources, rows, at))
+        told = (int(key[0]), int(key[1]), int(key[2]), int(key[3]), int(key[4]))
+        for at in _windows(rows, source, np.flatnonzero(np.isin(of_row, groups[key]))):
+            sources = tuple(int(one) for one in np.unique(source[at]))
+            found.append((told, Lane(rank, process, device, sources, rows, at)))
     return found
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.timeline.lanes import UNKNOWN, Lane
@@ -99,6 +100,54 @@ class Alignment:
         """Sets of ranks that no collective connects with each other."""
         alone = int((self.anchor < 0).sum())
         return alone + len(np.unique(self.anchor[self.anchor >= 0]))
+
+
+#: The communication kernels of timelines. timeline: position of the timeline. rank: UNKNOWN where not
+#: known. size: payload in bytes, -1 where not known. start, end: ns on the rank's own clock.
+#: group_name, group_ranks, group_size: as written, '' and UNKNOWN where not known.
+COLLECTIVES: pa.Schema = pa.schema(
+    [
+        ("timeline", pa.int64()),
+        ("rank", pa.int64()),
+        ("operation", pa.string()),
+        ("size", pa.float64()),
+        ("step", pa.string()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+        ("group_name", pa.string()),
+        ("group_ranks", pa.string()),
+        ("group_size", pa.int64()),
+    ]
+)
+
+
+def collectives_of(lane: Lane, timeline: int) -> pa.Table:
+    """``COLLECTIVES`` of one timeline."""
+    if not lane.is_communication.any():
+        return COLLECTIVES.empty_table()
+    frame = of_lane(lane)
+    columns = {name: frame[name].to_numpy() for name in COLLECTIVES.names if name in frame}
+    columns |= {
+        "timeline": np.full(len(frame), timeline, dtype=np.int64),
+        "rank": np.full(len(frame), UNKNOWN if lane.rank is None else lane.rank, dtype=np.int64),
+    }
+    return pa.table({name: columns[name] for name in COLLECTIVES.names}, schema=COLLECTIVES)
+
+
+def with_groups(collectives: pa.Table) -> "pd.DataFrame":
+    """``COLLECTIVES`` as a frame with what identifies the group of each, a ``Group``."""
+    frame: pd.DataFrame = collectives.to_pandas()
+    key = ["group_name", "group_ranks", "group_size", "rank"]
+    which = frame.groupby(key, sort=False).ngroup().to_numpy()
+    distinct = frame.drop_duplicates(key)
+    made = [
+        _group(name, written, int(size), int(rank))
+        for name, written, size, rank in distinct[key].itertuples(index=False, name=None)
+    ]
+    # The members of one group share one object: a list of a thousand ranks is there once.
+    shared = {one: one for one in made}
+    frame["group"] = _objects([shared[one] for one in made])[which]
+    return frame
 
 
 def of_lane(lane: Lane) -> "pd.DataFrame":

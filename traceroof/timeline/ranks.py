@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core import regex
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column
 from traceroof.timeline import Timeline
-from traceroof.timeline.lanes import Rows, lanes
+from traceroof.timeline.partial import Partial
 from traceroof.timeline.process_groups import (
     Alignment,
     Waits,
     aligned,
     matched,
-    of_lane,
+    with_groups,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from traceroof.core.recording import Recording
 
 # Clocks that still differ by more after alignment do not allow gaps across ranks.
 RESIDUAL_LIMIT_NS = 100_000
@@ -131,24 +130,23 @@ class Ranks:
         return asdict(self)
 
 
-def ranks(
-    recording: "Recording", categories: Sequence[str], found: Sequence[Timeline]
-) -> Ranks | None:
-    """Compare the ranks of a recording; None where it has fewer than two.
+def ranks(partial: Partial) -> Ranks | None:
+    """Compare the ranks of a run; None where it has fewer than two.
 
-    categories: the category of every row of the kernel table. found: its ``timelines``; a rank
-    with several GPUs or windows counts with the one that computes most.
+    partial: of the whole run; a rank with several GPUs or windows counts with the one that
+    computes most.
     """
-    by_rank: dict[int, Timeline] = {}
-    for one in found:
+    place: dict[int, int] = {}
+    for at, one in enumerate(partial.timelines):
         if one.rank is not None:
-            known = by_rank.get(one.rank)
-            if known is None or one.compute_ns > known.compute_ns:
-                by_rank[one.rank] = one
-    if len(by_rank) < 2:
+            known = place.get(one.rank)
+            if known is None or one.compute_ns > partial.timelines[known].compute_ns:
+                place[one.rank] = at
+    if len(place) < 2:
         return None
-    order = sorted(by_rank)
-    sent = _collectives(recording, categories, by_rank)
+    order = sorted(place)
+    by_rank = {rank: partial.timelines[place[rank]] for rank in order}
+    sent = _collectives(partial, [place[rank] for rank in order])
     together = sent[[bool(_TOGETHER.search(text)) for text in sent["operation"]]]
     # An all-to-all made of transfers goes by their name.
     meetings = matched(together, order) or matched(sent, order)
@@ -246,20 +244,10 @@ class _Waiting:
         return float(self.last[at] / self.entered[at]) if self.entered[at] else None
 
 
-def _collectives(
-    recording: "Recording", categories: Sequence[str], by_rank: Mapping[int, Timeline]
-) -> "pd.DataFrame":
-    """The collectives of each rank's timeline, in order, with what identifies them."""
-    import pandas as pd
-
-    parts = []
-    for lane in lanes(Rows(recording.kernels, categories)):
-        chosen = by_rank.get(lane.rank) if lane.rank is not None else None
-        if chosen is None or int(lane.start.min()) != chosen.start_ns:
-            continue
-        if (lane.process, lane.device) == (chosen.process, chosen.device):
-            parts.append(of_lane(lane))
-    return pd.concat(parts, ignore_index=True)
+def _collectives(partial: Partial, places: Sequence[int]) -> "pd.DataFrame":
+    """The collectives of some timelines, in order, with what identifies them."""
+    chosen = pc.is_in(partial.collectives["timeline"], pa.array(places, pa.int64()))
+    return with_groups(partial.collectives.filter(chosen))
 
 
 def _step_computes(found: Sequence[Timeline]) -> npt.NDArray[np.int64]:
