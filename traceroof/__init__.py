@@ -240,12 +240,35 @@ def report(
     return Path(path)
 
 
-def export(run: "Source | None", path: Path | str, *, store: Path | str | None = None) -> Path:
+def export(
+    run: "Source | None",
+    path: Path | str,
+    *,
+    format: str | None = None,
+    store: Path | str | None = None,
+    calibrated: bool = True,
+    config: "Config" = None,
+    **options: Any,
+) -> Path:
     """Write the kernel table of a run (as for ``load``) to a ``.parquet``, ``.csv`` or ``.jsonl``
-    file."""
-    from traceroof.report.run.export import export_kernels
+    file, or its timeline with findings to a ``.json`` or ``.json.gz`` file that ui.perfetto.dev and
+    speedscope open.
 
-    export_kernels(load(run, store=store).recording.kernels, Path(path))
+    format: "parquet", "csv", "jsonl" or "perfetto", where the file's name does not tell. Other
+    arguments as for ``diagnose``; a table needs none of them.
+    """
+    from traceroof.report.run.export import export_kernels, format_of
+
+    wanted = format_of(str(path), format)
+    if wanted != "perfetto":
+        export_kernels(load(run, store=store).recording.kernels, Path(path), wanted)
+        return Path(path)
+    from traceroof.diagnosis.diagnose import diagnose_rows
+    from traceroof.report.perfetto.export import export_trace
+
+    options = _options(store, calibrated, config, options)
+    found = _loaded(run, store, options)
+    export_trace(found.recording, *diagnose_rows(found, **options), path)
     return Path(path)
 
 

@@ -7,8 +7,8 @@ import typer
 
 import traceroof
 from traceroof.cli.completion import complete_run
-from traceroof.cli.inputs import read_each, run_of, spooled
-from traceroof.cli.options import Paths, ReadOptions, grouped
+from traceroof.cli.inputs import calibration_of, read_each, run_of, spooled
+from traceroof.cli.options import ExportFormat, NoCalibration, Paths, ReadOptions, grouped
 from traceroof.cli.output import write
 from traceroof.core.units import shown
 from traceroof.errors import TraceroofError
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from traceroof.core.recording import Recording, Run
     from traceroof.store import Store
+
+# What a trace is called where no name is given.
+_TRACE = "trace.perfetto.json.gz"
 
 
 @grouped
@@ -106,14 +109,51 @@ def export(
     ],
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="kernels.parquet, .csv or .jsonl")
-    ],
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="kernels.parquet, .csv or .jsonl; a trace: .json or .json.gz (default: "
+            f"{_TRACE}); - is stdout.",
+        ),
+    ] = None,
+    format: Annotated[
+        ExportFormat | None,
+        typer.Option(
+            "--format",
+            "-f",
+            case_sensitive=False,
+            help="The kernel table as a file of this kind, or the timeline with its findings for "
+            "ui.perfetto.dev; default: as FILE ends.",
+        ),
+    ] = None,
+    no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
-    """Write the kernel table of a run to a Parquet, CSV or JSON lines file."""
-    from traceroof.core.units import count
-    from traceroof.report.run.export import export_kernels
+    """Write the kernel table of a run to a file, or its timeline for Perfetto and speedscope."""
+    from traceroof.report.run.export import export_kernels, format_of
 
-    kernels = run_of([run], reading).recording.kernels
-    export_kernels(kernels, output)
+    wanted = format_of(output, format.value if format else None)
+    found = run_of([run], reading)
+    if wanted == "perfetto":
+        from traceroof.diagnosis.diagnose import diagnose_rows
+        from traceroof.report.perfetto.export import export_trace
+
+        diagnosis, rows = diagnose_rows(
+            found,
+            device=reading.device,
+            calibration=calibration_of(reading.folder, no_calibration),
+            settings=reading.settings,
+        )
+        notes = export_trace(found.recording, diagnosis, rows, output or _TRACE)
+        for note in notes:
+            typer.echo(f"note: {shown(note)}", err=True)
+        if output != "-":
+            typer.echo(f"wrote {output or _TRACE}: open it in https://ui.perfetto.dev", err=True)
+        return
+    from traceroof.core.units import count
+
+    kernels = found.recording.kernels
+    export_kernels(kernels, Path(output or ""), wanted)
     typer.echo(f"wrote {output}: {count(kernels.num_rows, 'row')}", err=True)

@@ -53,6 +53,15 @@ class ComparisonFormat(StrEnum):
     markdown = "markdown"
 
 
+class ExportFormat(StrEnum):
+    """What ``export`` writes."""
+
+    parquet = "parquet"
+    csv = "csv"
+    jsonl = "jsonl"
+    perfetto = "perfetto"
+
+
 Paths = Annotated[
     list[Path], typer.Argument(metavar="PATH...", help="Profiler files or folders.", exists=False)
 ]

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from traceroof.errors import TraceroofError
@@ -46,6 +47,35 @@ def _printable(text: str, encoding: str) -> str:
 
 def write_bytes(payload: bytes, path: str) -> str:
     """Write a payload that is no text to a file, as ``write`` does. Returns the file's name."""
+    return _to_file((payload,), path)
+
+
+def write_pieces(pieces: Iterable[bytes], path: str) -> str | None:
+    """Write a payload too large to be held at once, as ``write`` does: None or '-' is stdout."""
+    if path != "-":
+        return _to_file(pieces, path)
+    if sys.stdout is None:
+        raise TraceroofError("stdout is closed", "name a file with -o")
+    try:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return None
+
+
+def compressed(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The pieces as one gzip stream; the same input gives the same bytes."""
+    from isal import isal_zlib
+
+    packer = isal_zlib.compressobj(level=2, wbits=31)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+def _to_file(pieces: Iterable[bytes], path: str) -> str:
     target = Path(os.path.realpath(path))
     if target.is_dir():
         raise TraceroofError(f"{path} is a folder", "name a file in it")
@@ -53,20 +83,23 @@ def write_bytes(payload: bytes, path: str) -> str:
     try:
         if target.exists() and not target.is_file():
             # A device or a pipe is written to; replacing it would destroy it.
-            target.write_bytes(payload)
+            with target.open("wb") as file:
+                file.writelines(pieces)
             return path
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
-            file.write(payload)
+            file.writelines(pieces)
         # mkstemp makes a private file; a report is as readable as any other new file.
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(unfinished, 0o666 & ~mask)
         os.replace(unfinished, target)
+        unfinished = None
     except OSError as error:
+        raise TraceroofError(f"{path} cannot be written: {error.strerror}") from None
+    finally:
         if unfinished:
             with contextlib.suppress(OSError):
                 os.unlink(unfinished)
-        raise TraceroofError(f"{path} cannot be written: {error.strerror}") from None
     return path
