@@ -156,8 +156,8 @@ def _slices(track: Track, at: Times, pid: int, tid: int, base: int) -> Iterator[
         track.label[at].tolist(),
         strict=True,
     )
-    for start, duration, label in rows:
-        yield f'{where}{start},"dur":{duration},{texts[label]}}}'
+    for begins, lasts, label in rows:
+        yield f'{where}{begins},"dur":{lasts},{texts[label]}}}'
 
 
 def _values(counter: Counter, pid: int, base: int) -> Iterator[str]:
