@@ -175,20 +175,27 @@ def diagnose(
     run: "Source | None" = None,
     *,
     store: Path | str | None = None,
+    kernel: str | None = None,
     calibrated: bool = True,
     config: "Config" = None,
     **options: Any,
 ) -> "Diagnosis":
     """Diagnose a run, a stored run by its name, or profiler files by their paths (as ``load``).
 
-    store: whose runs and measured ceilings count (``calibrate``), as for ``ingest``. calibrated:
+    kernel: the kernels to look at alone, by a number of the table, a part of the name or a pattern;
+    shares stay those of the whole run. store: whose runs and measured ceilings count (``calibrate``), as for ``ingest``. calibrated:
     False leaves the ceilings out. config: the settings, found as the command finds them; a file in
     place of that, or False for none. Other options as for ``diagnosis.diagnose.diagnose``.
     """
     from traceroof.diagnosis.diagnose import diagnose as diagnose_run
 
     options = _options(store, calibrated, config, options)
-    return diagnose_run(_loaded(run, store, options), **options)
+    diagnosis = diagnose_run(_loaded(run, store, options), **options)
+    if kernel is None:
+        return diagnosis
+    from traceroof.diagnosis.narrow import narrowed
+
+    return narrowed(diagnosis, kernel)
 
 
 def compare(
@@ -196,19 +203,26 @@ def compare(
     head: "Source",
     *,
     store: Path | str | None = None,
+    kernel: str | None = None,
     calibrated: bool = True,
     config: "Config" = None,
     **options: Any,
 ) -> "Comparison":
     """What changed from one run to another, each as for ``load``, and whether it is more than noise.
 
+    kernel: the kernels to look at alone; verdicts and shares stay those of the whole comparison.
     Other arguments as for ``diagnose``; other options as for ``compare.compare``.
     """
     from traceroof.compare import compare as compare_runs
 
     options = _options(store, calibrated, config, options)
     sides = (_loaded(one, store, options) for one in (base, head))
-    return compare_runs(*sides, **options)
+    comparison = compare_runs(*sides, **options)
+    if kernel is None:
+        return comparison
+    from traceroof.compare.narrow import narrowed
+
+    return narrowed(comparison, kernel)
 
 
 def report(

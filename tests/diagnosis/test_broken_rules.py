@@ -11,8 +11,9 @@ import pytest
 import traceroof
 from traceroof import plugins
 from traceroof.cli.main import app
-from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.explain import explain
+from traceroof.diagnosis.narrow import of_kernels
 from traceroof.errors import TraceroofError
 from traceroof.rule import Rule
 

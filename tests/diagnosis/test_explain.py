@@ -11,9 +11,10 @@ from tests.runs import recording, two_kernels
 from traceroof import plugins
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.units import quantity
-from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.explain import Explanation, entry, explain
+from traceroof.diagnosis.narrow import of_kernels
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as json_report

@@ -12,7 +12,8 @@ from tests.ingest.test_clock_logs import H100, _log, _run
 from traceroof.compare import compare
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import Recording, Run
-from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose
+from traceroof.diagnosis.narrow import of_kernels
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine
 from traceroof.ingest.log_times import offset_ns

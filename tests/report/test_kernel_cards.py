@@ -8,8 +8,9 @@ import jsonschema
 import pytest
 
 from tests.runs import recording, two_kernels
-from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.narrow import of_kernels
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as json_report
 from traceroof.report.run import kernel_cards

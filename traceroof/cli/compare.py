@@ -11,6 +11,7 @@ from traceroof.cli.options import (
     CompareOptions,
     ComparisonFormat,
     ComparisonView,
+    KernelName,
     NoCalibration,
     ReadOptions,
     grouped,
@@ -50,6 +51,7 @@ def compare(
         ),
     ] = None,
     comparing: CompareOptions,
+    kernel: KernelName = None,
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
@@ -65,6 +67,10 @@ def compare(
     before, after = (run_of([side], reading) for side in (base, head))
     calibration = calibration_of(reading.folder, no_calibration)
     comparison = compared(before, after, reading, comparing, calibration)
+    if kernel is not None:
+        from traceroof.compare.narrow import narrowed
+
+        comparison = narrowed(comparison, kernel)
     write(_rendered(comparison, view), view.output)
     for line in gates.accepted(comparison):
         typer.echo(shown(line), err=True)

@@ -11,6 +11,7 @@ from traceroof.cli.completion import complete_rule
 from traceroof.cli.inputs import calibration_of, run_of
 from traceroof.cli.options import (
     Format,
+    KernelName,
     NoCalibration,
     ReadOptions,
     RunOrPaths,
@@ -84,6 +85,7 @@ def diagnose(
         ),
     ] = None,
     source_root: SourceRoot = None,
+    kernel: KernelName = None,
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
@@ -97,6 +99,11 @@ def diagnose(
         run, device=reading.device, calibration=calibration, settings=reading.settings
     )
     _one_question(card=card, explain=explain, lines=lines)
+    _one_question(kernel=kernel, card=card, lines=lines)
+    if kernel is not None:
+        from traceroof.diagnosis.narrow import narrowed
+
+        diagnosis = narrowed(diagnosis, kernel)
     if lines is not None:
         text = _lines(diagnosis, lines, view, source_root)
     elif card is not None:
@@ -180,22 +187,9 @@ def _rendered(diagnosis: "Diagnosis", view: View, by: TimeBy = TimeBy.category) 
 _CARDS = 5
 
 
-def _chosen(diagnosis: "Diagnosis", wanted: str) -> tuple[int, ...]:
-    """The kernels that are meant, by number or name."""
-    from traceroof.core.selection import choose
-
-    return choose(
-        wanted,
-        [kernel.kernel for kernel in diagnosis.kernels],
-        one="kernel",
-        many="kernels",
-        numbered_by="`traceroof diagnose` numbers them; --top N shows more of them",
-    )
-
-
 def _lines(diagnosis: "Diagnosis", wanted: str, view: View, source_root: Path | None) -> str:
     """The hot source lines of the kernels that are meant."""
-    from traceroof.diagnosis.diagnose import of_kernels
+    from traceroof.diagnosis.narrow import kernels_meant, of_kernels
     from traceroof.report.common import json
     from traceroof.report.run import source_lines
 
@@ -203,7 +197,7 @@ def _lines(diagnosis: "Diagnosis", wanted: str, view: View, source_root: Path | 
         raise TraceroofError(
             "source lines have no CSV form", "--format table, markdown and json have one"
         )
-    narrowed = of_kernels(diagnosis, _chosen(diagnosis, wanted)[:_CARDS])
+    narrowed = of_kernels(diagnosis, kernels_meant(diagnosis, wanted)[:_CARDS])
     if view.format is Format.json:
         return json.render(source_lines.LinesOf(narrowed))
     texts = source_lines.Sources(source_root) if source_root else None
@@ -216,9 +210,9 @@ def _lines(diagnosis: "Diagnosis", wanted: str, view: View, source_root: Path | 
 
 def _cards(diagnosis: "Diagnosis", wanted: str, view: View) -> str:
     """The operator cards of the kernels that are meant, most time first."""
-    from traceroof.diagnosis.diagnose import of_kernels
+    from traceroof.diagnosis.narrow import kernels_meant, of_kernels
 
-    meant = _chosen(diagnosis, wanted)
+    meant = kernels_meant(diagnosis, wanted)
     whole = view.format in (Format.json, Format.csv)
     shown = meant[: view.top or (len(meant) if whole else _CARDS)]
     narrowed = of_kernels(diagnosis, shown)

@@ -88,6 +88,15 @@ NoCalibration = Annotated[
         help="Leave out the ceilings of `traceroof calibrate`: the same result on every machine.",
     ),
 ]
+KernelName = Annotated[
+    str | None,
+    typer.Option(
+        "--kernel",
+        metavar="NAME",
+        help="Look at these kernels alone (#N of the table, a part of a name, or a pattern); shares "
+        "stay those of the whole run.",
+    ),
+]
 SourceRoot = Annotated[
     Path | None,
     typer.Option(

@@ -19,6 +19,7 @@ from traceroof.compare.sides import Side
 from traceroof.compare.verdicts import Thresholds, Word, tally
 from traceroof.config import NONE, Settings
 from traceroof.core.recording import Run
+from traceroof.core.selection import Narrowed
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.find import find_all
 from traceroof.diagnosis.findings import Context, Finding
@@ -41,7 +42,9 @@ class Comparison:
 
     per: what a time is given for. sampled: what a sample is. forced: times are compared although
     they do not compare. total: step time, or the time of all kernels where no steps are known.
-    appeared, resolved: findings of the diagnosis that one side alone has.
+    appeared, resolved: findings of the diagnosis that one side alone has. narrowed: which kernels
+    alone are listed and make the verdict, None for all (``compare.narrow``); total and categories are
+    those of the whole all the same.
     """
 
     base: Diagnosis
@@ -65,6 +68,7 @@ class Comparison:
     exposed_communication_ns: tuple[float, float] | None
     notes: tuple[str, ...] = ()
     settings: Settings = NONE
+    narrowed: Narrowed | None = None
 
     @property
     def blocked(self) -> bool:
@@ -75,6 +79,18 @@ class Comparison:
     def compared(self) -> bool:
         """Whether times were compared."""
         return self.forced or not self.blocked
+
+    @property
+    def decided_by(self) -> tuple[Change, ...]:
+        """What the verdict is read from first: the total, or the kernels that alone are listed."""
+        return self.kernels if self.narrowed else (self.total,)
+
+    @property
+    def why_open(self) -> str:
+        """What an inconclusive verdict lacks; empty where nothing is open."""
+        reasons = [one.reason for one in self.decided_by if one.verdict == "inconclusive"]
+        reasons += ["one side alone has it" for one in self.decided_by if one.verdict == "new"]
+        return "; ".join(dict.fromkeys(filter(None, reasons)))
 
     @property
     def lone(self) -> bool:
@@ -114,6 +130,7 @@ class Comparison:
         return {
             "schema": SCHEMA,
             "verdict": self.verdict,
+            "narrowed": asdict(self.narrowed) if self.narrowed else None,
             "base": _side_dict(self.base, self.samples[0]),
             "head": _side_dict(self.head, self.samples[1]),
             "compared": self.compared,

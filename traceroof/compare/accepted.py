@@ -28,7 +28,7 @@ class Acceptance:
         kernels = [one for one in comparison.of("regressed") if one not in allowed]
         sums = [
             one
-            for one in (comparison.total, *comparison.categories)
+            for one in (() if comparison.narrowed else (comparison.total, *comparison.categories))
             if one.verdict == "regressed"
             and not _explained(one, allowed, comparison.limits.total_percent)
         ]

@@ -77,10 +77,11 @@ def failures(comparison: Comparison, gates: Sequence[str], today: date | None = 
 def _verdict(comparison: Comparison, gate: str, today: date) -> list[str]:
     if gate == "inconclusive":
         inconclusive = comparison.verdict == "inconclusive"
-        return [f"inconclusive: {comparison.total.reason}"] if inconclusive else []
+        return [f"inconclusive: {comparison.why_open}"] if inconclusive else []
     # What was not timed may have become slower: that is no pass.
-    if comparison.verdict != "regressed" and comparison.total.reason == UNKNOWN_TIMES:
-        return [f"{comparison.total.name} cannot be judged: {UNKNOWN_TIMES}"]
+    untimed = [one for one in comparison.decided_by if one.reason == UNKNOWN_TIMES]
+    if comparison.verdict != "regressed" and untimed:
+        return [f"{_said(untimed[0])} cannot be judged: {UNKNOWN_TIMES}"]
     if comparison.verdict != "regressed":
         return []
     known = acceptance(comparison, today)

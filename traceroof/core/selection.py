@@ -2,15 +2,32 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from traceroof.core import kernel_names
-from traceroof.core.units import count
+from traceroof.core.units import count, one_line
 from traceroof.errors import TraceroofError
 
 Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True)
+class Narrowed:
+    """What of a run is looked at: ``kernels`` of its ``of_kernels`` kernels, those that ``wanted``
+    means. Shares, noise and verdicts keep the base of the whole run."""
+
+    wanted: str
+    kernels: int
+    of_kernels: int
+
+    @property
+    def words(self) -> str:
+        """'1 of 30 kernels (gemm)'."""
+        return f"{self.kernels:,} of {count(self.of_kernels, 'kernel')} ({one_line(self.wanted)})"
+
 
 _NEAR = 3
 

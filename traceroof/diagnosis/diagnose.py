@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +17,10 @@ from traceroof.core.recording import (
 from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, KernelGroup, Totals
-from traceroof.diagnosis.find import find_all, fired, unjudged_each
-from traceroof.diagnosis.findings import Context, Finding, ranked
+from traceroof.diagnosis.find import find_all
+from traceroof.diagnosis.findings import Context, Finding
 from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
-from traceroof.diagnosis.judging import judge_all
 from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.lines import Lines, lines_of_groups
 from traceroof.diagnosis.run_devices import (
@@ -32,7 +30,7 @@ from traceroof.diagnosis.run_devices import (
     without_reported,
 )
 from traceroof.diagnosis.savings import bounds_pct
-from traceroof.diagnosis.totals import pool_of_kernels, pool_of_run, run_totals, with_savings
+from traceroof.diagnosis.totals import pool_of_run, run_totals, with_savings
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
@@ -119,7 +117,8 @@ def _diagnosed(
     scopes = _scopes(recording, judged, lines, across, totals, parts)
     context = _context(recording, judged, totals, attainable, settings)
     judged_by = settings.rules(plugins.rules() if rules is None else rules)
-    grounds = Grounds(judged_by, scopes, context)
+    pool = pool_of_run(kernels, grouped, lines)
+    grounds = Grounds(judged_by, scopes, context, pool)
     found, hidden = find_all(grounds.rules, scopes, context)
     verdicts = capped(
         verdicts_of_groups(judged.verdict_table, judged.verdict_rows, len(grouped)),
@@ -136,7 +135,7 @@ def _diagnosed(
         replace(one, source_lines=lines_of.kernel(at)) for at, one in enumerate(groups_made)
     )
     category_times = _category_times(scopes["category"])
-    advice = advice_of(found, pool_of_run(kernels, grouped, lines), concerned.place, settings.steps)
+    advice = advice_of(found, pool, concerned.place, settings.steps)
     holding = {name_of(one): one for one in found if one.state == "fired"}
     made = Diagnosis(
         run_id=run.id,
@@ -229,57 +228,6 @@ def _scopes(
             ),
         ),
     }
-
-
-def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
-    """The diagnosis of some kernel groups: they alone, with everything that was found on them.
-
-    Findings too small for the whole run are there, and a rule that could not be judged says so for
-    each kernel. Totals, categories and timelines stay those of the run. Raises ValueError without
-    grounds.
-    """
-    grounds = diagnosis.grounds
-    if grounds is None:
-        raise ValueError("this diagnosis keeps no grounds")
-    rows = np.asarray(indices, dtype=np.int64)
-    subjects = grounds.scopes["kernel"]
-    facts = subjects.facts
-    taken = Facts({name: getattr(facts, name)[rows] for name in facts.names()}, len(rows))
-    some = Subjects(taken, [subjects.names[row] for row in indices])
-    context = grounds.context
-
-    def of_rows(values: Any) -> Any:
-        return values[rows] if np.ndim(values) else values
-
-    narrow = replace(
-        context,
-        attainable=Attainable(
-            of_rows(context.attainable.memory), of_rows(context.attainable.compute)
-        ),
-        calibrated=of_rows(context.calibrated),
-        hidden_share=0.0,
-    )
-    scopes = {**grounds.scopes, "kernel": some}
-    found: list[Finding] = []
-    for judgement, by in judge_all(grounds.rules, scopes, narrow)[0]["kernel"]:
-        found += fired(judgement, by, some, narrow)[0]
-        found += unjudged_each(judgement, some, narrow)
-    kernels = tuple(diagnosis.kernels[row] for row in indices)
-    lines = grounds.lines.only(indices)
-    listed = tuple(
-        lines.named(replace(one, where=kernels[one.subject_index].where))
-        if one.subject_index is not None
-        else one
-        for one in ranked(found)
-    )
-    return replace(
-        diagnosis,
-        kernels=kernels,
-        findings=listed,
-        advice=advice_of(listed, pool_of_kernels(taken), steps=grounds.context.settings.steps),
-        hidden_findings=0,
-        grounds=Grounds(grounds.rules, scopes, narrow, lines),
-    )
 
 
 def _used(

@@ -12,10 +12,12 @@ from traceroof.config import NONE, Settings
 from traceroof.core.recording import (
     Source,
 )
+from traceroof.core.selection import Narrowed
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.findings import Context, Finding
 from traceroof.diagnosis.lines import NO_LINES, KernelLines, Lines
 from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
+from traceroof.diagnosis.savings import Pool
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.kernels.counter_join import Join
@@ -111,11 +113,13 @@ class Totals:
 
 @dataclass(frozen=True)
 class Grounds:
-    """What the findings of a run rest on: the rules, the facts of every scope, what they share."""
+    """What the findings of a run rest on: the rules, the facts of every scope, what they share, and
+    the time that savings are taken from."""
 
     rules: tuple[Rule, ...]
     scopes: Mapping[Scope, Subjects]
     context: Context
+    pool: Pool
     lines: Lines = NO_LINES
 
 
@@ -123,7 +127,8 @@ class Grounds:
 class Diagnosis:
     """Everything that traceroof says about a run, ready to be rendered.
 
-    places: the time by module, operator and range. grounds: what ``explain`` and ``of_kernels`` go
+    places: the time by module, operator and range. narrowed: which kernels alone are listed, None for
+    all; totals, categories and timelines are those of the whole run all the same. grounds: what ``explain`` and ``of_kernels`` go
     back to; no part of the JSON form.
     """
 
@@ -149,6 +154,7 @@ class Diagnosis:
     notes: tuple[str, ...] = field(default=())
     places: Mapping[By, tuple[PlaceTime, ...]] = field(default_factory=dict)
     settings: Settings = NONE
+    narrowed: Narrowed | None = None
     grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -194,6 +200,7 @@ class Diagnosis:
                 "join": self.join.to_dict() if self.join else None,
                 "devices": [_device_dict(device) for device in self.devices],
             },
+            "narrowed": asdict(self.narrowed) if self.narrowed else None,
             "totals": asdict(self.totals),
             "timelines": [one.to_dict() for one in self.timelines],
             "ranks": self.ranks.to_dict() if self.ranks else None,

@@ -1,8 +1,9 @@
 """What a run comes down to, in one sentence: how idle, which kind of work, which wall."""
 
+from collections import Counter
 from collections.abc import Sequence
 
-from traceroof.core.units import percent
+from traceroof.core.units import one_line, percent
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import CategoryTime, KernelGroup, Totals
 from traceroof.kernels.bound_class import CLASSES
@@ -44,6 +45,22 @@ def headline_of(
     parts = [_idle(totals), _category(categories), _class(kernels, totals.kernel_time_ns)]
     text = "; ".join(part for part in parts if part)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def headline_of_kernels(kernels: Sequence[KernelGroup], wanted: str) -> str:
+    """The headline of a diagnosis that is narrowed to some kernels."""
+    shares = [kernel.share for kernel in kernels if kernel.share is not None]
+    part = f"{percent(sum(shares))} of the kernel time" if shares else "an unknown part of the time"
+    if len(kernels) == 1:
+        name = kernels[0].primary_class
+        said = f" ({CLASSES[name]})" if name in CLASSES else ""
+        return f"This kernel takes {part}; it is {name}{said}."
+    classes = Counter(kernel.primary_class for kernel in kernels)
+    listed = ", ".join(f"{number} {name}" for name, number in classes.most_common(_CLASSES))
+    return f"{len(kernels):,} kernels ({one_line(wanted)}) take {part}: {listed}."
+
+
+_CLASSES = 4
 
 
 def class_shares(kernels: Sequence[KernelGroup], total_ns: int) -> dict[str, float]:

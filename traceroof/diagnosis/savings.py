@@ -5,7 +5,7 @@ the kernel's own work needs the time, and is held against what other fixes alrea
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -131,6 +131,22 @@ class Pool:
     busy_ns: int
     kernels_ns: float
     of_run: float
+
+    def only(self, rows: Sequence[int]) -> "Pool":
+        """The time of some kernel groups: a saving is still a share of the time of the whole run."""
+        at = np.asarray(rows, dtype=np.int64)
+        time, category = self.capacity[at], [self.category[row] for row in rows]
+        exposed = self.cells.get(COMMUNICATION) if COMMUNICATION in category else None
+        capacity = time if exposed is None else np.append(time, self.capacity[exposed])
+        return replace(
+            self,
+            capacity=capacity,
+            cells={} if exposed is None else {COMMUNICATION: len(time)},
+            category=category,
+            part=self.part[at],
+            busy_ns=round(float(capacity.sum())),
+            kernels_ns=float(time.sum()),
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
-from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import as_reals
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Totals
@@ -51,12 +50,6 @@ def with_savings(totals: Totals, advice: Sequence[Entry]) -> Totals:
         time_saved_bound_ns=sum(one.bound_ns or 0 for one in counted),
         time_saved_likely_ns=sum(one.likely_ns or one.bound_ns or 0 for one in counted),
     )
-
-
-def pool_of_kernels(facts: Facts) -> Pool:
-    """The time of some kernels alone."""
-    see = facts.only(("time_ns", "category"))
-    return pool_of(see.time_ns, see.category.tolist(), ())
 
 
 def pool_of_run(kernels: pa.Table, grouped: Groups, lines: Sequence[Timeline]) -> Pool:

@@ -57,7 +57,7 @@ def render(comparison: Comparison, *, key: str | None = None, top: int = 10) -> 
     sections = [
         _kernels(comparison, top),
         _trust(comparison),
-        details("Categories", _categories(comparison)),
+        [] if comparison.narrowed else details("Categories", _categories(comparison)),
         _inconclusive(comparison),
         _findings("New findings on the head", comparison.appeared),
         _findings("Findings that the head no longer has", comparison.resolved),

@@ -72,7 +72,7 @@ def _parts(comparison: Comparison, word: Word, one_sided: Word) -> list[_Part]:
     apart = comparison.of("gone", "new")
     if any(one.verdict == one_sided for one in apart):
         parts.append(_Part(sum(one.delta_ns or 0.0 for one in apart), apart))
-    idle = comparison.idle_ns
+    idle = None if comparison.narrowed else comparison.idle_ns
     if idle is not None and comparison.exposed_communication_ns is not None:
         parts.append(_Part(idle[1] - idle[0]))
     return parts

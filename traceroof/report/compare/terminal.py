@@ -36,7 +36,8 @@ def render(comparison: Comparison, *, top: int = 10, width: int = 80, color: boo
         _verdict(console, comparison)
         _story(console, comparison, width)
         _kernels(console, comparison, top, width)
-        _categories(console, comparison)
+        if not comparison.narrowed:
+            _categories(console, comparison)
         counted = [one for one in comparison.of("regressed") if one.basis == "counters"]
         _remarks(console, comparison, "Slower by counters", counted, width)
         _remarks(console, comparison, "Not decided", comparison.of("inconclusive"), width)

@@ -9,6 +9,7 @@ from traceroof.compare.changes import Change
 from traceroof.compare.comparable import CLOCKS
 from traceroof.compare.verdicts import Thresholds, Word
 from traceroof.core.kernel_names import short_names
+from traceroof.core.selection import Narrowed
 from traceroof.core.units import count, one_line, percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
@@ -73,6 +74,8 @@ def from_to(base: float | None, head: float | None, unit: str = "ns") -> str:
 def total_line(comparison: Comparison) -> str:
     """'wall time -24.0 % (5.00 → 3.80 s), kernel time -72.0 % (2.50 s → 700 ms)': what passed by the
     clock first; without the change where times do not compare."""
+    if comparison.narrowed:
+        return _narrowed_line(comparison, comparison.narrowed)
     total, kernels = comparison.total, comparison.kernel_time
     lines = [] if comparison.wall_ns is None else [_wall(comparison, *comparison.wall_ns)]
     lines.append(_timed(total))
@@ -81,10 +84,23 @@ def total_line(comparison: Comparison) -> str:
     return ", ".join(lines)
 
 
-def _timed(change: Change) -> str:
+def _timed(change: Change, name: str = "") -> str:
     times = from_to(change.base.median_ns, change.head.median_ns)
-    pct = change_pct(change)
-    return f"{change.name} {pct} ({times})" if pct else f"{change.name} {times}"
+    pct, name = change_pct(change), name or change.name
+    return f"{name} {pct} ({times})" if pct else f"{name} {times}"
+
+
+def _narrowed_line(comparison: Comparison, to: Narrowed) -> str:
+    """'multi_tensor_apply_kernel -28.9 % (5.63 → 4.00 ms), 1 of 30 kernels (multi_tensor)'."""
+    if len(comparison.kernels) > 1:
+        return to.words
+    (change,) = comparison.kernels
+    name = short_names([change.name], _NARROWED_WIDTH)[change.name]
+    of_total = "" if change.of_total is None else f", {change.of_total:+.1%} of kernel time"
+    return f"{_timed(change, name)}{of_total.replace('%', ' %')}, {to.words}"
+
+
+_NARROWED_WIDTH = 48
 
 
 def _wall(comparison: Comparison, base: float, head: float) -> str:
@@ -112,7 +128,7 @@ def missing(comparison: Comparison) -> str:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
         return f"{apart}. Times were not compared (--force compares them)."
     if comparison.verdict == "inconclusive":
-        return f"{comparison.total.reason}."
+        return f"{comparison.why_open}."
     return ""
 
 
@@ -128,6 +144,8 @@ def reasons(comparison: Comparison, change: Change) -> list[Finding]:
 def listed(comparison: Comparison, top: int) -> tuple[list[Change], int]:
     """The kernels worth a row, and how many more changed: what changed by the size of the change;
     with room left, what moved without a verdict, then the largest."""
+    if comparison.narrowed:
+        return list(comparison.kernels[:top]), 0
     lone = comparison.sampled != "runs"
     changed = list(comparison.of("regressed", "improved"))
     changed += [one for one in comparison.of("new", "gone") if (one.share or 0.0) >= _SHOWN]

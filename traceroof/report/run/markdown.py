@@ -54,15 +54,16 @@ def render(
     beside = [*summary.settings(diagnosis), *summary.clocks(diagnosis)]
     lines += [*(f"- {text(line)}" for line in beside), ""] if beside else []
     lines += _care(diagnosis)
-    timelines = timeline_lines(diagnosis)
-    lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
-    lines += [""] if timelines else []
-    lines += _times(diagnosis, by)
+    if not diagnosis.narrowed:
+        timelines = timeline_lines(diagnosis)
+        lines += [f"- **{label}**: {text(words)}" for label, words in timelines]
+        lines += [""] if timelines else []
+        lines += _times(diagnosis, by)
     lines += ["", "| # | Kernel | Category | Class | Time | Share of kernel time | Calls |",
               "|--:|:--|:--|:--|--:|--:|--:|"]  # fmt: skip
     rows = fitting(
         [
-            f"| {number} | {code(names[one.kernel])} | {one.category} | {one.primary_class} "
+            f"| {one.number or number} | {code(names[one.kernel])} | {one.category} | {one.primary_class} "
             f"| {quantity(one.time_ns, 'ns')} | {percent(one.share)} | {one.launches:,} |"
             for number, one in enumerate(kernels, 1)
         ],

@@ -7,6 +7,7 @@ from typing import Literal
 
 from traceroof.core import recording, regex
 from traceroof.core.kernel_names import short_names
+from traceroof.core.selection import Narrowed
 from traceroof.core.units import (
     count,
     one_line,
@@ -48,10 +49,15 @@ def coverage(diagnosis: Diagnosis) -> str:
     share = "no known part" if join.coverage_time_pct is None else f"{join.coverage_time_pct:.1f} %"
     return (
         f"Counters cover {share} of kernel time ({join.covered:,} of "
-        f"{count(len(diagnosis.kernels), 'kernel')}); "
+        f"{count(_all_kernels(diagnosis), 'kernel')}); "
         f"{quantity(join.ambiguous_time_ns, 'ns')} ambiguous. Times are the timeline's; use of "
         "peaks, stalls and bytes are the counters'."
     )
+
+
+def _all_kernels(diagnosis: Diagnosis) -> int:
+    """The kernels of the whole run."""
+    return diagnosis.narrowed.of_kernels if diagnosis.narrowed else len(diagnosis.kernels)
 
 
 def settings(diagnosis: Diagnosis) -> list[str]:
@@ -126,15 +132,29 @@ def total(diagnosis: Diagnosis) -> str:
     known = totals.kernel_time_ns or not totals.unknown_durations
     time = quantity(totals.kernel_time_ns, "ns") if known else "An unknown time"
     text = f"{time} in {launches} of {groups}."
+    if diagnosis.narrowed:
+        text = _narrowed(diagnosis, diagnosis.narrowed)
     if totals.time_saved_bound_ns:
         share = saved_share(totals.time_saved_bound_ns, whole(diagnosis))
+        which = "Advice on them" if diagnosis.narrowed else "All advice together"
         text += (
-            f" All advice together saves at most {quantity(totals.time_saved_bound_ns, 'ns')} "
+            f" {which} saves at most {quantity(totals.time_saved_bound_ns, 'ns')} "
             f"({share} of {whole_words(diagnosis)}), "
             f"likely {quantity(totals.time_saved_likely_ns, 'ns')}"
             f"{'' if diagnosis.timelines else '; overlap unknown'}."
         )
     return text
+
+
+def _narrowed(diagnosis: Diagnosis, to: Narrowed) -> str:
+    """'Narrowed to 1 of 30 kernels (gemm): 2.29 ms in 3 launches, 6.0 % of kernel time. …'"""
+    kernels = diagnosis.kernels
+    launches = count(sum(one.launches for one in kernels), "launch", "launches")
+    known = [one.time_ns for one in kernels if one.time_ns is not None]
+    time = quantity(sum(known), "ns") if known else "an unknown time"
+    shares = [one.share for one in kernels if one.share is not None]
+    share = f", {percent(sum(shares))} of kernel time" if shares else ""
+    return f"Narrowed to {to.words}: {time} in {launches}{share}. Shares are of the whole run."
 
 
 def whole(diagnosis: Diagnosis) -> int:

@@ -61,8 +61,9 @@ def render(
         for line in (*summary.settings(diagnosis), *summary.clocks(diagnosis)):
             console.print(line)
         _care(console, diagnosis)
-        _timelines(console, diagnosis)
-        _times(console, diagnosis, by)
+        if not diagnosis.narrowed:
+            _timelines(console, diagnosis)
+            _times(console, diagnosis, by)
         _kernels(console, diagnosis, shown, names, width)
         _advice(console, diagnosis, top, width)
         _vendor(console, shown, names)
@@ -157,7 +158,7 @@ def _kernels(
         table.add_column(title, justify="right", no_wrap=True)
     for number, kernel in enumerate(shown, start=1):
         table.add_row(
-            f"#{number}",
+            f"#{kernel.number or number}",
             names[number - 1],
             kernel.primary_class,
             quantity(kernel.time_ns, "ns"),
@@ -256,7 +257,9 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int
             )
             if name in kernel.metrics
         )
-        console.print(f" #{number} {names[number - 1]}: we say {kernel.primary_class} ({inputs})")
+        console.print(
+            f" #{kernel.number or number} {names[number - 1]}: we say {kernel.primary_class} ({inputs})"
+        )
         _indented(console, f"{verdict.rule or verdict.section}: {cut(verdict.text, 200)}")
 
 
