@@ -39,6 +39,7 @@ from traceroof.parsers.amd.gpus import Gpu, of_agent
 from traceroof.parsers.amd.kinds import squash
 from traceroof.parsers.amd.passes import pivot
 from traceroof.parsers.amd.run import Part, Process, of_processes
+from traceroof.parsers.amd.samples import SAMPLE, of_database, put_samples
 from traceroof.parsers.amd.sqlite import ROCPD_TABLE, Schema, schema_of
 
 # Ranges that the program named itself (ROCTx), as opposed to calls of the runtime.
@@ -78,6 +79,8 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
         for number, run in enumerate(runs):
             dispatches = _dispatches(run)
             copies, notes = _copies(run)
+            samples = of_database(run.read("pc_sampling", SAMPLE))
+            lines = put_samples(samples, dispatches) if len(dispatches) else []
             found.append(
                 Process(
                     path,
@@ -86,6 +89,7 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
                     [(path, run.ranges)] if len(run.ranges) else [],
                     list(run.gpus.values()),
                     [Part(path, copies, notes=notes)],
+                    lines=lines,
                 )
             )
             progress(number + 1, len(runs))

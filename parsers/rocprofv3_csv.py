@@ -46,7 +46,7 @@ from traceroof.parsers.amd.rocprofv3_tables import (
     where_of,
 )
 from traceroof.parsers.amd.run import Part, Process, of_processes
-from traceroof.parsers.amd.samples import Samples, stall_columns
+from traceroof.parsers.amd.samples import Samples, put_samples
 from traceroof.parsers.amd.text import TextTable, read_table
 from traceroof.parsers.amd_kernel_stats import read_statistics
 
@@ -211,10 +211,12 @@ def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
     dispatches = _dispatches(tables, numbered, process)
     named = [(source, where_of(host, ranges=True)) for source, host in calls]
     called = [(source, where_of(host, ranges=False)) for source, host in calls]
+    lines: list[pa.Table] = []
     if dispatches is not None:
         if called:
             launched_by(dispatches.columns, joined_calls([host for _, host in called]))
-        _put_samples(tables.get(Kind.V3_SAMPLES, []), dispatches)
+        samples = [Samples.of(one) for one in tables.get(Kind.V3_SAMPLES, [])]
+        lines = put_samples([one for one in samples if one is not None], dispatches)
     copies = [copies_of(source, numbered, process) for source in tables.get(Kind.V3_COPIES, [])]
     path = dispatches.path if dispatches is not None else group.of(*_ROWS)[0].path
     explaining = [
@@ -230,6 +232,7 @@ def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
         [pair for pair in named if len(pair[1])],
         gpus,
         [*copies, *explaining],
+        lines=lines,
     )
 
 
@@ -318,15 +321,3 @@ def _bare(one: Dispatches) -> Dispatches:
     kept = ("kernel_name", "launch_id", "process_id")
     columns = {name: values for name, values in one.columns.items() if name in kept}
     return Dispatches(one.path, columns, work_items=one.work_items, group_items=one.group_items)
-
-
-def _put_samples(sources: list[TextTable], dispatches: Dispatches) -> None:
-    """Stall shares from program-counter samples, for the dispatches that were hit."""
-    ids = dispatches.columns.get("launch_id")
-    for source in sources:
-        found = Samples.of(source)
-        if ids is None or found is None:
-            continue
-        columns, notes = stall_columns(found, np.asarray(ids.fill_null(-1), dtype=np.int64))
-        dispatches.columns |= columns
-        dispatches.notes = [*dispatches.notes, *notes]

@@ -43,6 +43,7 @@ from traceroof.parsers.amd.rocprofv3_document import (
     Tool,
 )
 from traceroof.parsers.amd.run import Part, Process, of_processes
+from traceroof.parsers.amd.samples import Samples, put_samples, reason_name
 
 
 class Rocprofv3Json:
@@ -97,18 +98,49 @@ def _process(path: Path, tool: Tool) -> Process:
     if dispatches is not None and calls is not None:
         launched_by(dispatches.columns, calls)
     copies, notes = _copies(tool, gpus)
-    samples = len(tool.buffer_records.pc_sample_host_trap) + len(
-        tool.buffer_records.pc_sample_stochastic
-    )
-    if samples:
-        notes.append(Note("program-counter samples in JSON are not read", samples))
+    lines = put_samples(_samples(tool), dispatches) if dispatches is not None else []
     return Process(
         path,
         dispatches,
         [(path, calls)] if calls is not None else [],
         gpus=list(gpus.values()),
         parts=[Part(path, copies, notes=notes)],
+        lines=lines,
     )
+
+
+def _samples(tool: Tool) -> list[Samples]:
+    """The program-counter samples of both methods."""
+    found = []
+    known = tool.strings
+    for taken, has_reasons in (
+        (tool.buffer_records.pc_sample_stochastic, True),
+        (tool.buffer_records.pc_sample_host_trap, False),
+    ):
+        size = len(taken)
+        if not size:
+            continue
+        at = [one.inst_index for one in taken]
+        records = [one.record for one in taken]
+        stalled = [one.snapshot.stall_reason if one.snapshot else None for one in records]
+        issued = [None if one.wave_issued is None else int(one.wave_issued) for one in records]
+        waves = [np.nan if one.wave_cnt is None else one.wave_cnt for one in records]
+        found.append(
+            Samples.made(
+                wholes([one.dispatch_id for one in records], size),
+                texts(_picked(known.pc_sample_instructions, at), size),
+                texts(_picked(known.pc_sample_comments, at), size),
+                wholes(issued, size) if has_reasons else None,
+                texts([reason_name(one) for one in stalled], size) if has_reasons else None,
+                np.array(waves, dtype=np.float64) if has_reasons else None,
+                wholes([one.pc.code_object_offset for one in records], size),
+            )
+        )
+    return found
+
+
+def _picked(listed: list[str | None], at: list[int]) -> list[str | None]:
+    return [listed[one] if 0 <= one < len(listed) else None for one in at]
 
 
 def _gpus(agents: list[dict[str, Any]]) -> dict[int, Gpu]:

@@ -91,6 +91,30 @@ class Names(msgspec.Struct):
 
 class Strings(msgspec.Struct):
     buffer_records: list[Names] = []
+    pc_sample_instructions: list[str | None] = []
+    pc_sample_comments: list[str | None] = []
+
+
+class ProgramCounter(msgspec.Struct):
+    code_object_offset: int | None = None
+
+
+class Snapshot(msgspec.Struct):
+    # The name of the reason, or its number in the tool's list.
+    stall_reason: str | int | None = None
+
+
+class SampleRecord(msgspec.Struct):
+    dispatch_id: int | None = None
+    pc: ProgramCounter = msgspec.field(default_factory=ProgramCounter)
+    wave_issued: bool | int | None = None
+    snapshot: Snapshot | None = None
+    wave_cnt: int | None = None
+
+
+class Sample(msgspec.Struct):
+    record: SampleRecord = msgspec.field(default_factory=SampleRecord)
+    inst_index: int = -1
 
 
 class Buffers(msgspec.Struct):
@@ -99,8 +123,8 @@ class Buffers(msgspec.Struct):
     hsa_api: list[Call] = []
     rccl_api: list[Call] = []
     memory_copy: list[Copy] = []
-    pc_sample_host_trap: list[msgspec.Raw] = []
-    pc_sample_stochastic: list[msgspec.Raw] = []
+    pc_sample_host_trap: list[Sample] = []
+    pc_sample_stochastic: list[Sample] = []
 
 
 class Callbacks(msgspec.Struct):

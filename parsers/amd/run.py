@@ -1,9 +1,10 @@
 """The files of one run as a recording: processes, passes, copies, host calls, and what explains."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -99,7 +100,8 @@ def recording(
 class Process:
     """What one profiled process left: its dispatches and what surrounds them.
 
-    parts: copies and fills, and files that only explain.
+    parts: copies and fills, and files that only explain. lines: source tables of its samples, by the
+    number of the dispatch.
     """
 
     path: Path
@@ -109,6 +111,7 @@ class Process:
     gpus: list[Gpu] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    lines: list[pa.Table] = field(default_factory=list)
 
     @property
     def has_rows(self) -> bool:
@@ -126,7 +129,7 @@ def of_processes(format: str, processes: Sequence[Process], options: Options) ->
     for one in processes:
         parts.append(Part(one.path, notes=one.notes))
         parts += one.parts
-    return recording(
+    made = recording(
         format,
         "timeline" if timeline else "counter-tool",
         parts,
@@ -134,6 +137,25 @@ def of_processes(format: str, processes: Sequence[Process], options: Options) ->
         calls=[pair for one in processes for pair in one.calls],
         ranges=[pair for one in processes for pair in one.ranges],
     )
+    lines = [_placed(one, made.kernels) for one in processes if one.lines]
+    return replace(made, source_lines=pa.concat_tables(lines)) if lines else made
+
+
+def _placed(process: Process, kernels: pa.Table) -> pa.Table:
+    """The source tables of a process, ``row`` being that of the kernel table. Samples of dispatches
+    that are in no row are left out."""
+    lines = pa.concat_tables(process.lines)
+    wanted = pc.is_valid(kernels["launch_id"])
+    own = process.dispatches.columns.get("process_id") if process.dispatches is not None else None
+    ids = [] if own is None else pc.unique(own).drop_null().to_pylist()
+    if ids:
+        wanted = pc.and_(wanted, pc.is_in(kernels["process_id"], pa.array(ids, pa.int64())))
+    rows = np.flatnonzero(np.asarray(wanted.combine_chunks()))
+    numbers = kernels["launch_id"].combine_chunks().take(pa.array(rows))
+    place = pc.index_in(lines["row"].combine_chunks(), value_set=numbers)
+    at = lines.schema.get_field_index("row")
+    placed = lines.set_column(at, lines.schema.field(at), pa.array(rows).take(place))
+    return placed.filter(pc.is_valid(placed["row"]))
 
 
 def _gathered(notes: Iterable[Note]) -> list[Note]:

@@ -4,7 +4,14 @@ import csv
 from collections.abc import Callable, Iterator
 
 from traceroof.core import regex
-from traceroof.parsers.nsight.tables import HINT, Header, Lines, Skipped, header_of
+from traceroof.parsers.nsight.tables import (
+    HINT,
+    Header,
+    Lines,
+    Skipped,
+    header_of,
+    source_title,
+)
 
 # A quoted cell that spans more is an unbalanced quote, not a rule's description.
 _MAX_ROW_LINES = 400
@@ -32,7 +39,7 @@ def records(
 
 # One of these stands in every header and in hardly any row.
 _MARKS = ("Metric Name", "Kernel Name")
-_SOURCE_MARKS = (*_MARKS, "Warp Stall Sampling")
+_SOURCE_MARKS = (*_MARKS, '"Source"', "Warp Stall Sampling")
 
 
 def _rows(
@@ -41,8 +48,12 @@ def _rows(
     """Lines of a table, quoted line breaks joined, without what else was printed among them."""
     quoted = header.quoted
     start = '"' if quoted else ""
-    marks = _SOURCE_MARKS if header.kind == "source" else _MARKS
+    of_source = header.kind == "source"
+    marks = _SOURCE_MARKS if of_source else _MARKS
     for line in lines:
+        if of_source and source_title(line):
+            lines.give_back(line)
+            return
         if not line.startswith(start) or line.startswith("==") or not line:
             if (HINT.search(line) and header_of(line)) or ends(line):
                 lines.give_back(line)

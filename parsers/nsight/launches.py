@@ -23,8 +23,10 @@ from traceroof.core.recording import (
     DeviceInfo,
     Note,
     Recording,
+    empty,
     source_of,
 )
+from traceroof.core.source_lines import SOURCE
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import find
@@ -113,6 +115,7 @@ class Launches:
     _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
     _row_text: list[str] = field(default_factory=list)
     _verdicts: list[_Verdict] = field(default_factory=list)
+    _sources: list[tuple[int, pa.Table]] = field(default_factory=list)
     _knows_metrics: bool = False
 
     def note(self, text: str, count: int = 1, severe: bool = True) -> None:
@@ -151,6 +154,15 @@ class Launches:
         self._row_launch.append(launch)
         self._row_slot.append(slot)
         self._row_text.append(text)
+
+    def measured(self) -> frozenset[tuple[int, str]]:
+        """Every launch with the metrics that it has rows of."""
+        rows = zip(self._row_launch, self._row_slot, strict=True)
+        return frozenset((launch, self._slots[slot].metric) for launch, slot in rows)
+
+    def add_source(self, launch: int, table: pa.Table) -> None:
+        """Take the source table of a launch; its ``row`` is filled in at the end."""
+        self._sources.append((launch, table))
 
     def add_verdict(
         self,
@@ -221,6 +233,7 @@ class Launches:
             devices=found,
             raw_metrics=raw,
             verdicts=self._verdict_table(),
+            source_lines=self._source_lines(),
         )
 
     # --- rows ----------------------------------------------------------------------------------
@@ -271,6 +284,7 @@ class Launches:
         rows.launch = rank[rows.launch]
         for verdict in self._verdicts:
             verdict.launch = int(rank[verdict.launch])
+        self._sources = [(int(rank[launch]), table) for launch, table in self._sources]
 
     def _split_launch(
         self, launch: int, members: Ints, rows: Rows, keep: npt.NDArray[np.bool_]
@@ -512,6 +526,14 @@ class Launches:
             return found
         self.note(f"GPU by the program's own output: {name}", severe=False)
         return (replace(device, name=name),)
+
+    def _source_lines(self) -> pa.Table:
+        at = SOURCE.get_field_index("row")
+        parts = [
+            table.set_column(at, "row", pa.repeat(pa.scalar(launch, pa.int64()), len(table)))
+            for launch, table in self._sources
+        ]
+        return pa.concat_tables(parts) if parts else empty(SOURCE)
 
     def _verdict_table(self) -> pa.Table:
         rows = self._verdicts

@@ -13,7 +13,7 @@ from traceroof.parsers.nsight.csv_records import records
 from traceroof.parsers.nsight.csv_tables import LongTable, Row, WideTable
 from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launches
 from traceroof.parsers.nsight.page import Page, begins_page
-from traceroof.parsers.nsight.source import kernel_line, read_source_table
+from traceroof.parsers.nsight.source import SourcePages
 from traceroof.parsers.nsight.tables import (
     NO_KERNELS,
     PERMISSION,
@@ -72,16 +72,19 @@ class _Log:
     skipped: Skipped = field(default_factory=Skipped)
     kinds: set[str] = field(default_factory=set)
     is_page: bool = False
-    _kernel: str = ""
+
+    def __post_init__(self) -> None:
+        self._sources = SourcePages(self.launches)
 
     def read(self, lines: Lines) -> None:
         """Read all tables and pages."""
         page = Page(self.quoted, self.launches, self.skipped)
         for line in lines:
+            if self._sources.title(line):
+                continue
             header = header_of(line)
             # A sentence on a page may name two metrics; a table names its kernels.
             if header is None or (page.begun and not {"kernel name", "id"} & header.at.keys()):
-                self._kernel = kernel_line(line) or self._kernel
                 self.is_page = self.is_page or begins_page(line)
                 page.read(line)
                 continue
@@ -91,6 +94,7 @@ class _Log:
             self.kinds.add(header.kind)
             self._read_table(header, records(lines, header, self.skipped, begins_page))
         page.end()
+        self._sources.close()
 
     def _read_table(self, header: Header, rows: Iterator[Row]) -> None:
         self.launches.spreadsheet |= header.spreadsheet
@@ -100,7 +104,7 @@ class _Log:
             if not WideTable(header, self.launches, self.skipped).read(rows):
                 self.kinds.add("pivot")
         elif header.kind == "source":
-            self._kernel = read_source_table(header, rows, self._kernel, self.launches)
+            self._sources.table(header, rows)
         else:
             for _ in rows:
                 pass
@@ -135,8 +139,8 @@ def _why_nothing(path: Path, log: _Log) -> TraceroofError:
         )
     if "source" in log.kinds:
         return TraceroofError(
-            f"{path} is a source page of Nsight Compute without samples per stall reason",
-            f"collect the raw page: {COLLECT}",
+            f"{path} is a source page of Nsight Compute without samples or counts per instruction",
+            f"profile with --section SourceCounters; or collect the raw page: {COLLECT}",
         )
     if log.kinds:
         return TraceroofError(

@@ -48,6 +48,12 @@ ALL_SAMPLES = (
     "warp stall sampling (all cycles)",
     "sampling data (all)",
 )
+#: Titles of the samples taken while the scheduler issued nothing.
+ALL_STALLED = (
+    "warp stall sampling (not-issued samples)",
+    "warp stall sampling (not-issued cycles)",
+    "sampling data (not issued)",
+)
 NOT_ISSUED = "samples_not_issued"
 
 #: What the codes of ``memory_type`` and ``memory_access_type`` stand for; other codes are unknown.
@@ -56,6 +62,14 @@ ACCESSES: Mapping[int, str] = {2: "load", 4: "store"}
 
 _STALLED = "smsp__pcsamp_warps_issue_stalled_"
 _PART = "_not_issued"
+#: The metric of a kernel that is the sum of a column.
+METRIC_OF: Mapping[str, str] = {
+    "samples": "smsp__pcsamp_sample_count",
+    "instructions": "smsp__inst_executed.sum",
+    "thread_instructions": "thread_inst_executed",
+    "thread_instructions_predicated": "thread_inst_executed_true",
+    **{column: f"{_STALLED}{reason}" for reason, column in SAMPLES_OF.items()},
+}
 
 
 def column_of(metric: str) -> str | None:
@@ -69,11 +83,11 @@ def column_of(metric: str) -> str | None:
 
 
 def column_of_title(title: str) -> str | None:
-    """The column of a title of the source page, in small letters."""
+    """The column of a title of the source page, in small letters; a metric's name is one too."""
     if title.startswith("stall_"):
         reason, part, _ = title.removeprefix("stall_").partition(" (")
         return NOT_ISSUED if part else SAMPLES_OF.get(canonical(reason))
-    return TITLES.get(title)
+    return TITLES.get(title) or column_of(title)
 
 
 def canonical(reason: str) -> str:

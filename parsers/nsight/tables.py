@@ -19,6 +19,7 @@ from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.hardware import devices
 from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
+from traceroof.parsers.nsight.source_metrics import ALL_SAMPLES, column_of_title
 
 #: A longer line is read in pieces: no table row is longer, and a binary file may be one line.
 MAX_LINE = 1 << 22
@@ -153,7 +154,11 @@ _ROLES = frozenset(
 _WITH_UNIT = regex.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
 # What may stand among metric titles: older metrics are single words; pandas adds row numbers.
 _LIKE_A_METRIC = regex.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
-HINT = regex.compile(r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling", re.IGNORECASE)
+HINT = regex.compile(
+    r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling|\bSource\"?[,;\t]", re.IGNORECASE
+)
+# Where a row of the source page stands: by address, by line, or by number.
+_SOURCE_PLACES = frozenset({"address", "line no", "line", "#"})
 _TABLE_START = regex.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
 
 
@@ -217,6 +222,30 @@ def header_of(line: str) -> Header | None:
     return Header(kind, cells, at, delimiter, line.lstrip().startswith('"'), before)
 
 
+def _is_of_source(title: str) -> bool:
+    return title in ALL_SAMPLES or column_of_title(title) is not None
+
+
+_SOURCE_TITLE = regex.compile(
+    r'"?(Kernel Name|File Path|File Name|Function Name)"?[,;\t]', re.IGNORECASE
+)
+
+
+def source_title(line: str) -> tuple[str, str] | None:
+    """("kernel name", "f(int)") of a line ``"Kernel Name","f(int)",`` above a table of the source
+    page; None for any other line."""
+    found = _SOURCE_TITLE.match(line)
+    if found is None:
+        return None
+    try:
+        cells = next(csv.reader([line], delimiter=line[found.end() - 1]), [])
+    except csv.Error:
+        return None
+    if len(cells) < 2 or any(cell.strip() for cell in cells[2:]):
+        return None
+    return found[1].lower(), cells[1].strip()
+
+
 def _delimiter(line: str) -> str:
     if line.startswith('"') and (match := re.match(r'"[^"]*"([,;\t|])', line)):
         return match[1]
@@ -233,7 +262,7 @@ def _kind(cells: tuple[str, ...], at: dict[str, int]) -> Kind | None:
             return "summary"
     metrics = [cell for cell in cells if is_metric_title(cell)]
     others = [cell for cell in cells if cell.lower() not in _ROLES and not is_metric_title(cell)]
-    if any(cell.startswith("Warp Stall Sampling") for cell in cells) and "source" in at:
+    if "source" in at and at.keys() & _SOURCE_PLACES and any(map(_is_of_source, at)):
         return "source"
     if cells and cells[0].lower() == "metric name" and metrics:
         return "pivot"

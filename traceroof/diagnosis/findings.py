@@ -82,10 +82,11 @@ MATTERS = 0.1
 class LinePart:
     """What one source line has of a finding, or one instruction where no line is known.
 
-    share: of what the rule judges, 0-1. bound_ns: the same share of the finding's bound. says: what
-    the line does.
+    place: as people read it, ``gemv.cu:41``. share: of what the rule judges, 0-1. bound_ns: the
+    same share of the finding's bound. says: what the line does.
     """
 
+    place: str
     file: str | None
     line: int | None
     function: str | None

@@ -7,6 +7,7 @@ finding's bound times the line's share of what was counted: lines are parts and 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 
 from traceroof.core import kernel_names
 from traceroof.core.source_lines import COUNTS, SAMPLES_OF
-from traceroof.core.units import percent
+from traceroof.core.units import one_line, percent
 from traceroof.diagnosis.findings import Finding, LinePart
 
 Reals = npt.NDArray[np.float64]
@@ -26,6 +27,7 @@ MOST_LINES = 100
 COVERED = 0.9
 # A line is named for a finding from this share of its measure on, and so many of them.
 _SPEAKS, _NAMED = 0.05, 3
+_TEXT = 60
 _WARP = 32
 
 
@@ -33,12 +35,14 @@ _WARP = 32
 class SourceLine:
     """One line of a kernel, or one instruction where no line is known (file and line are None).
 
-    address: of its instruction with the most samples, in bytes from the start of function. text:
-    that instruction, or its PTX. share: of the kernel's samples, 0-1. time_ns: the same share of
-    its time. stalls: reason -> part of the line's samples, most first. counts: of
+    place: as people read it: ``gemv.cu:41``, or ``f+0x240``. address: of its instruction with the
+    most samples, in bytes from the start of function. text: that instruction, or its PTX. share: of
+    the kernel's samples, 0-1. time_ns: the same share of its time; None where only a part of the
+    kernel was sampled. stalls: reason -> part of the line's samples, most first. counts: of
     ``source_lines.COUNTS``, those that are known.
     """
 
+    place: str
     file: str | None
     line: int | None
     function: str | None
@@ -48,11 +52,6 @@ class SourceLine:
     time_ns: int | None
     stalls: tuple[tuple[str, float], ...]
     counts: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def place(self) -> str:
-        """``gemv.cu:41``, or ``f+0x240``."""
-        return place_of(self.file, self.line, self.function, self.address)
 
 
 @dataclass(frozen=True)
@@ -75,32 +74,69 @@ class KernelLines:
         if self.covered is None or self.covered >= COVERED:
             return ""
         part = percent(self.covered)
-        return f"only {part} of the kernel's time was sampled: lines of the rest are not seen"
+        return f"only {part} of the kernel's time was sampled, from its start: what comes later is not seen"
 
 
-def place_of(file: str | None, line: int | None, function: str | None, address: int | None) -> str:
-    """``gemv.cu:41``, or ``f+0x240`` where no line is known."""
-    if file and line:
-        return f"{PurePosixPath(file.replace(chr(92), '/')).name}:{line}"
-    offset = "" if address is None else f"0x{address:x}"
-    name = kernel_names.function(kernel_names.demangled(function)) if function else ""
-    return "+".join(part for part in (name, offset) if part)
+@dataclass(frozen=True)
+class _Spot:
+    """Where the rows of one line are: a source line, else an address, a line of PTX, or the text of
+    the instruction, whichever is the first that is known."""
+
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    address: int | None = None
+    ptx_line: int | None = None
+    text: str | None = None
+
+    @staticmethod
+    def of(
+        file: str | None, line: int | None, function: str | None, address: int | None,
+        ptx_line: int | None, text: str | None,
+    ) -> "_Spot":  # fmt: skip
+        if line:
+            return _Spot(file or None, line)
+        if address is not None:
+            return _Spot(function=function, address=address)
+        if ptx_line:
+            return _Spot(function=function, ptx_line=ptx_line)
+        return _Spot(function=function, text=text)
+
+    @property
+    def words(self) -> str:
+        """``gemv.cu:41``, or ``f+0x240`` where no line is known."""
+        if self.line:
+            file = PurePosixPath((self.file or "").replace(chr(92), "/")).name
+            return f"{file}:{self.line}" if file else f"line {self.line}"
+        name = kernel_names.function(kernel_names.demangled(self.function or ""))
+        if self.address is not None:
+            return "+".join(part for part in (name, f"0x{self.address:x}") if part)
+        rest = f"PTX:{self.ptx_line}" if self.ptx_line else one_line(self.text or "")[:_TEXT]
+        return " ".join(part for part in (name, rest) if part)
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """The lines of one kernel group as columns: n lines."""
+    """The lines of one kernel group as columns: n lines. function, address, text: of the
+    instruction with the most samples."""
 
-    file: list[str | None]
-    line: list[int | None]
+    spot: list[_Spot]
     function: list[str | None]
     address: list[int | None]
     text: list[str | None]
     counts: dict[str, Reals]
     expected: float | None
 
-    def place(self, at: int) -> str:
-        return place_of(self.file[at], self.line[at], self.function[at], self.address[at])
+    @property
+    def covered(self) -> float | None:
+        """Samples taken, of those that were due."""
+        total = float(self.of("samples").sum())
+        return total / self.expected if total and self.expected else None
+
+    @property
+    def in_part(self) -> bool:
+        """Whether only a part of the kernel's time was sampled."""
+        return self.covered is not None and self.covered < COVERED
 
     def of(self, name: str) -> Reals:
         """A count with unknown as 0, for sums."""
@@ -129,16 +165,15 @@ def lines_of_groups(
 
 def _gathered(part: pa.Table) -> _Lines:
     """Rows of one kernel by line, and by instruction where there is no line."""
-    text = [pc.cast(part[one], pa.string()) for one in ("file", "function", "instruction", "ptx")]
-    file, function, instruction, ptx = (one.to_pylist() for one in text)
-    line, address = part["line"].to_pylist(), part["address"].to_pylist()
+    names = ("file", "line", "function", "address", "ptx_line", "instruction", "ptx")
+    listed = {name: _listed(part[name]) for name in names}
+    text = [one or ptx for one, ptx in zip(listed["instruction"], listed["ptx"], strict=True)]
     weight = np.nan_to_num(part["samples"].cast(pa.float64()).to_numpy())
-    keys = [
-        (f, n, None, None) if f and n else (None, None, g, a)
-        for f, n, g, a in zip(file, line, function, address, strict=True)
+    spots = [
+        _Spot.of(*one) for one in zip(*(listed[name] for name in names[:5]), text, strict=True)
     ]
-    number: dict[object, int] = {}
-    of = np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
+    number: dict[_Spot, int] = {}
+    of = np.array([number.setdefault(spot, len(number)) for spot in spots], dtype=np.int64)
     hottest = np.zeros(len(number), dtype=np.int64)
     order = np.argsort(weight, kind="stable")
     hottest[of[order]] = order
@@ -153,10 +188,14 @@ def _gathered(part: pa.Table) -> _Lines:
     expected = None if due.null_count else pc.sum(due).as_py()
     at = hottest.tolist()
     return _Lines(
-        [file[one] for one in at], [line[one] for one in at], [function[one] for one in at],
-        [address[one] for one in at], [instruction[one] or ptx[one] for one in at],
-        counts, expected,
+        list(number), [listed["function"][one] for one in at],
+        [listed["address"][one] for one in at], [text[one] for one in at], counts, expected,
     )  # fmt: skip
+
+
+def _listed(column: pa.ChunkedArray) -> list[Any]:
+    is_text = pa.types.is_dictionary(column.type)
+    return list((pc.cast(column, pa.string()) if is_text else column).to_pylist())
 
 
 @dataclass(frozen=True)
@@ -175,12 +214,12 @@ class Lines:
         total = samples.sum()
         weight = samples if total else found.of("instructions")
         order = np.argsort(-weight, kind="stable")[:MOST_LINES].tolist()
-        known = np.array([bool(one) for one in found.file], dtype=bool)
+        known = np.array([bool(one.line) for one in found.spot], dtype=bool)
         return KernelLines(
             tuple(_line(found, at, total, self.times[group]) for at in order),
             int(total),
             float(samples[known].sum() / total) if total else None,
-            float(total / found.expected) if total and found.expected else None,
+            found.covered,
         )
 
     def only(self, groups: Sequence[int]) -> "Lines":
@@ -202,12 +241,15 @@ class Lines:
         if not total > 0:
             return finding
         order = np.argsort(-amount, kind="stable")[:_NAMED].tolist()
-        bound = finding.time_saved_bound_ns
+        # What was counted is the whole kernel's; what was sampled may be of its beginning alone.
+        in_part = measure.sampled and found.in_part
+        bound = None if in_part else finding.time_saved_bound_ns
         parts = tuple(
             LinePart(
-                found.file[at], found.line[at], found.function[at], found.address[at],
+                found.spot[at].words, found.spot[at].file, found.spot[at].line,
+                found.function[at], found.address[at],
                 float(amount[at] / total),
-                None if bound is None else int(bound * amount[at] / total),
+                None if bound is None else int(bound * (amount[at] / total)),
                 measure.says(found, at, percent(float(amount[at] / total))),
             )
             for at in order
@@ -215,10 +257,11 @@ class Lines:
         )  # fmt: skip
         if not parts:
             return finding
-        place = found.place(order[0])
+        place = parts[0].place
+        seen = f" (of the {percent(found.covered)} of its time that was sampled)" if in_part else ""
         return replace(
             finding,
-            because=f"{finding.because}; {place} {parts[0].says}",
+            because=f"{finding.because}; {place} {parts[0].says}{seen}",
             lines=parts,
             where=replace(finding.where, source=place),
         )
@@ -241,11 +284,11 @@ def _line(found: _Lines, at: int, total: float, time: int | None) -> SourceLine:
         ),
         key=lambda one: -one[1],
     )
-    known = bool(found.file[at])
+    spot = found.spot[at]
     return SourceLine(
-        found.file[at] if known else None, found.line[at] if known else None,
-        found.function[at], found.address[at], found.text[at], share,
-        None if share is None or time is None else int(time * share), tuple(stalls), counts,
+        spot.words, spot.file, spot.line, found.function[at], found.address[at], found.text[at],
+        share, None if share is None or time is None or found.in_part else int(time * share),
+        tuple(stalls), counts,
     )  # fmt: skip
 
 
@@ -254,10 +297,12 @@ def _line(found: _Lines, at: int, total: float, time: int | None) -> SourceLine:
 
 @dataclass(frozen=True)
 class _Measure:
-    """amount: of each line. says: what a line does, given its share as text."""
+    """amount: of each line. says: what a line does, given its share as text. sampled: the amount is
+    of samples, not counted."""
 
     amount: Callable[[_Lines], Reals]
     says: Callable[[_Lines, int, str], str]
+    sampled: bool = False
 
 
 def _excess(moved: str, ideal: str, what: str) -> _Measure:
@@ -316,4 +361,5 @@ def _measure(rule: str) -> _Measure | None:
     return _Measure(
         lambda lines: lines.of(column),
         lambda lines, at, share: f"is where they wait: {share} of these samples",
+        sampled=True,
     )

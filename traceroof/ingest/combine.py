@@ -19,7 +19,7 @@ from traceroof.core.recording import Recording, Role, merge
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import find
 from traceroof.ingest import log_times
-from traceroof.ingest.passes import launches_of, metrics_of, united
+from traceroof.ingest.passes import is_view, launches_of, metrics_of, shaped, united
 
 Mode = Literal["auto", "passes", "join", "repeats", "ranks", "separate"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -238,6 +238,7 @@ def _names(recording: Recording) -> list[str]:
 def _counters(recordings: Sequence[Recording], mode: Mode) -> Recording:
     """Passes become one row per launch, parts stand below one another, repeats stand beside."""
     clusters: list[list[Recording]] = []
+    recordings = shaped(recordings)
     for one in recordings:
         for cluster in clusters:
             if _related(cluster[0], one, mode):
@@ -281,7 +282,7 @@ def _cluster(cluster: Sequence[Recording], mode: Mode) -> Recording:
     same = all(one == metrics[0] for one in metrics) and all(
         one == sequences[0] for one in sequences
     )
-    if mode == "repeats" or (mode == "auto" and same):
+    if mode == "repeats" or (mode == "auto" and same and not all(map(is_view, cluster))):
         return _beside(cluster, "counters")
     return _with_role(united(cluster), "pass")
 

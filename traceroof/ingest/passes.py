@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core import kernel_names, kernel_table
 from traceroof.core.dictionary import coded
@@ -74,6 +75,64 @@ def launches_of(recording: Recording) -> Launches:
     return Launches(keys, nth)
 
 
+def shaped(recordings: Sequence[Recording]) -> list[Recording]:
+    """The recordings, those that know no launch shapes (source pages) with the shapes of the n-th
+    launch of the same function in one that does."""
+    known = next((one for one in recordings if _has_shapes(one)), None)
+    if known is None:
+        return list(recordings)
+    listed: dict[str, list[int]] = {}
+    for row, name in enumerate(_functions(known)):
+        listed.setdefault(name, []).append(row)
+    return [
+        one if _has_shapes(one) or not one.kernels.num_rows else _like(one, known, listed)
+        for one in recordings
+    ]
+
+
+def is_view(recording: Recording) -> bool:
+    """Whether a recording is source pages alone: another one is another view of the same samples."""
+    kernels = recording.kernels
+    timeless = kernels["duration_ns"].null_count == kernels.num_rows
+    return bool(recording.source_lines.num_rows) and timeless and not _has_shapes(recording)
+
+
+def _has_shapes(recording: Recording) -> bool:
+    kernels = recording.kernels
+    return any(kernels[name].null_count < kernels.num_rows for name in _LAUNCH)
+
+
+def _functions(recording: Recording) -> list[str]:
+    names = coded(recording.kernels["kernel_name"])
+    plain = [kernel_names.function(kernel_names.demangled(text)) for text in names.texts]
+    return [plain[code] if code >= 0 else "" for code in names.codes.tolist()]
+
+
+def _like(recording: Recording, known: Recording, listed: Mapping[str, list[int]]) -> Recording:
+    """The recording with name and shape of its launches as ``known`` has them, without the counters
+    that it has too: a source page adds up samples, which are another basis."""
+    seen: dict[str, int] = {}
+    rows: list[int | None] = []
+    for name in _functions(recording):
+        nth = seen[name] = seen.get(name, -1) + 1
+        there = listed.get(name, [])
+        rows.append(there[nth] if nth < len(there) else None)
+    place = pa.array(rows, pa.int64())
+    kernels = recording.kernels
+    for name in (*_LAUNCH, "kernel_name"):
+        at = kernels.schema.get_field_index(name)
+        theirs = known.kernels[name].combine_chunks().take(place)
+        if name == "kernel_name":
+            mine = kernels[name].cast(pa.string())
+            theirs = pc.coalesce(theirs.cast(pa.string()), mine).cast(TEXT)
+        kernels = kernels.set_column(at, kernels.schema.field(at), theirs)
+    kept = {"kernel_name", "kind", *_NAMES_SOMETHING}
+    for at, field in enumerate(kernels.schema):
+        if field.name not in kept and known.kernels[field.name].null_count < known.kernels.num_rows:
+            kernels = kernels.set_column(at, field, pa.nulls(kernels.num_rows, field.type))
+    return replace(recording, kernels=kernels)
+
+
 def metrics_of(recording: Recording) -> frozenset[str]:
     """What a recording measured: the known columns of counters, and its raw metrics."""
     kernels = recording.kernels
@@ -121,7 +180,42 @@ def united(recordings: Sequence[Recording]) -> Recording:
         devices=_devices(recordings),
         raw_metrics=_moved([base, *others], slots, "raw_metrics", RAW_METRICS),
         verdicts=_moved([base, *others], slots, "verdicts", VERDICTS),
+        source_lines=_lines([base, *others], slots),
     )
+
+
+def _lines(recordings: Sequence[Recording], slots: Sequence[Whole]) -> pa.Table:
+    """The source tables: of every launch those of the pass that says most of it. Passes sample the
+    same instructions again, so that two are never added."""
+    tables, ranks, rows = [], [], []
+    for recording, slot in zip(recordings, slots, strict=True):
+        table = recording.source_lines
+        if not table.num_rows:
+            continue
+        at = slot[table["row"].to_numpy()]
+        row = np.where(at >= 0, at, -2 - at)
+        ranks.append(_detail(table, row))
+        rows.append(row)
+        field = table.schema.get_field_index("row")
+        tables.append(table.set_column(field, "row", pa.array(row)))
+    if not tables:
+        return recordings[0].source_lines
+    best: dict[int, tuple[int, int]] = {}
+    for at, (found, detail) in enumerate(zip(rows, ranks, strict=True)):
+        for launch in np.unique(found).tolist():
+            best[launch] = max(best.get(launch, (-1, 0)), (detail[launch], -at))
+    kept = [
+        table.filter(pa.array([best[one][1] == -at for one in found.tolist()]))
+        for at, (table, found) in enumerate(zip(tables, rows, strict=True))
+    ]
+    return pa.concat_tables(kept)
+
+
+def _detail(table: pa.Table, rows: Whole) -> dict[int, int]:
+    """How much the rows of every launch say: instructions and lines, instructions, or lines."""
+    has = [np.asarray(pc.is_valid(table[one]).combine_chunks()) for one in ("address", "line")]
+    weight = 2 * has[0].astype(np.int64) + has[1]
+    return {launch: int(weight[rows == launch].max()) for launch in np.unique(rows).tolist()}
 
 
 def _devices(recordings: Sequence[Recording]) -> tuple[DeviceInfo, ...]:

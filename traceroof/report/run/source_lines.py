@@ -20,8 +20,11 @@ from traceroof.report.run.card_lines import Line
 SHOWN = 20
 _ON_CARD = 8
 _STALLS, _NAME = 3, 300
+_LEAST_STALL = 0.01
 _LARGEST_SOURCE = 16 << 20
 _TITLES = ("line", "samples", "time", "where warps wait", "code")
+_WAITS = _TITLES.index("where warps wait")
+_LONGEST_PLACE = 36
 _HOW = (
     "collect it: ncu --set full (or --section SourceCounters) -o report, compiled with -lineinfo; "
     "AMD: rocprofv3 --pc-sampling-beta-enabled"
@@ -31,7 +34,9 @@ _HOW = (
 def stalls(line: SourceLine) -> str:
     """``long scoreboard 90 %, wait 4 %``: what the samples of a line wait for, most first."""
     listed = [
-        f"{reason.replace('_', ' ')} {percent(share)}" for reason, share in line.stalls[:_STALLS]
+        f"{reason.replace('_', ' ')} {percent(share)}"
+        for reason, share in line.stalls[:_STALLS]
+        if share >= _LEAST_STALL
     ]
     return ", ".join(listed)
 
@@ -101,8 +106,10 @@ def _rows(found: KernelLines, most: int, texts: Sources | None) -> list[tuple[st
 
 def _about(found: KernelLines, shown: int) -> list[str]:
     known = found.lines_known
-    said = [f"{found.samples:,} samples"]
-    if known is not None and known < 1:
+    said = [f"{found.samples:,} samples" if found.samples else "counts of instructions, no samples"]
+    if known == 0:
+        said.append("no source line is known: compile with -lineinfo (AMD: -g)")
+    elif known is not None and known < 1:
         said.append(f"{percent(known)} of them at a known source line")
     if len(found.lines) > shown:
         said.append(f"{count(shown, 'line', 'lines')} shown, --top N shows more")
@@ -133,17 +140,29 @@ def render(
             rows = _rows(found, most, texts)
             for text in _about(found, len(rows)):
                 console.print(Text(f"  {text}", style="dim"))
-            table = Table(box=None, padding=(0, 2, 0, 0))
-            for name in _TITLES:
-                right = name in ("samples", "time")
-                table.add_column(name, justify="right" if right else "left", overflow="fold")
-            for row in rows:
-                table.add_row(*(Text(cell) for cell in row))
-            console.print(table)
+            console.print(_table(rows))
             for one in _of_kernel(diagnosis, kernel):
                 console.print(Text(f"  {one}"))
 
     return to_text(draw, width=width, color=color)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Table:
+    """The lines as a table, without columns that are empty."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    shown = [at for at in range(len(_TITLES)) if any(row[at] for row in rows)]
+    for at in shown:
+        right = _TITLES[at] in ("samples", "time")
+        # A line number is never wrapped: what is after it may be.
+        whole = right or (not at and max(len(row[at]) for row in rows) < _LONGEST_PLACE)
+        table.add_column(
+            _TITLES[at], justify="right" if right else "left", overflow="fold", no_wrap=whole
+        )
+    for row in rows:
+        # One reason a line.
+        cells = [row[at].replace(", ", "\n") if at == _WAITS else row[at] for at in shown]
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
 
 
 def _of_kernel(diagnosis: Diagnosis, kernel: KernelGroup) -> list[str]:
