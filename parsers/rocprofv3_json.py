@@ -12,7 +12,7 @@ from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
-from traceroof.ingest.sqlite import texts, wholes
+from traceroof.ingest.sqlite import numbers, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,
@@ -123,24 +123,24 @@ def _samples(tool: Tool) -> list[Samples]:
         at = [one.inst_index for one in taken]
         records = [one.record for one in taken]
         stalled = [one.snapshot.stall_reason if one.snapshot else None for one in records]
-        issued = [None if one.wave_issued is None else int(one.wave_issued) for one in records]
-        waves = [np.nan if one.wave_cnt is None else one.wave_cnt for one in records]
+        issued = [one.wave_issued in (1, True) for one in records]
         found.append(
             Samples.made(
                 wholes([one.dispatch_id for one in records], size),
                 texts(_picked(known.pc_sample_instructions, at), size),
                 texts(_picked(known.pc_sample_comments, at), size),
-                wholes(issued, size) if has_reasons else None,
+                wholes([int(one) for one in issued], size) if has_reasons else None,
                 texts([reason_name(one) for one in stalled], size) if has_reasons else None,
-                np.array(waves, dtype=np.float64) if has_reasons else None,
+                numbers([one.wave_cnt for one in records], size) if has_reasons else None,
                 wholes([one.pc.code_object_offset for one in records], size),
             )
         )
     return found
 
 
-def _picked(listed: list[str | None], at: list[int]) -> list[str | None]:
-    return [listed[one] if 0 <= one < len(listed) else None for one in at]
+def _picked(listed: list[str | None], at: list[Any]) -> list[str | None]:
+    places = range(len(listed))
+    return [listed[one] if isinstance(one, int) and one in places else None for one in at]
 
 
 def _gpus(agents: list[dict[str, Any]]) -> dict[int, Gpu]:

@@ -101,20 +101,20 @@ class ProgramCounter(msgspec.Struct):
 
 class Snapshot(msgspec.Struct):
     # The name of the reason, or its number in the tool's list.
-    stall_reason: str | int | None = None
+    stall_reason: Any = None
 
 
 class SampleRecord(msgspec.Struct):
     dispatch_id: int | None = None
     pc: ProgramCounter = msgspec.field(default_factory=ProgramCounter)
-    wave_issued: bool | int | None = None
+    wave_issued: Any = None
     snapshot: Snapshot | None = None
-    wave_cnt: int | None = None
+    wave_cnt: Any = None
 
 
 class Sample(msgspec.Struct):
     record: SampleRecord = msgspec.field(default_factory=SampleRecord)
-    inst_index: int = -1
+    inst_index: Any = None
 
 
 class Buffers(msgspec.Struct):

@@ -175,11 +175,11 @@ def _reasons(reason: pa.Array, instruction: pa.Array) -> npt.NDArray[np.object_]
     return found
 
 
-def reason_name(stated: str | int | None) -> str | None:
+def reason_name(stated: Any) -> str | None:
     """A stall reason by its name, whether a file gives that or its number."""
     if isinstance(stated, int):
         return _NUMBERED[stated] if 0 <= stated < len(_NUMBERED) else None
-    return stated
+    return stated if isinstance(stated, str) else None
 
 
 def stall_columns(samples: Samples, dispatches: Integers) -> tuple[dict[str, Any], list[Note]]:

@@ -39,6 +39,8 @@ def records(
 
 # One of these stands in every header and in hardly any row.
 _MARKS = ("Metric Name", "Kernel Name")
+# Titles of the source page, which may follow any table.
+_TITLES = ('"Kernel', '"File', '"Function', "Kernel", "File", "Function")
 _SOURCE_MARKS = (*_MARKS, '"Source"', "Warp Stall Sampling")
 
 
@@ -48,10 +50,9 @@ def _rows(
     """Lines of a table, quoted line breaks joined, without what else was printed among them."""
     quoted = header.quoted
     start = '"' if quoted else ""
-    of_source = header.kind == "source"
-    marks = _SOURCE_MARKS if of_source else _MARKS
+    marks = _SOURCE_MARKS if header.kind == "source" else _MARKS
     for line in lines:
-        if of_source and source_title(line):
+        if line.startswith(_TITLES) and source_title(line):
             lines.give_back(line)
             return
         if not line.startswith(start) or line.startswith("==") or not line:
