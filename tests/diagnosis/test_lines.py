@@ -9,9 +9,10 @@ import pytest
 from tests.runs import recording
 from traceroof.core.recording import Recording
 from traceroof.core.source_lines import source_table
-from traceroof.diagnosis.diagnose import diagnose, of_kernels
+from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.lines import KernelLines, lines_of_groups
+from traceroof.diagnosis.narrow import of_kernels
 
 FILE = "/src/gemv.cu"
 LOADS, WAITS = "samples_long_scoreboard", "samples_wait"
