@@ -7,15 +7,13 @@ device's attributes, and what the rules said. Reports of 2020 to 2026 have one l
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from traceroof.core.recording import Recording
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
-from traceroof.parsers.nsight.launches import Launches
-from traceroof.parsers.nsight.numbers import DecimalSign
 from traceroof.parsers.nsight.report_blocks import (
     KNOWN_VERSION,
     MAGIC,
@@ -23,8 +21,9 @@ from traceroof.parsers.nsight.report_blocks import (
     read_headers,
     read_results,
 )
-from traceroof.parsers.nsight.report_results import add_result
-from traceroof.parsers.nsight.report_source import ReportSource
+
+if TYPE_CHECKING:
+    from traceroof.parsers.nsight.launches import Launches
 
 FORMAT = "nsight-compute-report"
 # Reports whose container is another one, or not known.
@@ -46,6 +45,12 @@ class _NsightComputeReport:
         return 2 if binary and path.suffix.lower() in (_PACKED, _OF_2019) else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        # Imported for a report alone: every file is held against every parser.
+        from traceroof.parsers.nsight.launches import Launches
+        from traceroof.parsers.nsight.numbers import DecimalSign
+        from traceroof.parsers.nsight.report_results import add_result
+        from traceroof.parsers.nsight.report_source import ReportSource
+
         size = source.stat().st_size
         with open_inflated(source, options) as stream:
             _refuse_other_kinds(source, stream.peek(len(MAGIC)))
@@ -70,7 +75,7 @@ class _NsightComputeReport:
         return replace(recording, source_lines=table)
 
 
-def _note_losses(launches: Launches, headers: Headers, damaged: int) -> None:
+def _note_losses(launches: "Launches", headers: Headers, damaged: int) -> None:
     """Say what is in the report, or should be, and was not read."""
     missing = max(headers.results - len(launches.found), damaged)
     if headers.cut:

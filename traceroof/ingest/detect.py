@@ -1,6 +1,5 @@
 """From paths to a recording: which parser reads a file, and what a folder holds."""
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -131,6 +130,8 @@ def _bytes_in(file: Path) -> int:
 def _hash(file: Path) -> bytes:
     if not file.is_file():
         return b""
+    import hashlib  # loads OpenSSL; most runs hash nothing
+
     with file.open("rb") as content:
         return hashlib.file_digest(content, "blake2b").digest()
 
