@@ -1,12 +1,94 @@
-"""Copies that nothing hides."""
+"""Copies that nothing hides: one rule for each way that most of them go."""
 
-from traceroof.rule import Rule, at_least
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-RULES = (
-    Rule(
+import numpy as np
+
+from traceroof.rule import Rule, Threshold, above, at_least, at_most
+
+_WAYS = ("h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns")
+
+
+_MOST = 0.5
+
+
+def _share(way: str) -> Threshold:
+    return above(_MOST, column=way, of="exposed_memcpy_ns")
+
+
+def _no_share(way: str) -> Threshold:
+    return at_most(_MOST, column=way, of="exposed_memcpy_ns", or_unknown=True)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Where the copies go. shares: what tells. hidden: whether overlap helps, and not
+    fewer copies alone."""
+
+    id: str
+    title: str
+    where: str
+    fix: str
+    hidden: bool
+    shares: Mapping[str, Threshold]
+    example: Mapping[str, float]
+    others: tuple[Mapping[str, float], ...]
+
+
+_EXPOSED = (
+    _Way(
         id="memcpy-exposed",
+        title="Copies to the GPU run while nothing computes",
+        where="no more than {to_host:.0%} of it to the host or {within:.0%} within the GPU",
+        fix=(
+            "Keep what does not change on the GPU. Pin the memory of the rest, and copy the next "
+            "batch on a second stream while this one computes."
+        ),
+        hidden=True,
+        shares={"to_host": _no_share("d2h_exposed_ns"), "within": _no_share("d2d_exposed_ns")},
+        example={"h2d_exposed_ns": 87e6, "d2h_exposed_ns": 8e6, "d2d_exposed_ns": 0.0},
+        others=(
+            {"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 87e6, "d2d_exposed_ns": 0.0},
+            {"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 0.0, "d2d_exposed_ns": 87e6},
+        ),
+    ),
+    _Way(
+        id="memcpy-exposed-to-host",
+        title="Copies to the host run while nothing computes",
+        where="more than {to_host:.0%} of it to the host",
+        fix=(
+            "Keep the data on the GPU where the next step needs it there. Copy the rest to pinned "
+            "memory on a second stream while the next step computes, and read it later."
+        ),
+        hidden=True,
+        shares={"to_host": _share("d2h_exposed_ns")},
+        example={"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 87e6, "d2d_exposed_ns": 0.0},
+        others=({"h2d_exposed_ns": 87e6, "d2h_exposed_ns": 8e6, "d2d_exposed_ns": 0.0},),
+    ),
+    _Way(
+        id="memcpy-exposed-within-gpu",
+        title="Copies within the GPU run while nothing computes",
+        where="more than {within:.0%} of it within the GPU",
+        fix=(
+            "Find the operators that copy (contiguous, clone, cat, padding, inputs of graphs). "
+            "Write into the destination at once, or fuse the copy into a neighbour."
+        ),
+        hidden=False,
+        shares={"within": _share("d2d_exposed_ns")},
+        example={"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 0.0, "d2d_exposed_ns": 87e6},
+        others=({"h2d_exposed_ns": 87e6, "d2h_exposed_ns": 0.0, "d2d_exposed_ns": 8e6},),
+    ),
+)
+
+
+def _rule(way: _Way) -> Rule:
+    exposed = {"exposed_memcpy_pct": 12.8, "exposed_memcpy_ns": 95e6}
+    whole = {**exposed, "compute_ns": 400e6, "span_ns": 742e6}
+    return Rule(
+        id=way.id,
         topic="input-copy",
-        title="Copies run while nothing computes",
+        title=way.title,
         scope="timeline",
         why=(
             "GPUs copy with engines of their own, beside the kernels, if another stream has work. "
@@ -15,42 +97,35 @@ RULES = (
         ),
         condition=(
             "copies run alone, without computation or communication, for {exposed_memcpy_pct} of "
-            "the span or more"
+            f"the span or more, {way.where}"
         ),
         needs=("exposed_memcpy_pct", "exposed_memcpy_ns"),
-        uses=("copies", "copy_bytes", "h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns"),
+        uses=("copies", "copy_bytes", "compute_ns", "span_ns", *_WAYS),
+        applies=lambda k: np.all([k.meets(name) for name in way.shares], axis=0),
         when=lambda k: k.meets("exposed_memcpy_pct"),
         because=(
-            "copies run alone for {exposed_memcpy_ns} ({exposed_memcpy_pct})[: to the GPU "
-            "{h2d_exposed_ns}, to the host {d2h_exposed_ns}, within the GPU {d2d_exposed_ns}]"
+            "copies run alone for {exposed_memcpy_ns} ({exposed_memcpy_pct})"
+            "[: to the GPU {h2d_exposed_ns:some}][, to the host {d2h_exposed_ns:some}]"
+            "[, within the GPU {d2d_exposed_ns:some}]"
+            + "[; computation takes {compute_ns}: overlap hides no more than that]"
+            * way.hidden
         ),
-        fix=(
-            "To the GPU: pin the memory, and copy the next batch on a second stream while this "
-            "one computes. To the host: copy asynchronously and read later, or keep the data. "
-            "Within the GPU: find the operators that copy (contiguous, clone, cat, padding) and "
-            "remove or fuse them."
-        ),
+        fix=way.fix,
         refute="Remove the copies in a test. The step must get shorter by about this time.",
         saves=lambda k, peak: k.exposed_memcpy_pct / 100,
         kind="hard",
         grade="observed",
         layer="framework",
         effort="refactor",
-        thresholds={"exposed_memcpy_pct": at_least(5)},
+        thresholds={"exposed_memcpy_pct": at_least(5), **way.shares},
         references=("TraceLens: exposed copy time above 5 %",),
-        fires=(
-            {
-                "exposed_memcpy_pct": 12.8,
-                "exposed_memcpy_ns": 95e6,
-                "h2d_exposed_ns": 13e6,
-                "d2h_exposed_ns": 0.0,
-                "d2d_exposed_ns": 87e6,
-            },
-            {"exposed_memcpy_pct": 5.0, "exposed_memcpy_ns": 5e6},
-        ),
+        fires=({**whole, **way.example}, {**whole, **way.example, "exposed_memcpy_pct": 5.0}),
         silent=(
-            {"exposed_memcpy_pct": 4.9, "exposed_memcpy_ns": 4.9e6},
-            {"exposed_memcpy_pct": 0.0, "exposed_memcpy_ns": 0.0},
+            {**whole, **way.example, "exposed_memcpy_pct": 4.9},
+            *({**whole, **other} for other in way.others),
+            {**way.example, "exposed_memcpy_pct": 0.0, "exposed_memcpy_ns": 0.0},
         ),
-    ),
-)
+    )
+
+
+RULES = tuple(_rule(way) for way in _EXPOSED)

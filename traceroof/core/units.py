@@ -86,7 +86,7 @@ _SINGULAR: Mapping[str, str] = {
         ("launch", "launches"), ("copy", "copies"), ("time", "times"), ("call", "calls"),
         ("kernel", "kernels"), ("block", "blocks"), ("wave", "waves"), ("gap", "gaps"),
         ("step", "steps"), ("chain", "chains"), ("change", "changes"), ("workgroup", "workgroups"),
-        ("event", "events"), ("rank", "ranks"), ("stream", "streams"),
+        ("event", "events"), ("rank", "ranks"), ("stream", "streams"), ("wait", "waits"),
     )
 }  # fmt: skip
 # Not the end of a larger number (21, 0.1), and not a factor ("1 times the launches").
