@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.facts import Facts, Mask
 from traceroof.core.tracing import one_of
 from traceroof.kernels.bound_class import BUSY_PCT
 from traceroof.rule import Rule, at_least, at_most, below
@@ -10,19 +10,14 @@ from traceroof.rules._kernels import tunable
 from traceroof.rules._least import LEAST, beyond_least
 
 
-def _use(k: Facts) -> Column:
-    # The multiply-add pipe also does index arithmetic, so counted operations come first.
-    counted = np.where(np.isnan(k.flop_pct), k.product_flop_pct, k.flop_pct)
-    return np.asanyarray(np.where(np.isnan(counted), k.pipe_fma_pct, counted))
-
-
 def _without_reuse(k: Facts) -> Mask:
     few_lanes = k.meets("compute_capability") & k.meets("few_lanes_pct")
-    return np.asanyarray(k.meets("product_flop_pct") | few_lanes)
+    return np.asanyarray(k.meets("product_use_pct") | few_lanes)
 
 
 def _loading(k: Facts) -> Mask:
-    return np.asanyarray(k.meets("compute_pct") | k.meets("l1_pct"))
+    busy = k.meets("compute_pct") | k.meets("l1_pct")
+    return np.asanyarray(busy | k.meets("flops_per_load"))
 
 
 def _applies(k: Facts) -> Mask:
@@ -38,10 +33,11 @@ _PLAIN = {
 
 
 _FIELDS = ("primary_class", "tensor_pct", "name_tensor_core", "kernel_dram_pct",
-           "pipe_fma_pct", "l1_pct", "compute_capability", "threads_per_block", *LEAST)  # fmt: skip
-_NAIVE = {"category": "gemm", "compute_pct": 97.0, "product_flop_pct": 5.8}
+           "l1_pct", "compute_capability", "threads_per_block", *LEAST)  # fmt: skip
+_NAIVE = {"category": "gemm", "compute_pct": 97.0, "product_use_pct": 5.8}
 _SCALAR = {"category": "gemm", "compute_pct": 80.8, "load_sectors_per_request": 4.0,
-           "product_flop_pct": 18.7}  # fmt: skip
+           "product_use_pct": 18.7}  # fmt: skip
+_COUNTED = {"category": "gemm", "product_use_pct": 5.0, "flops_per_load": 1.0}
 
 RULES = (
     Rule(
@@ -57,17 +53,19 @@ RULES = (
         ),
         condition=(
             "an FP32 product without tensor cores (used below {tensor_pct}), with compute use at "
-            "{compute_pct} or L1 use at {l1_pct} or more and device memory below {kernel_dram_pct}, "
-            "at {product_flop_pct} of the FP32 peak or less ({few_lanes_pct} up to compute "
-            "capability {compute_capability:.1f}), by counted operations, otherwise by what it loads"
+            "{compute_pct} or L1 use at {l1_pct} or more, or at most {flops_per_load} operations per "
+            "word that threads load; device memory is used below {kernel_dram_pct}; it runs at "
+            "{product_use_pct} of the FP32 peak or less ({few_lanes_pct} up to compute capability "
+            "{compute_capability:.1f}), by counted operations, otherwise by what it loads"
         ),
-        needs=("category", "compute_pct"),
-        uses=_FIELDS,
-        applies=lambda k: _applies(k) & ~np.isnan(_use(k)),
+        needs=("category", "product_use_pct"),
+        uses=("compute_pct", "flops_per_load", *_FIELDS),
+        applies=_applies,
         when=lambda k: _loading(k) & _without_reuse(k),
         because=(
-            "its compute units are busy {compute_pct} of the time, mostly with loads: it runs at "
-            "[{product_flop_pct} (by what it loads)][{flop_pct}] of the FP32 peak"
+            "[its compute units are busy {compute_pct} of the time, mostly with loads; ][it does "
+            "{flops_per_load:.2g} operations per word loaded; ]it runs at [{product_flop_pct} (by "
+            "what it loads)][{flop_pct}] of the FP32 peak"
         ),
         fix=(
             "Compute a tile of results per thread (4 x 4, then 8 x 8) from registers, so that each "
@@ -91,14 +89,12 @@ RULES = (
             "l1_pct": at_least(BUSY_PCT),
             # A multiprocessor loads 32 words a cycle from L1 or shared memory. Two words for each
             # multiply-add feed 16 of its 128 FP32 lanes; up to compute capability 8.0 it has 64.
-            "product_flop_pct": at_most(12.5, measure=_use, unit="%"),
+            "product_use_pct": at_most(12.5),
             "few_lanes_pct": at_most(
-                25,
-                column="product_flop_pct",
-                measure=_use,
-                unit="%",
-                words="or {op} {value} on older GPUs",
+                25, column="product_use_pct", words="or {op} {value} on older GPUs"
             ),
+            # A tile of 2 x 2 results does two operations per word.
+            "flops_per_load": at_most(1.75),
             "compute_capability": at_most(8.0, told=False),
         },
         references=(
@@ -107,19 +103,23 @@ RULES = (
         ),
         fires=(
             _NAIVE,
-            {**_NAIVE, "compute_pct": 60.0, "product_flop_pct": 12.4},
-            {"category": "gemm", "compute_pct": 90.0, "pipe_fma_pct": 30.0, "flop_pct": 6.0},
-            {**_NAIVE, "product_flop_pct": 20.0, "compute_capability": 7.5},
+            {**_NAIVE, "compute_pct": 60.0, "product_use_pct": 12.4},
+            {"category": "gemm", "compute_pct": 90.0, "product_use_pct": 6.0},
+            {**_NAIVE, "product_use_pct": 20.0, "compute_capability": 7.5},
             {**_NAIVE, "compute_pct": 40.0, "l1_pct": 90.0},
+            _COUNTED,
+            {**_COUNTED, "flops_per_load": 1.7},
         ),
         silent=(
-            {**_NAIVE, "product_flop_pct": 12.7},
-            {**_NAIVE, "product_flop_pct": 20.0, "compute_capability": 9.0},
+            {**_NAIVE, "product_use_pct": 12.7},
+            {**_NAIVE, "product_use_pct": 20.0, "compute_capability": 9.0},
+            # Tiles of 4 x 4 results in registers.
+            {**_COUNTED, "flops_per_load": 4.0},
             {**_NAIVE, "compute_pct": 59.0},
             {**_NAIVE, "category": "elementwise"},
             {**_NAIVE, "tensor_pct": 40.0},
-            # What it does nobody knows.
-            {"category": "gemm", "compute_pct": 97.0},
+            # Nobody knows whether it loads or computes.
+            {"category": "gemm", "product_use_pct": 5.8},
         ),
     ),
     Rule(
@@ -134,16 +134,16 @@ RULES = (
         ),
         condition=(
             "an FP32 product without tensor cores (used below {tensor_pct}), with compute use at "
-            "{compute_pct} or more and device memory below {kernel_dram_pct}, at {product_flop_pct} "
+            "{compute_pct} or more and device memory below {kernel_dram_pct}, at {product_use_pct} "
             "of the FP32 peak or less, whose loads bring one word per thread (up to "
             "{load_sectors_per_request:g} sectors per request)"
         ),
-        needs=("category", "compute_pct", "load_sectors_per_request"),
+        needs=("category", "compute_pct", "load_sectors_per_request", "product_use_pct"),
         uses=(*_FIELDS, "shared_conflicts"),
-        applies=lambda k: _applies(k) & ~np.isnan(_use(k)),
+        applies=_applies,
         when=lambda k: (
             k.meets("compute_pct")
-            & k.meets("product_flop_pct")
+            & k.meets("product_use_pct")
             & k.meets("load_sectors_per_request")
         ),
         because=(
@@ -170,20 +170,20 @@ RULES = (
             **_PLAIN,
             "compute_pct": at_least(BUSY_PCT),
             "load_sectors_per_request": at_most(4.5),
-            "product_flop_pct": at_most(40, measure=_use, unit="%"),
+            "product_use_pct": at_most(40),
         },
         references=(
             "NVIDIA blog: CUDA Pro Tip, Increase Performance with Vectorized Memory Access",
         ),
         fires=(
             _SCALAR,
-            {**_SCALAR, "compute_pct": 60.0, "product_flop_pct": 39.5},
+            {**_SCALAR, "compute_pct": 60.0, "product_use_pct": 39.5},
             {**_SCALAR, "load_sectors_per_request": 4.4},
         ),
         silent=(
             {**_SCALAR, "load_sectors_per_request": 4.6},
             {**_SCALAR, "compute_pct": 59.0},
-            {**_SCALAR, "product_flop_pct": 40.5},
+            {**_SCALAR, "product_use_pct": 40.5},
             {**_SCALAR, "load_sectors_per_request": 16.0},
         ),
     ),

@@ -1,5 +1,8 @@
 """Small recordings made in code, for tests that need one."""
 
+import csv
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from traceroof.core.kernel_table import kernel_table
@@ -44,3 +47,28 @@ def two_kernels() -> Recording:
         },
         notes=(Note("lines that are no row, skipped", 2),),
     )  # fmt: skip
+
+
+_HEADER = (
+    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
+    "Block Size", "Grid Size", "Device", "CC", "Section Name", "Metric Name", "Metric Unit",
+    "Metric Value",
+)  # fmt: skip
+
+
+def selection(
+    path: Path,
+    metrics: Iterable[tuple[str, str, str]],
+    *,
+    name: str = "mine(float*)",
+    block: int = 256,
+    grid: int = 1024,
+) -> Path:
+    """What ``ncu --csv --metrics`` prints of one launch. metrics: name, unit, value of each."""
+    with path.open("w", encoding="utf-8", newline="") as out:
+        rows = csv.writer(out, quoting=csv.QUOTE_ALL)
+        rows.writerow(_HEADER)
+        launch = ("0", "1", "app", "127.0.0.1", name, "1", "7", f"({block}, 1, 1)",
+                  f"({grid}, 1, 1)", "0", "8.0", "Command line profiler metrics")  # fmt: skip
+        rows.writerows((*launch, *metric) for metric in metrics)
+    return path

@@ -13,6 +13,6 @@ def test_the_walk_through_is_true(root: Path) -> None:
     assert page(text, walk) == text, "run python docs/walk_through.py"
     before, after = walk.split("more.csv --top 5")
     assert "multi_tensor_apply_ke…alse>>  not-evaluable" in before
-    assert "multi_tensor_apply_ke…alse>>  memory-leaning" in after
+    assert "multi_tensor_apply_ke…alse>>  dram-bound" in after
     # 5,631.6 + 577.8 of 38,171 µs: the time of the three kernels in the trace.
     assert "Counters cover 16.9 % of kernel time (3 of 30 kernels)" in after

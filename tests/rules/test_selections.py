@@ -1,30 +1,13 @@
 """Selections of a few metrics, as kernel authors collect them: what is wrong is named all the same."""
 
-import csv
 from pathlib import Path
 
 import pytest
 
 import traceroof
+from tests.runs import selection
 
-_HEADER = (
-    "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream",
-    "Block Size", "Grid Size", "Device", "CC", "Section Name", "Metric Name", "Metric Unit",
-    "Metric Value",
-)  # fmt: skip
 _TIME = ("gpu__time_duration.sum", "nsecond", "1,000,000")
-
-
-def _collected(
-    path: Path, block: int, grid: int, metrics: tuple[tuple[str, str, str], ...]
-) -> Path:
-    with path.open("w", encoding="utf-8", newline="") as out:
-        rows = csv.writer(out, quoting=csv.QUOTE_ALL)
-        rows.writerow(_HEADER)
-        launch = ("0", "1", "app", "127.0.0.1", "mine(float*)", "1", "7", f"({block}, 1, 1)",
-                  f"({grid}, 1, 1)", "0", "8.0", "Command line profiler metrics")  # fmt: skip
-        rows.writerows((*launch, *metric) for metric in metrics)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -68,7 +51,7 @@ def test_the_defect_comes_first(
     metrics: tuple[tuple[str, str, str], ...],
     says: str,
 ) -> None:
-    found = traceroof.diagnose(_collected(tmp_path / "few.csv", block, grid, metrics))
+    found = traceroof.diagnose(selection(tmp_path / "few.csv", metrics, block=block, grid=grid))
     first = found.fired()[0]
     assert first.rule == rule
     assert says in first.because

@@ -1,12 +1,10 @@
-"""What a diagnosis does not know: doubts about the measurement, and what could not be judged."""
+"""What a reader must know of the measurement before the findings."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from traceroof.core.units import count, percent
-from traceroof.diagnosis import collect
-from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
-from traceroof.diagnosis.findings import HIDDEN_SHARE, Finding, Lowered
+from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.diagnosis.findings import Finding, Lowered
 
 
 @dataclass(frozen=True)
@@ -44,49 +42,3 @@ def _means(lowers: Lowered | None) -> str:
         f"lowers the confidence of {count(lowers.findings, 'finding')}; "
         f"together, findings weigh {percent(lowers.share)} less"
     )
-
-
-@dataclass(frozen=True)
-class NotJudged:
-    """What could not be judged, what is missing, and the one command that would change that."""
-
-    what: str
-    missing: tuple[str, ...]
-    command: str | None
-
-
-def not_judged(diagnosis: Diagnosis) -> NotJudged | None:
-    """The classes and rules that lack something, as one line; None where nothing does."""
-    unclassed = [one for one in diagnosis.kernels if one.primary_class == "not-evaluable"]
-    lacking = [one for one in diagnosis.not_evaluable() if one.scope == "kernel"]
-    if not unclassed and not lacking:
-        return None
-    parts = []
-    if unclassed:
-        parts.append(_classes(diagnosis, unclassed))
-    if lacking:
-        parts.append(count(len({one.rule for one in lacking}), "rule"))
-    # What a class lacks first: it decides most.
-    missing = dict.fromkeys(
-        [name for one in unclassed for name in one.missing]
-        + [name for one in lacking for name in one.missing]
-    )
-    kernels = unclassed or [one for one in diagnosis.kernels if (one.share or 1.0) >= HIDDEN_SHARE]
-    wanted = [name for one in unclassed for name in one.missing] if unclassed else list(missing)
-    return NotJudged(
-        " and ".join(parts),
-        tuple(missing),
-        collect.command(
-            wanted,
-            [one.kernel for one in kernels],
-            vendor=diagnosis.tool,
-            launches=max((one.launches for one in kernels), default=0),
-        ),
-    )
-
-
-def _classes(diagnosis: Diagnosis, unclassed: Sequence[KernelGroup]) -> str:
-    time = sum(one.time_ns or 0 for one in unclassed)
-    total = diagnosis.totals.kernel_time_ns
-    share = f" ({percent(time / total)} of kernel time)" if total else ""
-    return f"the class of {count(len(unclassed), 'kernel')}{share}"

@@ -20,8 +20,7 @@ _NAME_LENGTH = 60
 # ones for the expression, and both read letters alike.
 _IDENTIFIER = regex.compile(r"\w+")
 
-#: Of more metrics only those that decide are asked for; from so many sections on the full set.
-_MANY_METRICS = 16
+#: From so many sections on the full set is no more.
 _MANY_SECTIONS = 6
 
 
@@ -41,13 +40,26 @@ _MANY_LAUNCHES = 1_000
 _LAUNCHES_EACH = 5
 
 
-def tool_for(vendor: str | None, gfx_targets: Iterable[str | None]) -> str | None:
-    """Whose tool collects on these GPUs: the vendor's, ``NO_TOOL`` where it knows none of them."""
+#: NVIDIA's tool before compute capability 7.0, which Nsight Compute does not profile.
+NVPROF = "nvprof"
+_NSIGHT_COMPUTE_FROM = 7.0
+
+
+def tool_for(
+    vendor: str | None,
+    gfx_targets: Iterable[str | None],
+    capabilities: Iterable[str | None] = (),
+) -> str | None:
+    """Whose tool collects on these GPUs: the vendor's, nvprof on old ones of NVIDIA, ``NO_TOOL``
+    where it knows none of them."""
     if vendor not in (None, "nvidia", "amd", "hygon"):
         return NO_TOOL
     targets = {one.split(":")[0] for one in gfx_targets if one}
     if vendor == "amd" and targets and not targets & set(_ROCPROF_COMPUTE):
         return NO_TOOL
+    known = [float(one) for one in capabilities if one]
+    if vendor == "nvidia" and known and max(known) < _NSIGHT_COMPUTE_FROM:
+        return NVPROF
     return vendor
 
 
@@ -61,8 +73,8 @@ def command(
     """A command that collects ``columns`` for ``kernels``; None where nothing collects them.
 
     columns: columns of the kernel table or of a kernel group. kernels: full kernel names. vendor:
-    whose GPU it is (``tool_for``): rocprof-compute for "amd", hipprof for "hygon", Nsight Compute
-    otherwise. launches: how many there are of these kernels; of many, only the first are collected.
+    whose GPU it is (``tool_for``): rocprof-compute for "amd", hipprof for "hygon", nvprof for old
+    GPUs of NVIDIA, Nsight Compute otherwise. launches: how many there are of these kernels; of many, only the first are collected.
     What no such tool knows is the framework's to record.
     """
     wanted = list(dict.fromkeys(columns))
@@ -71,21 +83,39 @@ def command(
         found = None
     elif vendor == "amd":
         found = _rocprof_compute(wanted, kernels)
+    elif vendor == "hygon":
+        found = _hipprof(wanted)
+    elif vendor == NVPROF:
+        found = _nvprof(wanted, kernels)
     else:
-        found = _hipprof(wanted) if vendor == "hygon" else _ncu(wanted, kernels, launches)
+        found = _ncu(wanted, kernels, launches)
     return found or next(iter(_look_up(_sources()["framework"], wanted)), None)
+
+
+def pieces(columns: Iterable[str], vendor: str | None) -> list[str]:
+    """What the vendor's tool has to collect for these columns: metrics, sections, blocks, presets;
+    empty where one of them it does not know."""
+    if vendor == NO_TOOL:
+        return []
+    tables = _sources()[_TOOLS.get(vendor or "", "ncu")]
+    # Single metrics before the section that holds them.
+    order = sorted(tables.values(), key=lambda table: table is not tables.get("metrics"))
+    found: dict[str, None] = {}
+    for column in columns:
+        made = next((one for one in (_look_up(table, [column]) for table in order) if one), [])
+        if not made:
+            return []
+        found.update(dict.fromkeys(made))
+    return list(found)
 
 
 def collects(columns: Iterable[str], vendor: str | None) -> bool:
     """Whether the vendor's tool collects every one of these columns."""
-    if vendor == NO_TOOL:
-        return False
-    tables = _sources()[_TOOLS.get(vendor or "", "ncu")].values()
-    return all(any(_look_up(table, [column]) for table in tables) for column in columns)
+    return bool(pieces(columns, vendor))
 
 
 # The entry of collect.toml for each vendor with a tool of its own.
-_TOOLS = {"amd": "rocprof_compute", "hygon": "hipprof"}
+_TOOLS = {"amd": "rocprof_compute", "hygon": "hipprof", NVPROF: NVPROF}
 
 
 def _ncu(columns: Sequence[str], kernels: Sequence[str], launches: int) -> str | None:
@@ -93,10 +123,6 @@ def _ncu(columns: Sequence[str], kernels: Sequence[str], launches: int) -> str |
     metrics = _look_up(sources["metrics"], columns)
     others = [one for one in columns if not _look_up(sources["metrics"], [one])]
     sections = _look_up(sources["sections"], others)
-    if len(metrics) + len(sections) > _MANY_METRICS:
-        # Of so many, those that decide most; a pass or two instead of forty.
-        asked = [one for one in sources["decisive"] if one in metrics]
-        sections, metrics = ([], asked) if asked else (sections, metrics)
     if not sections and not metrics:
         return None
     parts = ["ncu", "--csv", "--page", "raw"]
@@ -127,6 +153,18 @@ def _rocprof_compute(columns: Sequence[str], kernels: Sequence[str]) -> str | No
         parts += ["-k", *functions]
     parts += ["-b", *blocks]
     return shlex.join(parts) + " -- YOUR_PROGRAM"
+
+
+def _nvprof(columns: Sequence[str], kernels: Sequence[str]) -> str | None:
+    metrics = _look_up(_sources()[NVPROF]["metrics"], columns)
+    if not metrics:
+        return None
+    parts = ["nvprof", "--csv", "--log-file", "more.csv"]
+    functions = dict.fromkeys(map(_expression, _functions(kernels)))
+    if functions:
+        # It applies to the metrics that follow.
+        parts += ["--kernels", "|".join(functions)]
+    return shlex.join([*parts, "--metrics", ",".join(metrics)]) + " YOUR_PROGRAM"
 
 
 def _hipprof(columns: Sequence[str]) -> str | None:

@@ -23,6 +23,7 @@ from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.lines import Lines, lines_of_groups
+from traceroof.diagnosis.not_judged import not_judged
 from traceroof.diagnosis.run_devices import (
     RunDevice,
     tool_of,
@@ -157,6 +158,7 @@ def _diagnosed(
         timelines=tuple(lines),
         ranks=across,
         hidden_findings=hidden,
+        not_judged=not_judged(groups_made, found, grounds),
         notes=(*_run_notes(totals, devices, grouped.facts), *_failures(found)),
         settings=settings,
         places=concerned.tables(holding),

@@ -14,7 +14,7 @@ from traceroof.core.recording import (
 )
 from traceroof.core.selection import Narrowed
 from traceroof.diagnosis.advice import Entry
-from traceroof.diagnosis.findings import Context, Finding
+from traceroof.diagnosis.findings import Context, Finding, NotJudged
 from traceroof.diagnosis.lines import NO_LINES, KernelLines, Lines
 from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.savings import Pool
@@ -55,7 +55,8 @@ class KernelGroup:
 
     roofline: by what was counted, else by the operator's model; modelled_roofline: by the model
     where there are counts too. number: as in the table of all kernels, from 1 on. where: what its launches
-    come from. source_lines: where in its source the time goes, where that was sampled.
+    come from. source_lines: where in its source the time goes, where that was sampled. not_judged: what
+    would decide for it, where it was asked about alone (``of_kernels``).
     """
 
     kernel: str
@@ -80,6 +81,7 @@ class KernelGroup:
     number: int = 0
     where: Place = NOWHERE
     source_lines: KernelLines | None = None
+    not_judged: NotJudged | None = None
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
@@ -149,6 +151,7 @@ class Diagnosis:
     timelines: tuple[Timeline, ...] = ()
     ranks: Ranks | None = None
     hidden_findings: int = 0
+    not_judged: NotJudged | None = None
     join: Join | None = None
     clocks: LoggedClocks | None = None
     notes: tuple[str, ...] = field(default=())
@@ -214,6 +217,7 @@ class Diagnosis:
             "ceilings": self.ceilings,
             "calibration": [{**asdict(one), "share": one.share} for one in self.calibration],
             "hidden_findings": self.hidden_findings,
+            "not_judged": asdict(self.not_judged) if self.not_judged else None,
             "notes": list(self.notes),
             "config": self.settings.to_dict(),
         }
@@ -245,6 +249,8 @@ def _device_dict(device: RunDevice) -> dict[str, Any]:
 def _kernel_dict(kernel: KernelGroup) -> dict[str, Any]:
     fields = asdict(kernel)
     fields["class"] = fields.pop("primary_class")
+    if kernel.not_judged is None:
+        del fields["not_judged"]
     if kernel.class_near:
         fields["class_near"]["class"] = fields["class_near"].pop("primary_class")
     fields["metrics"] = dict(kernel.metrics)

@@ -159,6 +159,17 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class NotJudged:
+    """What could not be judged. missing: every column that some class or rule lacks. decides: the
+    rules that the command would decide, the most telling first; "class" is the class."""
+
+    what: str
+    missing: tuple[str, ...]
+    decides: tuple[str, ...]
+    command: str | None
+
+
+@dataclass(frozen=True)
 class Context:
     """What the rules of a run share.
 

@@ -15,6 +15,7 @@ from traceroof.diagnosis.find import fired, unjudged_each
 from traceroof.diagnosis.findings import Finding, ranked
 from traceroof.diagnosis.headline import headline_of_kernels
 from traceroof.diagnosis.judging import judge_all
+from traceroof.diagnosis.not_judged import not_judged
 from traceroof.diagnosis.totals import with_savings
 from traceroof.hardware.ceilings import Attainable
 from traceroof.scopes.subjects import Subjects
@@ -103,13 +104,18 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
         for one in ranked(found)
     )
     pool = grounds.pool.only(indices)
+    own = Grounds(grounds.rules, scopes, narrow, pool, lines)
     return replace(
         diagnosis,
-        kernels=kernels,
+        kernels=tuple(
+            replace(one, not_judged=not_judged(kernels, listed, own, only=at))
+            for at, one in enumerate(kernels)
+        ),
         findings=listed,
+        not_judged=not_judged(kernels, listed, own),
         advice=advice_of(listed, pool, steps=grounds.context.settings.steps),
         hidden_findings=0,
-        grounds=Grounds(grounds.rules, scopes, narrow, pool, lines),
+        grounds=own,
     )
 
 

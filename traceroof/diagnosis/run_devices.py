@@ -55,7 +55,11 @@ def tool_of(devices: Iterable[RunDevice]) -> str | None:
     targets = (
         one.info.gfx_target or (one.known.gfx_target if one.known else None) for one in listed
     )
-    return collect.tool_for(vendor_of(listed), targets)
+    capabilities = (
+        one.info.compute_capability or (one.known.compute_capability if one.known else None)
+        for one in listed
+    )
+    return collect.tool_for(vendor_of(listed), targets, capabilities)
 
 
 def devices_of(

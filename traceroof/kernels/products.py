@@ -7,7 +7,7 @@ value that a block loads is used once for every row or column of the block's til
 
 import numpy as np
 
-from traceroof.kernels.derived import Derived, Reals, See, seconds
+from traceroof.kernels.derived import Derived, Reals, See, first_known, seconds
 
 _WORD = 4.0  # bytes of an FP32 value
 _WORDS_PER_SECTOR = 8
@@ -37,6 +37,20 @@ def _stored(see: See) -> Reals:
     return np.asarray(see("global_store_requests") * see("warp_size") * width)
 
 
+def _flops_per_load(see: See) -> Reals:
+    """Counted operations per word that a thread loads from L1 or shared memory; a wide load counts
+    as one word, so that it is never too low."""
+    words = see("warp_size") * (see("global_load_requests") + np.nan_to_num(see("shared_requests")))
+    moved = (see("l1_bytes") + np.nan_to_num(see("shared_bytes"))) / _WORD
+    loaded = first_known(words, moved)
+    return np.where(loaded > 0, see("flops") / loaded, np.nan)
+
+
+def _product_use_pct(see: See) -> Reals:
+    # The multiply-add pipe also does index arithmetic, so counted operations come first.
+    return first_known(see("flop_pct"), see("product_flop_pct"), see("pipe_fma_pct"))
+
+
 TABLE: tuple[Derived, ...] = (
     Derived("product_flops",
             ("category", "operand_dtype", "flops", "name_no_matrix", "global_store_sectors",
@@ -47,4 +61,12 @@ TABLE: tuple[Derived, ...] = (
     Derived("product_flop_pct", ("product_flops", "duration_ns"),
             lambda see: 100 * (see("product_flops") / seconds(see)) / see.device("peak_fp32"),
             "%", "product_flops over time and FP32 peak", "peak FLOP rate"),
+    Derived("flops_per_load",
+            ("flops", "warp_size", "global_load_requests", "shared_requests", "l1_bytes",
+             "shared_bytes"),
+            _flops_per_load,
+            "FLOP", "counted operations per word that threads load from L1 or shared memory"),
+    Derived("product_use_pct", ("flop_pct", "product_flop_pct", "pipe_fma_pct"), _product_use_pct,
+            "%", "use of the arithmetic: flop_pct, else product_flop_pct, else of the FMA pipe",
+            "peak FLOP rate"),
 )  # fmt: skip

@@ -184,7 +184,7 @@ def _context(
         "classes": sorted({row.primary_class for row in rows}),
         "gaps": page.gaps(diagnosis),
         "ranks": page.ranks(diagnosis),
-        "not_judged": [one for one in (caveats.not_judged(diagnosis),) if one],
+        "not_judged": [one for one in (diagnosis.not_judged,) if one],
         "sources": provenance.sources(diagnosis),
         "devices": provenance.devices(diagnosis),
         "ceilings": diagnosis.ceilings,

@@ -151,11 +151,10 @@ def _entry(entry: Entry, names: Mapping[int, str]) -> list[str]:
 
 
 def _not_judged(diagnosis: Diagnosis) -> list[str]:
-    found = caveats.not_judged(diagnosis)
+    found = diagnosis.not_judged
     if not found:
         return []
-    missing = f": missing {', '.join(found.missing)}" if found.missing else ""
-    lines = ["", "### Not judged", "", f"{text(found.what)}{text(missing)}"]
+    lines = ["", "### Not judged", "", text(summary.not_judged(found))]
     if found.command:
         lines += ["", "```sh", found.command.replace("```", "` ` `"), "```"]
     return lines

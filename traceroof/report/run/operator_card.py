@@ -16,7 +16,6 @@ from traceroof.core.units import (
     percent,
     quantity,
 )
-from traceroof.diagnosis import collect
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.hardware.devices import AMD
@@ -81,7 +80,7 @@ def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
         Section("lines", "Source lines, of samples", tuple(card_lines(kernel))),
         Section("findings", "Findings", tuple(_findings(findings))),
         Section("vendor", "The vendor says", tuple(_vendor(kernel))),
-        Section("missing", "Not judged", tuple(_missing(findings)), _command(kernel, findings)),
+        Section("missing", "Not judged", tuple(_missing(kernel, findings)), _command(kernel)),
     )
     on_amd = kernel.metrics.get("vendor") in AMD
     return [in_amd_words(one) if on_amd else one for one in made if one.lines]
@@ -271,18 +270,18 @@ def saving(finding: Finding) -> str:
     return summary.savings(finding)
 
 
-def _missing(findings: Sequence[Finding]) -> Iterable[Line]:
+def _missing(kernel: KernelGroup, findings: Sequence[Finding]) -> Iterable[Line]:
     lacking = [one for one in findings if one.state == "not-evaluable"]
     if lacking:
         yield Line("rules", _some([one.rule for one in lacking]))
         yield Line("they need", _some(_columns_missing(findings)))
+    if kernel.not_judged and kernel.not_judged.decides:
+        yield Line("most telling", ", ".join(kernel.not_judged.decides))
 
 
-def _command(kernel: KernelGroup, findings: Sequence[Finding]) -> str | None:
-    """What collects all that the rules and the class of this kernel lack."""
-    missing = [*kernel.missing, *_columns_missing(findings)]
-    vendor = kernel.metrics.get("vendor")
-    return collect.command(missing, [kernel.kernel], vendor=str(vendor) if vendor else None)
+def _command(kernel: KernelGroup) -> str | None:
+    """What collects the few metrics that would decide for this kernel."""
+    return kernel.not_judged.command if kernel.not_judged else None
 
 
 def _columns_missing(findings: Sequence[Finding]) -> list[str]:

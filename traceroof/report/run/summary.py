@@ -16,7 +16,8 @@ from traceroof.core.units import (
 )
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
-from traceroof.diagnosis.findings import Finding
+from traceroof.diagnosis.findings import Finding, NotJudged
+from traceroof.diagnosis.not_judged import CLASS
 from traceroof.ingest.combine import said
 from traceroof.kernels.places import By, PlaceTime
 from traceroof.scopes.logged_clocks import GpuClocks
@@ -336,3 +337,10 @@ def note_lines(diagnosis: Diagnosis) -> list[str]:
     """The notes of the run and of every file, each said once."""
     lines = [*diagnosis.notes, *recording.note_lines(diagnosis.sources)]
     return list(dict.fromkeys(one_line(line) for line in lines))
+
+
+def not_judged(found: NotJudged) -> str:
+    """What lacks data, and which of it the command would decide."""
+    words = ["the class" if one == CLASS else one for one in found.decides]
+    first = f". Most telling next: {', '.join(words)}" if words else ""
+    return f"{found.what} lack data{first}"

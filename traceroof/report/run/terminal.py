@@ -264,21 +264,14 @@ def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int
 
 
 def _not_judged(console: Console, diagnosis: Diagnosis) -> None:
-    found = caveats.not_judged(diagnosis)
+    found = diagnosis.not_judged
     if not found:
         return
-    missing = ", ".join(found.missing[:_MISSING])
-    more = len(found.missing) - _MISSING
-    missing += f" and {more} more" if more > 0 else ""
     heading(console, "Not judged")
-    _indented(console, f"{found.what}: missing {missing}")
+    _indented(console, summary.not_judged(found))
     if found.command:
         # One line, however long: the terminal wraps it, and it can be copied.
         console.print(Text(f"   collect it: {found.command}", style="green"), soft_wrap=True)
-
-
-# How many missing columns are named; --format json has them all.
-_MISSING = 4
 
 
 def _notes(console: Console, diagnosis: Diagnosis) -> None:
