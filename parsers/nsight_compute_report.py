@@ -48,7 +48,7 @@ class _NsightComputeReport:
         # Imported for a report alone: every file is held against every parser.
         from traceroof.parsers.nsight.launches import Launches
         from traceroof.parsers.nsight.numbers import DecimalSign
-        from traceroof.parsers.nsight.report_results import add_result
+        from traceroof.parsers.nsight.report_results import add_result, is_read
         from traceroof.parsers.nsight.report_source import ReportSource
 
         size = source.stat().st_size
@@ -57,31 +57,35 @@ class _NsightComputeReport:
             headers = read_headers(stream)
         launches = Launches(sign=DecimalSign.POINT)
         lines = ReportSource(lambda text: launches.note(text, severe=False))
-        damaged = 0
+        damaged = ranges = 0
         with open_inflated(source, options) as stream:
-            for number, (process, result) in enumerate(read_results(stream, lines.add_module)):
-                if result is None:
+            for number, found in enumerate(read_results(stream, lines.add_module)):
+                if found.is_range and not is_read(found.message, headers):
+                    continue
+                ranges += found.is_range
+                if found.message is None:
                     damaged += 1
                 else:
-                    add_result(result, process, number, headers, launches, lines)
+                    add_result(found, number, headers, launches, lines)
                 progress(stream.consumed, size)
             notes = stream.notes
         if not launches.found:
             raise _why_nothing(source, headers, damaged)
-        _note_losses(launches, headers, damaged)
+        _note_losses(launches, headers, damaged, ranges)
         progress(size, size)
         table = lines.table()
         recording = launches.recording(str(source), FORMAT, notes)
         return replace(recording, source_lines=table)
 
 
-def _note_losses(launches: "Launches", headers: Headers, damaged: int) -> None:
-    """Say what is in the report, or should be, and was not read."""
-    missing = max(headers.results - len(launches.found), damaged)
+def _note_losses(launches: "Launches", headers: Headers, damaged: int, ranges: int) -> None:
+    """Say what is in the report, or should be, and was not read. ranges: those that were."""
+    missing = max(headers.results - (len(launches.found) - ranges), damaged)
     if headers.cut:
         launches.note("the report is cut off or damaged: what stands behind that is not read")
     launches.note("launches that are cut off or damaged in the report left out", missing)
-    launches.note("results of ranges, which are not read, left out", headers.ranges)
+    launches.note("results of ranges read by the layout of launches", ranges, severe=False)
+    launches.note("results of ranges in another layout left out", headers.ranges - ranges)
     if headers.version != KNOWN_VERSION:
         launches.note(
             f"the report has layout {headers.version}, which is not known: read as layout "
@@ -113,8 +117,8 @@ def _why_nothing(path: Path, headers: Headers, damaged: int) -> TraceroofError:
     if headers.ranges:
         return TraceroofError(
             f"{path} is a binary Nsight Compute report of "
-            f"{count(headers.ranges, 'range', 'ranges')} and no launch; ranges are not read from "
-            "reports",
+            f"{count(headers.ranges, 'range', 'ranges')} and no launch, and its layout of ranges is "
+            "not known",
             _export(path),
         )
     if headers.cut or headers.results or damaged:

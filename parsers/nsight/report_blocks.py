@@ -171,16 +171,27 @@ def read_headers(stream: Inflated) -> Headers:
     return found
 
 
-def read_results(stream: Inflated, take_module: Callable[[Any], None]) -> Iterator[tuple[int, Any]]:
-    """(process, result) for every result in file order; the result is None where it is damaged.
+@dataclass(frozen=True)
+class Found:
+    """A result: the process of its block (it names only the thread that launched) and its message,
+    None where that is damaged. is_range: it is of a range of launches, whose layout no real file
+    has shown: it is read as that of a launch."""
 
-    take_module: is given every module of code, as it comes. A result names the thread that launched; the process is that of its block.
+    process: int
+    message: Any
+    is_range: bool = False
+
+
+def read_results(stream: Inflated, take_module: Callable[[Any], None]) -> Iterator[Found]:
+    """Every result in file order.
+
+    take_module: is given every module of code, as it comes; None for one that is damaged or too
+    large to be held.
     """
     try:
         _file_header(stream)
         while (header := _next_header(stream)) is not None:
-            for result in _payload(stream, header, take_module):
-                yield header.process.id, result
+            yield from _payload(stream, header, take_module)
     except _Cut:
         return
 
@@ -209,24 +220,26 @@ def _next_header(stream: Inflated) -> Any:
     return header
 
 
-def _payload(stream: Inflated, header: Any, take_module: Callable[[Any], None]) -> Iterator[Any]:
+def _payload(stream: Inflated, header: Any, take_module: Callable[[Any], None]) -> Iterator[Found]:
     """The results of one block. A length that leaves the block costs the rest of the block."""
-    left = header.payload
-    for number in range(header.sources + header.results):
+    left, process = header.payload, header.process.id
+    launches = header.sources + header.results
+    for number in range(launches + header.ranges):
         length = _length(stream) if left >= 4 else left + 1
         left -= 4
         if length > left:
-            yield None
+            if number < launches:
+                yield Found(process, None)
             break
         left -= length
-        if number < header.sources and length > _LARGEST_MODULE:
+        if number >= header.sources:
+            message = _parsed("Result", _exactly(stream, length))
+            yield Found(process, message, number >= launches)
+        elif length > _LARGEST_MODULE:
             _skip(stream, length)
-        elif number < header.sources:
-            module = _parsed("Module", _exactly(stream, length))
-            if module is not None:
-                take_module(module)
+            take_module(None)
         else:
-            yield _parsed("Result", _exactly(stream, length))
+            take_module(_parsed("Module", _exactly(stream, length)))
     _skip(stream, max(left, 0))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from traceroof.core import regex
 from traceroof.parsers.nsight.launches import Launch, Launches
-from traceroof.parsers.nsight.report_blocks import Headers, decoded
+from traceroof.parsers.nsight.report_blocks import Found, Headers, decoded
 from traceroof.parsers.nsight.report_source import LEAST_ADDRESS, ReportSource
 from traceroof.parsers.nsight.report_units import unit_of
 
@@ -18,23 +18,32 @@ _LINK = regex.compile(
 )
 
 
+def is_read(result: Any, headers: Headers) -> bool:
+    """Whether a result of a range has the layout of a launch: measurements whose names are known."""
+    if result is None or not len(result.metrics):
+        return False
+    names = [one.name for one in result.metrics]
+    if max(names) >= len(headers.strings):
+        return False
+    measured = sum("__" in headers.strings[name] for name in names)
+    valued = any(value_text(one.value) is not None for one in result.metrics)
+    return 2 * measured > len(names) and valued
+
+
 def add_result(
-    result: Any,
-    process: int,
-    number: int,
-    headers: Headers,
-    into: Launches,
-    source: ReportSource,
+    found: Found, number: int, headers: Headers, into: Launches, source: ReportSource
 ) -> None:
     """Add one result: a launch with its metrics and what the rules say of it.
 
-    process: that of its block, 0 where the block does not say. number: its position in the report, which ncu
-    prints as the launch's ID. source: takes what is counted per instruction.
+    number: its position in the report, which ncu prints as the launch's ID. source: takes what is
+    counted per instruction.
     """
+    result, process = found.message, found.process
     metrics = _named_metrics(result, headers, into)
+    name = decoded(result.demangled or result.function or result.mangled)
     launch = into.add_launch(
         Launch(
-            name=decoded(result.demangled or result.function or result.mangled),
+            name=name or ("range" if found.is_range else ""),
             # Reports of one thread give the same number for both.
             process_id=str(process) if process else _present(result, "thread"),
             process_name=headers.processes.get(process or result.thread, ""),

@@ -56,11 +56,14 @@ class ReportSource:
     _bytes: int = 0
 
     def add_module(self, source: Any) -> None:
-        """Take a module, or what a later block adds to it."""
+        """Take a module, or what a later block adds to it; None for one that was not read."""
+        if source is None:
+            self.note("modules of code that are damaged or over 256 MiB: their lines are not known")
+            return
         module = self._modules.setdefault(source.reference, _Module())
         if source.image and not module.image:
             if self._bytes + len(source.image) > _MOST_MODULES_BYTES:
-                self.note("modules whose lines are not looked up: together they are over 1 GiB")
+                self.note("modules of code whose lines are not known: together they are over 1 GiB")
             else:
                 self._bytes += len(source.image)
                 module.image = source.image
@@ -119,7 +122,7 @@ class ReportSource:
         try:
             cubin = Cubin(module.image)
         except ValueError:
-            self.note("modules that are damaged: their instructions have no line")
+            self.note("modules of code that are damaged: their lines are not known")
             return None
         placed = Placed()
         for symbol, address in module.functions:
@@ -154,13 +157,18 @@ def _table(counted: _Counted, module: tuple[Cubin, Placed] | None) -> pa.Table:
         place[1] if place else address
         for place, address in zip(places, made["address"].tolist(), strict=True)
     ]
-    lines = [place and cubin.source.at(*place) for place in places]
+    lines = [_known(place and cubin.source.at(*place)) for place in places]
     made["file"] = [(line[0] or None) if line else None for line in lines]
     made["line"] = [line[1] if line and line[0] else None for line in lines]
-    inner = [place and cubin.intermediate.at(*place) for place in places]
+    inner = [_known(place and cubin.intermediate.at(*place)) for place in places]
     made["ptx_line"] = [line[1] if line else None for line in inner]
     made["ptx"] = [cubin.ptx_line(line) if line else None for line in inner]
     return source_table(made, count)
+
+
+def _known(line: tuple[str, int] | None) -> tuple[str, int] | None:
+    """A line that can be one: a damaged table adds up to any number."""
+    return line if line and 0 < line[1] < 2**31 else None
 
 
 def _summed(counted: Mapping[str, Mapping[int, int]]) -> dict[int, int]:

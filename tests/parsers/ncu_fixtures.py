@@ -4,7 +4,7 @@ Layouts follow the header variants A to H and R of the format notes; numbers are
 tool prints them (integers without decimals, everything else with two).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -188,14 +188,19 @@ def raw(
     quoted: bool = True,
     columns: Sequence[str] = _NEW,
     index: bool = False,
+    form: Callable[[Decimal | str], str] | None = None,
 ) -> str:
-    """The raw page: a column per metric in alphabetical order, units in the second row."""
+    """The raw page: a column per metric in alphabetical order, units in the second row.
+
+    form: how a value is written, where it is not as the tool does in the locale.
+    """
+    written = form or (lambda value: printed(value, locale))
     units = {metric.label: metric.unit for launch in launches for metric in launch.metrics}
     names = sorted(units)
     rows = [[*columns, *names], [*("" for _ in columns), *(units[name] for name in names)]]
     for launch in launches:
         fixed = launch.columns()
-        values = {metric.label: printed(metric.value, locale) for metric in launch.metrics}
+        values = {metric.label: written(metric.value) for metric in launch.metrics}
         rows.append([*(fixed[name] for name in columns), *(values.get(name, "") for name in names)])
     if index:
         rows = [["", *rows[0]], *([str(n), *row] for n, row in enumerate(rows[1:]))]
