@@ -6,9 +6,10 @@ programs does not take these (no ``.debug_info``, relocations of its own kind).
 
 import struct
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from traceroof.parsers.nsight.line_table import LineTable, read_line_table
 
@@ -77,9 +78,7 @@ class Cubin:
         if table is None:
             return
         strings = self.sections[table.link].offset
-        for name, info, _, section, value, _ in struct.iter_unpack(
-            "<IBBHQQ", self._bytes(table)[: table.size // 24 * 24]
-        ):
+        for name, info, _, section, value, _ in self._entries(table, "<IBBHQQ"):
             self.symbols.append(
                 Symbol(_name(self.image, strings + name), info & 15, section, value)
             )
@@ -89,6 +88,11 @@ class Cubin:
 
     def _bytes(self, section: Section) -> bytes:
         return self.image[section.offset : section.offset + section.size]
+
+    def _entries(self, section: Section, form: str) -> Iterator[tuple[Any, ...]]:
+        """The entries of a table that are whole."""
+        data, step = self._bytes(section), struct.calcsize(form)
+        return struct.iter_unpack(form, data[: len(data) // step * step])
 
     def function_of(self, section: int) -> str:
         """The function whose code a section holds."""
@@ -157,8 +161,7 @@ class Cubin:
             table = self._named(prefix + name)
             if table is None:
                 continue
-            step = struct.calcsize(form)
-            for entry in struct.iter_unpack(form, self._bytes(table)[: table.size // step * step]):
+            for entry in self._entries(table, form):
                 symbol = entry[1] >> 32
                 if symbol < len(self.symbols) and self.is_code(self.symbols[symbol].section):
                     function_at[entry[0]] = self.symbols[symbol].section

@@ -166,7 +166,7 @@ def test_without_a_module_addresses_count_from_the_kernel(tmp_path: Path) -> Non
 
 def test_samples_that_were_due(tmp_path: Path) -> None:
     """132 multiprocessors, 1e6 cycles, a sample every 1,024."""
-    more = {
+    more: dict[str, Any] = {
         "device__attribute_multiprocessor_count": 132, "sm__cycles_active.avg": 1e6,
         "smsp__pcsamp_interval_cycles": 1024,
     }  # fmt: skip
