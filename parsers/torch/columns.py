@@ -1,9 +1,7 @@
 """Events folded into columns of numbers as they stream by; texts are stored once."""
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -22,6 +20,7 @@ from traceroof.parsers.torch.event_columns import (
     Intern,
 )
 from traceroof.parsers.torch.events import UNKNOWN, Args, Whole
+from traceroof.parsers.torch.python_frames import is_own_code, own_line
 
 # A shorter frame of Python's stack explains no pause of the GPU.
 _LONG_FRAME_NS: Final = 1_000_000
@@ -47,6 +46,7 @@ _GPU = {
 }
 _OTHER = {**_RANGE, "category": "i", "stream": "q", "device": "q", "correlation": "q"}
 _COLLECTIVE = {"row": "q", "what": "i"}
+_LINE = {"row": "q", "line": "i"}
 
 
 class Fold:
@@ -64,7 +64,7 @@ class Fold:
         self.gpu, self.operators = Columns(_GPU), Columns(_OPERATOR)
         self.calls, self.shaped_calls = Columns(_CALL), Columns(_SHAPED_CALL)
         self.ranges, self.other = Columns(_RANGE), Columns(_OTHER)
-        self.frames = Columns(_RANGE)
+        self.frames, self.operator_lines = Columns(_RANGE), Columns(_LINE)
         self.gpu_collectives, self.operator_collectives = (
             Columns(_COLLECTIVE),
             Columns(_COLLECTIVE),
@@ -122,6 +122,12 @@ class Fold:
             mine.add(
                 theirs.rows, row=theirs.pop("row") + shift[column], what=whats[theirs.pop("what")]
             )
+        lines = later.operator_lines
+        self.operator_lines.add(
+            lines.rows,
+            row=lines.pop("row") + shift["operator"],
+            line=names[lines.pop("line")],
+        )
         codes = {"name": names, "thread": threads, "category": categories, "launch": launches}
         codes |= dict.fromkeys(("shapes", "dtypes", "values"), texts)
         shaped = later.shaped_calls
@@ -184,6 +190,7 @@ class Fold:
             self._collectives(
                 self.operator_collectives, self.operators.rows, comms, [args[at] for at in comms]
             )
+        self._lines([arg.stack for arg in args])
         unfinished = [arg.finished for arg in args if arg.finished is not None]
         self.counts["operators that had not finished when the recording stopped"] += sum(
             str(finished).lower() == "false" for finished in unfinished
@@ -197,6 +204,18 @@ class Fold:
             sequence=events_of.wholes(
                 [-1 if arg.sequence is None else arg.sequence for arg in args]
             ),
+        )
+
+    def _lines(self, stacks: Sequence[Any]) -> None:
+        """Lines of the program by the call stacks of the operators that come next (to 2021)."""
+        if not any(stacks):
+            return
+        lines = [own_line(stack) if isinstance(stack, str) else None for stack in stacks]
+        known = [at for at, line in enumerate(lines) if line]
+        self.operator_lines.add(
+            len(known),
+            row=self.operators.rows + np.array(known, dtype=np.int64),
+            line=self.names.codes([lines[at] for at in known], len(known)),
         )
 
     def _collectives(
@@ -311,23 +330,6 @@ class Fold:
             device=events_of.wholes([arg.device for arg in args]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
         )
-
-
-# "transformers/models/qwen2/modeling_qwen2.py(230): forward"; built-ins and modules have no file.
-_FRAME = regex.compile(r"(?P<file>[^<>]+\.pyx?)\(\d+\): (?P<function>.+)")
-# Whose lines say nothing about the program: the framework's and those of Python itself.
-_FRAMEWORK = frozenset({"torch", "torch_xla", "triton", *sys.stdlib_module_names})
-_PACKAGES = regex.compile(r".*/(?:site|dist)-packages/|.*/lib/python3\.\d+/")
-
-
-@cache
-def is_own_code(frame: str) -> bool:
-    """Whether a frame of Python's stack is a line of the program, or of a library of models."""
-    found = _FRAME.fullmatch(frame)
-    if found is None or found["function"].startswith("<module>"):
-        return False
-    first = _PACKAGES.sub("", found["file"]).split("/")[0]
-    return first.removesuffix(".py") not in _FRAMEWORK
 
 
 # SGLang and others put ranks before the process where they merge files: "[TP00] 5000".

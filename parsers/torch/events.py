@@ -58,6 +58,7 @@ class Args(msgspec.Struct, gc=False):
     values: Raw = field(default=_NOTHING, name="Concrete Inputs")
     sequence: Any = field(default=None, name="Sequence number")
     finished: Any = None
+    stack: Any = field(default=None, name="Call stack")
 
 
 class Event(msgspec.Struct, gc=False):

@@ -30,8 +30,9 @@ from traceroof.parsers.torch.events import (
     Reals,
     Whole,
 )
+from traceroof.parsers.torch.host_events import Host
 from traceroof.parsers.torch.launches import Launches, sizes
-from traceroof.parsers.torch.link import PHASES, Host, Links
+from traceroof.parsers.torch.link import PHASES, Links
 
 # An activity of more than a week is a broken counter (HTA drops the same).
 _LONGEST_NS: Final = 7 * 24 * 3600 * 10**9

@@ -7,35 +7,27 @@ often that of another operator (8,509 of 26,796 times in one trace); since then 
 time does (89,006 of 89,006 kernels).
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
-from traceroof.parsers.host.containment import Containers, containers, holding
+from traceroof.parsers.host.containment import holding
 from traceroof.parsers.host.paths import Paths, distinct_below, flagged, nearest, paths_to
 from traceroof.parsers.host.steps import Steps, containing_step, told_apart
-from traceroof.parsers.torch.columns import Fold, label_of, ranks_of_labels
-from traceroof.parsers.torch.event_columns import Codes, Columns
-from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
+from traceroof.parsers.torch.columns import Fold
+from traceroof.parsers.torch.event_columns import Codes
+from traceroof.parsers.torch.events import UNKNOWN, Whole
+from traceroof.parsers.torch.host_events import Host, Mask, Ranges
 from traceroof.parsers.torch.launches import Launches
-
-Mask = npt.NDArray[np.bool_]
 
 GRAPH_LAUNCH: Final = regex.compile(r"(cuda|hip|cu)GraphLaunch")
 _STEP = regex.compile(r"ProfilerStep\s*#\s*\d+")
 # Serving has no ProfilerStep: vLLM, SGLang and xDiT annotate each pass of the model.
 _PASS = regex.compile(r"execute_\w+|step\[.*\]")
-# Up to torch 1.12 annotations are operators by category; these are the ones that torch makes.
-_ANNOTATION = regex.compile(
-    r"ProfilerStep\s*#|Optimizer\.(step|zero_grad)#|enumerate\(DataLoader\)|DataParallel\."
-    r"|DistributedDataParallel\.|(nccl|gloo|mpi|ucc):"
-)
 _BACKWARD = regex.compile(r"autograd::engine::evaluate_function|Backward\d*$")
 _OPTIMIZER = regex.compile(r"Optimizer\.(step|zero_grad)#")
 
@@ -73,86 +65,6 @@ class Links:
     by_time: int
 
 
-class Ranges:
-    """Named stretches of host time as arrays: name (code), lane (of Host.threads), start, end."""
-
-    def __init__(self, name: Codes, lane: Codes, start: Whole, end: Whole) -> None:
-        self.name, self.lane, self.start, self.end = name, lane, start, end
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def at(self, rows: npt.NDArray[np.int64]) -> "Ranges":
-        return Ranges(self.name[rows], self.lane[rows], self.start[rows], self.end[rows])
-
-    def containers(self) -> Containers:
-        return containers(self.lane, self.start, self.end)
-
-
-class Host:
-    """What the host did; taken out of a fold.
-
-    threads: (process, thread) by lane. ``operators`` are all of them until ``link`` has used them,
-    then only the outermost of those that launched something or took long enough to matter.
-    """
-
-    def __init__(self, fold: Fold) -> None:
-        self.names = [text if isinstance(text, str) else "" for text in fold.names]
-        ranks = ranks_of_labels(fold)
-        triples = np.array(
-            [
-                [whole_number(pid), whole_number(tid), ranks.get(label_of(pid), UNKNOWN)]
-                for pid, tid in fold.threads
-            ],
-            dtype=np.int64,
-        ).reshape(-1, 3)
-        owners, lane = np.unique(triples, axis=0, return_inverse=True)
-        self.threads = owners[:, :2]
-        self.lane_of_thread = lane.reshape(-1).astype(np.int32)
-        self.operators = self._taken(fold.operators)
-        self.ranges = self._taken(fold.ranges)
-        self.frames = self._taken(fold.frames)
-        self.calls = self._taken(fold.calls)
-        self.call_category = fold.calls.pop("category")
-        self.call_correlation = fold.calls.pop("correlation")
-        self.call_rank = fold.calls.pop("rank").copy()
-        unknown = self.call_rank == UNKNOWN
-        self.call_rank[unknown] = owners[:, 2][self.calls.lane[unknown]]
-        is_annotation = self.matching(_ANNOTATION)[self.operators.name]
-        if is_annotation.any():
-            moved = self.operators.at(np.flatnonzero(is_annotation))
-            self.ranges = Ranges(
-                *(
-                    np.concatenate((getattr(self.ranges, name), getattr(moved, name)))
-                    for name in ("name", "lane", "start", "end")
-                )
-            )
-            # They stay where they are, as other columns have a row for them, but contain nothing.
-            self.operators.end[is_annotation] = self.operators.start[is_annotation] - 1
-
-    def _taken(self, columns: Columns) -> Ranges:
-        start, end = columns.pop("start"), columns.pop("duration")
-        np.maximum(end, 0, out=end)
-        end += start
-        return Ranges(columns.pop("name"), self.lane_of_thread[columns.pop("thread")], start, end)
-
-    def matching(self, pattern: re.Pattern[str]) -> Mask:
-        """For each name whether it begins with the pattern."""
-        return np.array([bool(pattern.match(name)) for name in self.names] + [False])
-
-    def process(self, lane: npt.NDArray[Any]) -> Whole:
-        processes: Whole = self.threads[lane, 0]
-        return processes
-
-    @cached_property
-    def slack(self) -> int:
-        """How much an end can be too early: clocks of whole microseconds cut start and length."""
-        coarse = all(
-            not np.any(part.start % 1000) for part in (self.calls, self.operators, self.ranges)
-        )
-        return 1000 if coarse else 0
-
-
 def link(fold: Fold, host: Host, launches: Launches) -> Links:
     """Link all GPU activities of a trace. Uses up the columns of the fold's operators."""
     correlation = fold.gpu.peek("correlation")
@@ -187,9 +99,16 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     others = host.ranges.at(np.flatnonzero(~is_step))
     modules = others.containers()
     inside = modules.innermost(made.lane, made.start, made.end, host.slack)
+    lines = _Lines(fold, host)
+    line = lines.around(made)
     is_backward = flagged(operator_path)
-    lost = np.flatnonzero(is_backward & (inside < 0) & (sequence >= 0))
-    inside[lost] = _forward_range(host, sequence_of, modules, sequence[lost])
+    nowhere = (inside < 0) & bool(len(modules.start)) | (line < 0) & lines.exist
+    lost = np.flatnonzero(is_backward & nowhere & (sequence >= 0))
+    forward, known = _forward(host, sequence_of, sequence[lost])
+    lost = lost[known]
+    of_forward = modules.innermost(forward.lane, forward.start, forward.end, host.slack)
+    inside[lost] = np.where(inside[lost] < 0, of_forward, inside[lost])
+    line[lost] = np.where(line[lost] < 0, lines.around(forward), line[lost])
     module_path = paths_to(
         inside, modules.parents(host.slack), others.name[modules.order], host.names, _OPTIMIZER
     )
@@ -222,7 +141,7 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
         collective=_collectives(fold, of_operator),
         operator_path=replace(operator_path, codes=spread(operator_path.codes)),
         module_path=replace(module_path, codes=spread(module_path.codes)),
-        source_line=spread(_lines(host, made)),
+        source_line=spread(line),
         phase=spread(phase),
         step=spread(containing_step(steps, process, made.start)),
         steps=steps,
@@ -337,12 +256,11 @@ def _only_process(process: Whole, rank: Whole, host: Host, call_rank: Whole) -> 
 # Call to operator and module
 
 
-def _forward_range(host: Host, sequence_of: Whole, modules: Containers, wanted: Whole) -> Whole:
-    """For each sequence number the innermost range around the forward operator that drew it, as a
-    position in ``modules``; -1 where there is none, or one on each of several threads."""
-    result = np.full(len(wanted), -1, dtype=np.int64)
-    if not len(wanted) or not len(modules.start):
-        return result
+def _forward(host: Host, sequence_of: Whole, wanted: Whole) -> tuple[Ranges, Mask]:
+    """The forward operator that drew each sequence number, and for which numbers there is one: not
+    where it is missing, or one on each of several threads."""
+    if not len(wanted):
+        return host.operators.at(np.empty(0, dtype=np.int64)), np.zeros(0, dtype=bool)
     is_backward = np.array([bool(_BACKWARD.search(name)) for name in host.names] + [False])
     numbered = np.flatnonzero(np.isin(sequence_of, wanted))
     numbered = numbered[~is_backward[host.operators.name[numbered]]]
@@ -352,26 +270,38 @@ def _forward_range(host: Host, sequence_of: Whole, modules: Containers, wanted: 
     found, number = found.at(forward), sequence_of[numbered[forward]]
     order = np.lexsort((found.start, found.lane, number))
     found, number = found.at(order), number[order]
-    inside = modules.innermost(found.lane, found.start, found.end, host.slack)
     first = np.searchsorted(number, wanted, side="left")
     last = np.searchsorted(number, wanted, side="right") - 1
-    known = np.flatnonzero(last >= first)
-    known = known[found.lane[first[known]] == found.lane[last[known]]]
+    known = last >= first
+    known[known] = found.lane[first[known]] == found.lane[last[known]]
     # Operators that draw no number share that of the next one that does: the last one drew it.
-    result[known] = inside[last[known]]
-    return result
+    return found.at(last[known]), known
+
+
+class _Lines:
+    """Lines of the program by time: the frames of Python's stack, else (to 2021) the call stacks of
+    operators."""
+
+    def __init__(self, fold: Fold, host: Host) -> None:
+        table = fold.operator_lines
+        stacked = host.operators.at(table.pop("row"))
+        stacked.name = table.pop("line")
+        self._slack = host.slack
+        self.exist = bool(len(host.frames) or len(stacked))
+        self._sources = [(one, one.containers()) for one in (host.frames, stacked)]
+
+    def around(self, calls: Ranges) -> npt.NDArray[Any]:
+        """For each call the innermost line around it, by its name; -1 for none."""
+        found = np.full(len(calls), -1, dtype=np.int64)
+        for ranges, lines in self._sources:
+            inside = lines.innermost(calls.lane, calls.start, calls.end, self._slack)
+            names = np.append(ranges.name[lines.order], -1)
+            found = np.where(found < 0, names[inside], found)
+        return found
 
 
 # ------------------------------------------------------------------------------------------------
 # Call to step
-
-
-def _lines(host: Host, calls: Ranges) -> npt.NDArray[Any]:
-    """For each call the innermost frame of the program around it, by its name; -1 for none."""
-    frames = host.frames.containers()
-    inside = frames.innermost(calls.lane, calls.start, calls.end, host.slack)
-    names = np.append(host.frames.name[frames.order], -1)
-    return names[inside]
 
 
 def _steps(host: Host) -> tuple[Steps, Mask]:

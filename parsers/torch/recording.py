@@ -18,12 +18,14 @@ from traceroof.core.recording import (
     Note,
 )
 from traceroof.parsers.host.arrow import Texts, wholes
+from traceroof.parsers.host.unrecorded import placed
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import KINDS
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
+from traceroof.parsers.torch.host_events import Host, Ranges
 from traceroof.parsers.torch.kernels import kernels_of, note_operators, note_times
 from traceroof.parsers.torch.launches import Launches
-from traceroof.parsers.torch.link import Host, Links, Ranges
+from traceroof.parsers.torch.link import Links
 from traceroof.timeline.lost import THINNED, launched
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
@@ -80,7 +82,8 @@ def build(
     note_times(fold, host, links, launches, note)
     note_operators(fold, links, note)
     count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
-    kernels = kernels_of(fold, host, links, launches, base, rank, devices)
+    kernels, told = placed(kernels_of(fold, host, links, launches, base, rank, devices))
+    note(told, "of them told by recorded launches of the same kernels in the same order")
     for text, number, severe in lost_records(host_calls, kernels):
         note(number, text, severe)
     if metadata.get("with_stack"):

@@ -139,7 +139,11 @@ def _columns() -> tuple[Column, ...]:
         ("kernel_name", "", "name as the profiler wrote it, complete"),
         ("operator", "", "innermost framework operator that launched it"),
         ("operator_path", "", "enclosing operators, outermost first, joined by ' > '"),
-        ("module_path", "", "enclosing modules or annotations, outermost first, joined by ' > '"),
+        (
+            "module_path",
+            "",
+            "enclosing modules or annotations, outermost first, joined by ' > '; Layer_? is any layer",
+        ),
         (
             "source_line",
             "",

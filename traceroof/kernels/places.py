@@ -21,8 +21,8 @@ from traceroof.core.kernel_table import as_reals
 
 By = Literal["module", "operator", "range"]
 
-# A module of PyTorch by class and number, and what annotations call so that is none.
-_INSTANCE = regex.compile(r"^(_*[A-Z]\w*?)_(\d{1,9})$")
+# A module of PyTorch by class and number ("?": one of several, not known which), and what annotations call so that is none.
+_INSTANCE = regex.compile(r"^(_*[A-Z]\w*?)_(\d{1,9}|\?)$")
 _NO_MODULE = frozenset({"batch", "epoch", "frame", "iter", "iteration", "phase", "stage", "step"})
 # A module by its attributes, with the place in a list as a number.
 _ATTRIBUTES = regex.compile(r"^[A-Za-z_]\w*(\.\w+)*\.\d{1,9}(\.\w+)*$")
@@ -293,7 +293,8 @@ def _read(path: str) -> _Read:
     for part in path.split(" > "):
         instance = _INSTANCE.match(part)
         if instance and instance[1].lower() not in _NO_MODULE:
-            modules.append((instance[1], (int(instance[2]),)))
+            number = () if instance[2] == "?" else (int(instance[2]),)
+            modules.append((instance[1], number))
         elif _ATTRIBUTES.match(part):
             # Such a name is the whole path.
             modules = _attributes(part)
