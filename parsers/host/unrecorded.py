@@ -22,15 +22,15 @@ Whole = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 _WHERE: Final = (
-    "operator", "operator_path", "module_path", "source_line", "phase", "collective"
+    "operator", "operator_path", "operator_call", "module_path", "source_line", "phase",
+    "collective",
 )  # fmt: skip
 _GRID: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 # The number of a module among those of its class.
 _INSTANCE: Final = regex.compile(r"_\d+(?= > |$)")
 # AMD's tools write the launch shape on the call.
 _SIZES: Final = (
-    "input_shapes", "input_dtypes", "input_values", "operator_call", *_GRID,
-    "shared_memory_dynamic_bytes",
+    "input_shapes", "input_dtypes", "input_values", *_GRID, "shared_memory_dynamic_bytes",
 )  # fmt: skip
 # Work of other sizes under the same names takes another time: its shapes are not taken over.
 _ALIKE: Final = 1.5
@@ -62,7 +62,7 @@ def placed(kernels: pa.Table) -> tuple[pa.Table, int]:
     if not lost.any() or lost.all():
         return kernels, 0
     found = list(_repetitions(kernels, lost))
-    sized = [one for one in found if _take_as_long(one, kernels)]
+    sized = [_whole(one, kernels) for one in found if _take_as_long(one, kernels)]
     told = np.zeros(len(lost), dtype=bool)
     for names, repeated in ((_WHERE, found), (_SIZES, sized)):
         for name in names:
@@ -71,8 +71,10 @@ def placed(kernels: pa.Table) -> tuple[pa.Table, int]:
                 continue
             if column(name).type == TEXT:
                 filled = _texts(values, name, repeated)
+            elif name == "operator_call":
+                filled = _calls(values, np.asarray(kernels["operator"].is_valid()), repeated)
             else:
-                filled = _numbers(values, name, repeated)
+                filled = _numbers(values, repeated)
             if names is _WHERE:
                 told |= np.asarray(filled.is_valid()) & np.asarray(values.is_null())
             kernels = kernels.set_column(kernels.schema.get_field_index(name), name, filled)
@@ -88,40 +90,37 @@ def _texts(values: pa.ChunkedArray, name: str, repeated: list[_Repeated]) -> pa.
         codes[one.rows[takes]] = found.codes[one.twins[0][takes]]
     if name == "module_path":
         # Layers that are alike: which of them it was is not known.
-        distinct: dict[str, int] = {}
-        coarse = [distinct.setdefault(_INSTANCE.sub("_?", text), len(distinct)) for text in texts]
+        number = {text: code for code, text in enumerate(texts)}
+        coarse = [number.setdefault(_INSTANCE.sub("_?", text), len(number)) for text in texts]
         of_row = np.array([*coarse, -1])[found.codes]
         for one in repeated:
             takes = one.alike(of_row) & (codes[one.rows] < 0) & (of_row[one.twins[0]] >= 0)
-            codes[one.rows[takes]] = len(texts) + of_row[one.twins[0][takes]]
-        texts = [*texts, *distinct]
+            codes[one.rows[takes]] = of_row[one.twins[0][takes]]
+        texts = list(number)
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), texts).cast(TEXT)
 
 
-def _numbers(values: pa.ChunkedArray, name: str, repeated: list[_Repeated]) -> pa.Array:
+def _numbers(values: pa.ChunkedArray, repeated: list[_Repeated]) -> pa.Array:
     """A column of numbers, filled where all repetitions say the same."""
     source = np.arange(len(values))
     own = np.asarray(values.is_valid())
     codes = factorized(as_reals(values))[0]
-    is_call = name == "operator_call"  # gets a number of its own, whichever call it repeats
     for one in repeated:
-        takes = ~own[one.rows] & (is_call | one.alike(codes))
+        takes = ~own[one.rows] & one.alike(codes)
         source[one.rows[takes]] = one.twins[0][takes]
-    filled = one_array(values).take(pa.array(source))
-    return _numbered(filled, source, repeated) if is_call else filled
+    return one_array(values).take(pa.array(source))
 
 
-def _numbered(calls: pa.Array, source: Whole, repeated: list[_Repeated]) -> pa.Array:
-    """Numbers for the calls that were not recorded: those of one recorded call in one run of
-    launches are one."""
-    number = np.asarray(calls.fill_null(-1))
-    run = np.zeros(len(number), dtype=np.int64)
+def _calls(values: pa.ChunkedArray, known: Mask, repeated: list[_Repeated]) -> pa.Array:
+    """Numbers for the calls that were not recorded: launches that repeat one call, in one run, are
+    one. known: which launches have an operator."""
+    number = np.asarray(one_array(values).fill_null(-1))
+    run, call = np.zeros_like(number), np.full_like(number, -1)
     for at, one in enumerate(repeated, 1):
-        run[one.rows] = at
-    taken = (source != np.arange(len(source))) & (number >= 0)
-    codes, _ = together((run[taken], number[taken]))
+        run[one.rows], call[one.rows] = at, number[one.twins[0]]
+    taken = known & (number < 0) & (call >= 0)
     result = number.copy()
-    result[taken] = number.max() + 1 + codes
+    result[taken] = number.max() + 1 + together((run[taken], call[taken]))[0]
     return pa.array(result, mask=result < 0)
 
 
@@ -131,6 +130,17 @@ def _take_as_long(one: _Repeated, kernels: pa.Table) -> bool:
     usual = float(np.median(duration[one.twins].sum(axis=1)))
     took = float(duration[one.rows].sum())
     return usual / _ALIKE <= took <= usual * _ALIKE
+
+
+def _whole(one: _Repeated, kernels: pa.Table) -> _Repeated:
+    """The launches of calls that are repeated whole: sizes of a product are not those of a helper
+    that it launches too."""
+    calls = np.nan_to_num(as_reals(kernels["operator_call"]), nan=-1).astype(np.int64)
+    size = np.bincount(calls + 1)
+    call = calls[one.twins[0]] + 1
+    here = np.bincount(call, minlength=len(size))
+    kept = (call == 0) | (here[call] == size[call])
+    return _Repeated(one.rows[kept], one.twins[:, kept])
 
 
 def _repetitions(kernels: pa.Table, lost: Mask) -> Iterator[_Repeated]:

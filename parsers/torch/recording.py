@@ -83,7 +83,7 @@ def build(
     note_operators(fold, links, note)
     count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
     kernels, told = placed(kernels_of(fold, host, links, launches, base, rank, devices))
-    note(told, "of them told by recorded launches of the same kernels in the same order")
+    note(told, _TOLD)
     for text, number, severe in lost_records(host_calls, kernels):
         note(number, text, severe)
     if metadata.get("with_stack"):
@@ -91,6 +91,10 @@ def build(
     return Built(kernels, count, host_calls, spans, devices, notes)
 
 
+_TOLD: Final = (
+    "GPU activities without a recorded call whose operator or module is that of recorded launches "
+    "of the same kernels in the same order"
+)
 _LOST: Final = "without a record on the GPU: the profiler lost their kernels"
 _LATE: Final = (
     "last launch calls without a record on the GPU: their kernels had not run when the recording "

@@ -16,8 +16,9 @@ from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers.torch.event_columns import TORCH_CATEGORIES
+from traceroof.parsers.torch.host_events import Host
 from traceroof.parsers.torch.launches import Launches
-from traceroof.parsers.torch.link import Host, link
+from traceroof.parsers.torch.link import link
 from traceroof.parsers.torch.read import (
     PARALLEL_BYTES,
     Folded,

@@ -1288,8 +1288,8 @@ def test_what_repetitions_say_alike_is_taken_over(write: Write) -> None:
     calls = column(recording, "operator_call")
     assert calls[:2] == [None, None]
     assert len({*calls[2:]}) == len(calls[2:])
-    told = "of them told by recorded launches of the same kernels in the same order"
-    assert notes(recording)[told] == 2
+    told = [count for text, count in notes(recording).items() if "in the same order" in text]
+    assert told == [2]
     # The whole second layer and what follows repeats once: its number is known. Its launches take
     # twice as long: other sizes.
     lost = [
@@ -1300,7 +1300,8 @@ def test_what_repetitions_say_alike_is_taken_over(write: Write) -> None:
     assert column(recording, "module_path")[:4] == ["Layer_1", "Layer_1", None, None]
     assert column(recording, "operator")[:4] == ["aten::mm", "aten::mul", "aten::add", "aten::sum"]
     assert column(recording, "input_shapes")[:4] == [None] * 4
-    assert column(recording, "operator_call")[:4] == [None] * 4
+    calls = column(recording, "operator_call")
+    assert len({*calls}) == len(calls)
 
 
 def labelled() -> Iterator[tuple[str, Counter[tuple[str, str]]]]:
