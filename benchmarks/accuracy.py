@@ -24,6 +24,7 @@ from typing import Any
 
 import traceroof
 from benchmarks import expert_labels, kernel_labels, thresholds
+from benchmarks import places as of_places
 from tests import closed_forms as more_forms
 from tests.oracles import COSTS, FLOORS, KV_CACHES, RIDGES, WAVES
 from traceroof.core.kernel_names import short_names
@@ -782,9 +783,25 @@ def sensitivity(folder: Path) -> Section:
     return section
 
 
+def places(folder: Path) -> Section:
+    """How much of the time of each torch trace has a module, a range, an operator, a line."""
+    return Section(
+        "Where in the program: how much of the time is placed",
+        [
+            "Shares of kernel time. Modules and lines of Python are known where they were recorded",
+            "(`with_stack`), ranges where the program annotates. Of kernels in",
+            "replayed graphs a trace tells the replay, not the operator. Launches without a recorded",
+            "call, most from before the recording, are placed by recorded launches of the same",
+            "kernels in the same order.",
+            "",
+            *of_places.table(list(of_places.coverage(folder))),
+        ],
+    )
+
+
 COMPARISONS = (
     experts, known_faults, counter_labels, classes, timelines, tracelens, device_memory, flops,
-    operator_calls, sensitivity,
+    operator_calls, places, sensitivity,
 )  # fmt: skip
 
 
