@@ -13,7 +13,7 @@ from traceroof.parser import Options, Progress
 from traceroof.parsers.amd import kinds
 from traceroof.parsers.amd.kinds import Kind, layout
 
-_TRACE = "give the kernel trace (*_kernel_trace.csv) or the folder {folder}"
+_TRACE = "give the kernel trace (*_kernel_trace.csv) with it, or the folder {folder}"
 _PROFILE = "give pmc_perf.csv or the profile folder {folder}"
 
 # Kind -> what to give instead.

@@ -8,7 +8,7 @@ processes: each process is read once, from the table if there is one.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -95,13 +95,41 @@ class Rocprofv3Csv:
         found = amd_kinds.look(source)
         if found is None or found.kind not in _ROWS:
             raise TraceroofError(f"{source} holds no kernels of rocprofv3")
-        agents = _agents_beside(source)
-        group = _Group(source.parent, _prefix(source), [found, *([agents] if agents else [])])
+        named = [one for one in map(amd_kinds.look, _of_process(source, options.beside)) if one]
+        agents = (
+            None if any(one.kind is Kind.V3_AGENTS for one in named) else _agents_beside(source)
+        )
+        group = _Group(
+            source.parent, _prefix(source), [found, *named, *([agents] if agents else [])]
+        )
         process = _read_group(group, progress, options)
         return _checked(of_processes(PARSER.name, [process], options), source)
 
+    def explaining(self, paths: Sequence[Path]) -> frozenset[Path]:
+        """Which of some files only explain another one of them: the calls, devices and allocations
+        of a process whose kernels, counters or copies are among them."""
+        by_process: dict[tuple[Path, str], list[Path]] = {}
+        for path in paths:
+            if _SUFFIX.search(path.name) and path.is_file():
+                by_process.setdefault((path.parent, _prefix(path)), []).append(path)
+        found = set()
+        for files in by_process.values():
+            kinds = {path: look.kind for path in files if (look := amd_kinds.look(path))}
+            if len(files) > 1 and _ROWS & {*kinds.values()}:
+                found |= {path for path, kind in kinds.items() if kind in _KINDS - _ROWS}
+        return frozenset(found)
+
 
 PARSER = Rocprofv3Csv()
+
+
+def _of_process(source: Path, paths: Sequence[Path]) -> list[Path]:
+    """Those of some files that are of the same process."""
+    return [
+        path
+        for path in paths
+        if path != source and (path.parent, _prefix(path)) == (source.parent, _prefix(source))
+    ]
 
 
 def _checked(found: Recording, source: Path) -> Recording:

@@ -71,14 +71,13 @@ LATE_HOST: Mapping[str, Threshold] = {
 def launching(k: Facts) -> Column:
     """Time in which nothing ran because the host launches one by one: waits under 1 ms and the
     launches themselves; where these are most of what the host takes, its longer waits too. ns."""
-    pauses = np.where(k.pause_time_ns <= k.late_launch_ns, k.pause_time_ns, 0.0)
-    return np.asanyarray(k.late_launch_ns + k.idle_launch_ns + np.nan_to_num(pauses))
+    return np.asanyarray(k.late_launch_ns + k.idle_launch_ns + np.nan_to_num(k.launch_pauses_ns))
 
 
 def pausing(k: Facts) -> Column:
     """Time in which nothing ran because the host did something else for 1 ms or longer, where that
     is most of what it takes. ns."""
-    return np.asanyarray(np.where(k.pause_time_ns > k.late_launch_ns, k.pause_time_ns, 0.0))
+    return np.asanyarray(np.where(np.isnan(k.launch_pauses_ns), k.pause_time_ns, 0.0))
 
 
 #: Columns that ``off_host`` reads.

@@ -28,15 +28,15 @@ RULES = (
         ),
         condition=(
             "the name is that of the second FlashAttention, on a data-centre GPU of compute capability "
-            "{compute_capability:.1f} or higher (below {consumer:.1f})"
+            "{least_capability:.1f} or higher (below {consumer:.1f})"
         ),
-        needs=("compute_capability",),
+        needs=("least_capability",),
         uses=("name_flash2", "primary_class", "category", "median_ns", "launches"),
         applies=lambda k: tunable(k) & (k.name_flash2 == 1),
-        when=lambda k: k.meets("compute_capability") & k.meets("consumer"),
+        when=lambda k: k.meets("least_capability") & k.meets("consumer"),
         because=(
             "by its name this is FlashAttention 2, on a GPU of compute capability "
-            "{compute_capability:.1f}[; {launches:,.0f} launches with a median of {median_ns}]"
+            "{least_capability:.1f} or higher[; {launches:,.0f} launches with a median of {median_ns}]"
         ),
         fix=(
             "Use FlashAttention 3 (Hopper) or 4 (Hopper, Blackwell), cuDNN's attention "
@@ -53,19 +53,19 @@ RULES = (
         layer="framework",
         effort="config",
         thresholds={
-            "compute_capability": at_least(9.0),
-            "consumer": below(12.0, column="compute_capability", told=False),
+            "least_capability": at_least(9.0),
+            "consumer": below(12.0, column="least_capability", told=False),
         },
         references=("Shah et al.: FlashAttention-3, 2024",),
         fires=(
-            {"name_flash2": 1.0, "compute_capability": 9.0, "median_ns": 4e6, "launches": 34.0},
-            {"name_flash2": 1.0, "compute_capability": 10.0},
+            {"name_flash2": 1.0, "least_capability": 9.0, "median_ns": 4e6, "launches": 34.0},
+            {"name_flash2": 1.0, "least_capability": 10.0},
         ),
         silent=(
-            {"name_flash2": 1.0, "compute_capability": 8.0},
-            {"name_flash2": 1.0, "compute_capability": 12.0},
-            {"compute_capability": 9.0},
-            {"name_flash2": 1.0, "compute_capability": 9.0, "primary_class": "launch-bound"},
+            {"name_flash2": 1.0, "least_capability": 8.0},
+            {"name_flash2": 1.0, "least_capability": 12.0},
+            {"least_capability": 9.0},
+            {"name_flash2": 1.0, "least_capability": 9.0, "primary_class": "launch-bound"},
         ),
     ),
 )

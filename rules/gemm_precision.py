@@ -7,7 +7,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.core.tracing import one_of
-from traceroof.rule import Attainable, Rule, at_least
+from traceroof.rule import GRADES, Attainable, Rule, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,12 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray((k.precision_time_ns - left) / k.time_ns)
 
 
+def _trust(k: Facts) -> Column:
+    """Where the GPU is not named, what it gains is inferred."""
+    unnamed = np.array([isinstance(one, str) for one in k.precision_of])
+    return np.where(unnamed, GRADES["inferred"] / GRADES["derived"], 1.0)
+
+
 def _rule(one: _Type) -> Rule:
     def found(pct: float, **more: Any) -> dict[str, Any]:
         return {**_EXAMPLE, "precision_to": one.dtype, "precision_pct": pct, **more}
@@ -92,18 +98,19 @@ def _rule(one: _Type) -> Rule:
         condition=(
             "GEMMs, convolutions and attention on FP32 operands, by recorded types or kernel names, "
             "take {precision_pct} of the GPU time or more, on a GPU whose 16-bit peak is higher than "
-            "that of the units they use"
+            "that of the units they use (where no GPU is named, one that the kernels are compiled for)"
         ),
         needs=("precision_pct", "precision_to", "precision_least_ns", "precision_likely_ns"),
         uses=(
             "precision_time_ns", "precision_launches", "precision_tf32_pct", "precision_narrow_pct",
-            "precision_example", "time_ns",
+            "precision_example", "precision_of", "time_ns",
         ),
         applies=lambda k: one_of(k.precision_to, one.dtype),
         when=lambda k: k.meets("precision_pct"),
         because=(
             "{precision_launches} products on FP32 operands take {precision_time_ns}, {precision_pct} of the GPU "
-            "time ({precision_example}); by the peaks they would take {precision_least_ns} in "
+            "time ({precision_example}); by the peaks[ ({precision_of})] they would take "
+            "{precision_least_ns} in "
             f"{one.name}"
             "[; {precision_tf32_pct:some} of it runs in TF32 already]"
             "[; {precision_narrow_pct:some} in kernels for operands aligned to one element]"
@@ -114,6 +121,7 @@ def _rule(one: _Type) -> Rule:
             "their time must fall. If it hardly does, the products are too small, or bytes limit them."
         ),
         saves=_saves,
+        trust=_trust,
         kind="option",
         grade="derived",
         layer="framework",
@@ -121,7 +129,11 @@ def _rule(one: _Type) -> Rule:
         risk="numerics",
         thresholds={"precision_pct": at_least(5)},
         references=one.references,
-        fires=(found(5.0), found(90.0, precision_tf32_pct=100.0)),
+        fires=(
+            found(5.0),
+            found(90.0, precision_tf32_pct=100.0),
+            found(60.0, precision_of="of the GPU that would gain most: the file names none"),
+        ),
         silent=(found(4.9), found(90.0, precision_to=other)),
     )  # fmt: skip
 

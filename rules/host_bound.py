@@ -3,18 +3,17 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule, at_least
+from traceroof.rule import GRADES, Rule, at_least
 from traceroof.rules._timelines import QUALITY, part, pausing, trust
 
 # One pause that is most of the time, where no steps show that it comes again.
 _SINGLE = 0.8
-_SINGLE_TRUST = 0.4
 
 
 def _trust(k: Facts) -> Column:
-    """Less where one pause is nearly all: it may have come once, and comes with no step again."""
+    """Where one pause is nearly all, that it comes again is inferred from seeing it once."""
     single = (k.late_gap_ns >= _SINGLE * k.pause_time_ns) & ~(k.steps >= 2)
-    return np.asanyarray(trust(k) * np.where(single, _SINGLE_TRUST, 1.0))
+    return np.asanyarray(trust(k) * np.where(single, GRADES["inferred"] / GRADES["observed"], 1.0))
 
 
 RULES = (
@@ -37,6 +36,7 @@ RULES = (
         uses=(
             "idle_pct",
             "pauses",
+            "launch_pauses_ns",
             "late_gap_ns",
             "late_gap_host",
             "steps",
@@ -44,9 +44,8 @@ RULES = (
         ),
         when=lambda k: k.meets("paused"),
         because=(
-            "the GPU is idle for {pause_time_ns} of {span_ns} in[ {pauses:,.0f}] waits of "
-            "1 ms or longer for the host to launch[; the longest is {late_gap_ns} (host: "
-            "{late_gap_host})]"
+            "the GPU is idle for {pause_time_ns} of {span_ns} in waits of 1 ms or longer for the host "
+            "to launch[, {pauses:,.0f} in all][; the longest is {late_gap_ns} (host: {late_gap_host})]"
         ),
         fix=(
             "Check what the host does in the longest gaps. Move data preparation, "
@@ -99,6 +98,7 @@ RULES = (
                 "idle_ns": 50e6,
                 "idle_host_ns": 50e6,
                 "pause_time_ns": 25e6,
+                "launch_pauses_ns": 25e6,
                 "late_launch_ns": 25e6,
             },
             {

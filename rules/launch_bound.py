@@ -20,8 +20,9 @@ RULES = (
             "short ones are most of the host's waits); very short kernels are then not worth a "
             "finding of their own"
         ),
-        needs=("late_launch_ns", "idle_launch_ns", "pause_time_ns", "launch_calls", "span_ns"),
+        needs=("late_launch_ns", "idle_launch_ns", "launch_calls", "span_ns"),
         uses=(
+            "launch_pauses_ns",
             "idle_ns",
             "idle_host_ns",
             *(
@@ -34,9 +35,8 @@ RULES = (
         when=lambda k: k.meets("waits"),
         because=(
             "the GPU waits {late_launch_ns} for the host to launch the next kernel, less than 1 ms "
-            "each time, and {idle_launch_ns} for launches under way, of {span_ns}[; "
-            "{kernels:,.0f} kernels of {median_kernel_ns} (median)]"
-            ""
+            "each time[, {launch_pauses_ns} in longer waits between them], and {idle_launch_ns} for "
+            "launches under way, of {span_ns}[; {kernels:,.0f} kernels of {median_kernel_ns} (median)]"
         ),
         fix=(
             "Launch less often: replay the step as a graph, fuse chains of small operators "
@@ -68,7 +68,7 @@ RULES = (
                 "span_ns": 84e6,
                 "idle_ns": 73e6,
                 "late_launch_ns": 54e6,
-                "pause_time_ns": 9e6,
+                "launch_pauses_ns": 9e6,
                 "idle_launch_ns": 8.9e6,
                 "kernels": 768.0,
                 "median_kernel_ns": 6_300.0,
@@ -77,7 +77,6 @@ RULES = (
             {
                 "span_ns": 10e6,
                 "late_launch_ns": 0.4e6,
-                "pause_time_ns": 0.0,
                 "idle_launch_ns": 0.1e6,
                 "launch_calls": 100.0,
             },
@@ -86,14 +85,12 @@ RULES = (
             {
                 "span_ns": 10e6,
                 "late_launch_ns": 0.4e6,
-                "pause_time_ns": 5e6,
                 "idle_launch_ns": 0.09e6,
                 "launch_calls": 100.0,
             },
             {
                 "span_ns": 10e6,
                 "late_launch_ns": 0.0,
-                "pause_time_ns": 0.0,
                 "idle_launch_ns": 0.49e6,
                 "launch_calls": 1_000.0,
             },

@@ -28,6 +28,7 @@ class Options:
 
     jobs: worker processes that a reader may use for a large file.
     device: name of the GPU where the file does not say it; formulas for counters need it.
+    beside: files given with it that only explain others (``explaining`` of a parser).
     max_inflated_bytes: refuse compressed input that grows beyond this.
     max_inflation: refuse compressed input that grows by more than this factor (checked beyond
     64 MiB; profiler files grow 10 to 40 times, a decompression bomb up to 1,000).
@@ -35,6 +36,7 @@ class Options:
 
     jobs: int = 1
     device: str | None = None
+    beside: tuple[Path, ...] = ()
     max_inflated_bytes: int = 64 << 30
     max_inflation: int = 200
 
@@ -48,6 +50,9 @@ class Parser(Protocol):
     gives: one line: what the kernel table holds afterwards; empty for a parser that only refuses
     files, saying what they are.
     collect: the command that makes such a file.
+
+    A parser whose tool writes several files a process may have ``explaining(paths)``, which says which
+    of the given files hold no launches and are read with another one of them.
     """
 
     name: str

@@ -1,7 +1,9 @@
 """A part of a recording, chosen by steps, by a range, by a rank."""
 
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.timeline.test_timeline import recording, run
@@ -55,6 +57,27 @@ def test_what_no_step_launched_stays_between_steps() -> None:
     """165 us lies between the kernels of steps 6 and 7 of its file."""
     assert 165 in starts(part_of(two_ranks(), Part(steps="6:7")))
     assert 165 not in starts(part_of(two_ranks(), Part(steps="5:6")))
+
+
+def test_what_another_step_left_to_run_is_busy_time_and_no_step() -> None:
+    """GIVEN a kernel of step 5 that runs at 130 us, in step 6, and one at 90 us, before it WHEN step 6
+    is judged THEN the first is busy time of no step, and the call of the second lost no record."""
+    rows = [
+        run(begin * US, (begin + 5) * US, step=f"ProfilerStep#{step}", correlation_id=number,
+            host_launch_ns=(30 + number) * US, host_launch_duration_ns=US)
+        for number, (step, begin) in enumerate([(5, 20), (5, 90), (5, 130), (6, 120), (6, 140)], 1)
+    ]  # fmt: skip
+    calls = [("cudaLaunchKernel", (30 + at) * US, (31 + at) * US) for at in range(1, 6)]
+    given = recording(rows, calls)
+    ids = pa.array(range(1, 6), pa.int64())
+    at = given.host_calls.schema.get_field_index("correlation_id")
+    given = replace(given, host_calls=given.host_calls.set_column(at, "correlation_id", ids))
+    found = part_of(given, Part(steps="6"))
+    assert sorted(starts(found)) == [120, 130, 140]
+    assert found.host_calls["correlation_id"].to_pylist() == [3, 4, 5]
+    (one,) = timelines(found, ["gemm"] * 3)
+    assert (one.busy_ns, one.idle_ns) == (15 * US, 10 * US)
+    assert [step.name for step in one.steps] == ["ProfilerStep#6"]
 
 
 def test_a_rank_with_what_its_process_did() -> None:

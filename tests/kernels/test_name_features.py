@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from traceroof.kernels import name_features
+from traceroof.core.kernel_table import kernel_table
+from traceroof.hardware.devices import find
+from traceroof.kernels import groups, name_features
 from traceroof.kernels.groups import VOCABULARY
 
 SAMPLES = [(row, sample) for row in name_features.markers() for sample in row.samples]
@@ -71,3 +73,21 @@ def test_a_long_name_takes_no_time_out_of_proportion() -> None:
     # 6 KB names exist (reference); a quadratic pattern would need minutes for 64 KB.
     name = "void f<" + "at::native::half_float_sm90_align_GSU<" * 1700 + ">"
     assert name_features.marks(name)["name_dtype"] in {"fp16", "fp32"}
+
+
+def test_without_a_device_the_names_say_the_least_gpu() -> None:
+    """GIVEN kernels of no named GPU, compiled for Volta and for Ampere WHEN they are grouped THEN the
+    GPU has compute capability 8.0 at least; the GPU that is named has its own."""
+    table = kernel_table(
+        {
+            "kernel_name": ["volta_sgemm_128x64_nn", "ampere_sgemm_32x128_tn", "plain"],
+            "duration_ns": [10_000, 10_000, 10_000],
+        }
+    )
+    of = ["gemm", "gemm", "other"]
+    see = groups.group(table, of, {}).facts.only(("least_capability",))
+    assert see.least_capability.tolist() == [8.0, 8.0, 8.0]
+    v100 = find("V100-SXM2-16GB")
+    assert v100
+    see = groups.group(table, of, {-1: v100}).facts.only(("least_capability",))
+    assert see.least_capability.tolist() == [7.0, 7.0, 7.0]

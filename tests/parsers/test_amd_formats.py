@@ -316,6 +316,23 @@ def test_v3_dispatch_numbers_that_say_nothing_are_no_replays(tmp_path: Path) -> 
     assert any("taken as different dispatches" in note for note in notes(recording))
 
 
+def test_v3_files_of_a_process_given_by_name_are_read_together(tmp_path: Path) -> None:
+    """GIVEN the kernels and the calls of process 7, each by its name WHEN they are read in any order
+    THEN as one recording, with the launch call; the calls of another process are refused."""
+    api = "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n"
+    launches_of_7 = write(tmp_path / "7_kernel_trace.csv", v3_trace(v3_launch(1, correlation=5)))
+    call = f"{api}HIP_RUNTIME_API,hipLaunchKernel,7,8,5,700,750\n"
+    calls = write(tmp_path / "7_hip_api_trace.csv", call)
+    for files in ([launches_of_7, calls], [calls, launches_of_7]):
+        (found,) = detect.read_each(files)
+        row = kernels(found).iloc[0]
+        assert (row["host_launch_ns"], row["host_launch_duration_ns"]) == (700, 50)
+        assert found.host_calls["name"].to_pylist() == ["hipLaunchKernel"]
+    other = write(tmp_path / "8_hip_api_trace.csv", call)
+    with pytest.raises(TraceroofError, match=r"8_hip_api_trace.csv holds host API calls"):
+        detect.read_each([launches_of_7, other])
+
+
 def test_v3_host_calls_ranges_and_copies(tmp_path: Path) -> None:
     api = "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp\n"
     write(tmp_path / "7_kernel_trace.csv", v3_trace(v3_launch(1, correlation=5)))

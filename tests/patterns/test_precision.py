@@ -69,3 +69,15 @@ def test_nothing_where_it_is_16_bit_or_counted(
     device: str, name: str, more: Mapping[str, Any]
 ) -> None:
     assert found(device, [(name, "gemm", 100_000)], **more) == {}
+
+
+def test_a_gpu_that_is_not_named_is_one_that_the_kernels_run_on() -> None:
+    """GIVEN FP32 products in kernels compiled for Volta, of no named GPU WHEN their time in 16 bits is
+    worked out THEN by the ratio of the GPU since Volta that gains most (GB200: 2,500 over 80
+    TFLOP/s), likely a factor of 3, in FP16, and that is said."""
+    table = kernel_table({"kernel_name": ["volta_sgemm_128x64_nn"], "duration_ns": [300_000]})
+    facts = precision(groups.group(table, ["gemm"], {}), 300_000.0)
+    assert facts["precision_to"] == "fp16"
+    assert facts["precision_least_ns"] == pytest.approx(300_000 * 80 / 2_500)
+    assert facts["precision_likely_ns"] == pytest.approx(100_000)
+    assert "names none" in str(facts["precision_of"])

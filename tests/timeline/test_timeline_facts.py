@@ -175,6 +175,38 @@ def test_a_start_without_host_calls_shows_by_its_gaps(at: int, cause: str) -> No
     assert found.idle_by_cause[cause] == 500 * MS == found.idle_ns
 
 
+@pytest.mark.parametrize(("steady_gap_ms", "cause"), [(0, "cold"), (200, "unknown")])
+def test_before_the_first_kernel_a_short_recording_without_host_calls_is_starting(
+    steady_gap_ms: int, cause: str
+) -> None:
+    """GIVEN a copy, the first kernel 500 ms later, another one after a gap WHEN no launch was recorded
+    THEN the wait for the first kernel is the start, unless more than a fifth of the time in long
+    gaps comes later."""
+    later = 501 + steady_gap_ms
+    rows = [
+        run(0, 10_000, "memcpy"),
+        run(500 * MS, 501 * MS),
+        run(later * MS, (later + 1) * MS),
+    ]
+    found = only(rows)
+    assert found.idle_by_cause[cause] >= 499 * MS
+    assert found.facts["long_idle_unknown_ns"] == (0 if cause == "cold" else found.idle_ns)
+
+
+@pytest.mark.parametrize(("pause_ms", "counts"), [(3, True), (8, False)])
+def test_pauses_among_more_short_waits_are_launching(pause_ms: int, counts: bool) -> None:
+    """GIVEN nine late launches of 0.5 ms each and one pause WHEN the pause is less than the 4.5 ms of
+    the others THEN it is more of the same, else a cause of its own."""
+    rows, at = [run(0, 10_000, host_launch_ns=-5_000, host_launch_duration_ns=1_000)], 10_000
+    for wait in [500_000] * 9 + [pause_ms * MS]:
+        at += wait
+        rows.append(run(at, at + 10_000, host_launch_ns=at - 2_000, host_launch_duration_ns=1_000))
+        at += 10_000
+    facts = only(rows).facts
+    assert ("launch_pauses_ns" in facts) == counts
+    assert facts["pause_time_ns"] == pytest.approx(pause_ms * MS, abs=2_000)
+
+
 @pytest.mark.parametrize(
     ("operators", "named"),
     [

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
-from traceroof.core.dictionary import coded
+from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 
@@ -101,16 +101,26 @@ def _of_steps(recording: Recording, wanted: str) -> Recording:
         there = f"steps: {_listed(names)}" if names else "no step is marked in it"
         raise TraceroofError(f"no step of this recording is in {wanted}", there)
     kept = steps.spread(np.array([*(text in chosen for text in steps.texts), False]))
-    kept |= (steps.codes < 0) & _between(recording.kernels, start, kept)
+    beside = _between(recording.kernels, start, kept) & ~kept
     spans = coded(recording.spans["name"])
     is_chosen = spans.spread(np.array([*(text in chosen for text in spans.texts), False]))
     is_chosen &= coded(recording.spans["kind"]).is_("step")
+    # What other steps left to run meanwhile keeps the GPU busy, but is no step of this part.
     return _within(
-        recording,
-        kept,
+        replace(recording, kernels=_without_step(recording.kernels, steps, beside)),
+        kept | beside,
         is_chosen,
         f"{_count(len(chosen), 'step')} of {len(names)}: {_listed(chosen)}",
     )
+
+
+def _without_step(kernels: pa.Table, steps: Coded, rows: Mask) -> pa.Table:
+    """The kernels, with no step for these rows."""
+    field = kernels.schema.field("step")
+    codes = pa.array(steps.codes, pa.int32(), mask=rows | (steps.codes < 0))
+    column = pa.DictionaryArray.from_arrays(codes, pa.array(steps.texts, pa.string()))
+    at = kernels.schema.get_field_index("step")
+    return kernels.set_column(at, field, column.cast(field.type))
 
 
 def _number(name: str | None, place: int) -> int:
@@ -179,11 +189,11 @@ def _launched_within(recording: Recording, chosen: Mask) -> Mask:
 
 
 def _between(kernels: pa.Table, start: Times, kept: Mask) -> Mask:
-    """The rows that start between the first and the last kept one of their file."""
+    """The rows that start between the first and the last kept one of their file, rank and GPU."""
     found = np.zeros(len(start), dtype=bool)
-    source = _whole(kernels, "source")
-    for one in np.unique(source[kept]).tolist():
-        mine = source == one
+    place, _ = together([_whole(kernels, name) for name in ("source", "rank", "device")])
+    for one in np.unique(place[kept]).tolist():
+        mine = place == one
         times = start[mine & kept]
         found |= mine & (start >= times.min()) & (start <= times.max())
     return found
@@ -202,12 +212,31 @@ def _within(recording: Recording, kept: Mask, spans: Mask, text: str) -> Recordi
     first = [int(one) for one in (*launched[:1], *_whole(recording.spans, "start_ns")[spans])]
     low = min([low, int(launched.min()) if len(launched) else low, *first])
 
-    def near(table: pa.Table) -> pa.Table:
+    def near(table: pa.Table) -> Mask:
         start = _whole(table, "start_ns")
         end = start + np.maximum(_whole(table, "duration_ns"), 0)
-        return table.filter(pa.array((start < high) & (end > low)))
+        return np.asarray((start < high) & (end > low))
 
-    return _with(recording, kept, text, near(recording.host_calls), near(recording.spans))
+    calls = near(recording.host_calls) & ~_of_rows(recording, ~kept)
+    return _with(
+        recording,
+        kept,
+        text,
+        recording.host_calls.filter(pa.array(calls)),
+        recording.spans.filter(pa.array(near(recording.spans))),
+    )
+
+
+def _of_rows(recording: Recording, rows: Mask) -> Mask:
+    """The host calls that launched some of the rows: without their records these are not lost."""
+    key = ("source", "process_id", "correlation_id")
+    launched = recording.kernels.filter(pa.array(rows)).select(key)
+    ids = [
+        np.concatenate([_whole(launched, name), _whole(recording.host_calls, name)]) for name in key
+    ]
+    number, _ = together(ids)
+    known = _whole(recording.host_calls, "correlation_id") != _UNKNOWN
+    return np.asarray(known & np.isin(number[launched.num_rows :], number[: launched.num_rows]))
 
 
 def _with(

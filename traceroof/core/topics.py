@@ -58,7 +58,9 @@ TOPICS: Mapping[str, Topic] = {
         "the host launches more slowly than the GPU runs",
         _idle("host", "launch", "back_to_back", "unknown", "pause"),
     ),
-    "host-bound-other": Topic("the host does something else", _idle("pause", "host", "collect")),
+    "host-bound-other": Topic(
+        "the host does something else", _idle("pause", "host", "collect", "unknown")
+    ),
     "dependency-wait": Topic("work waits for an event or a stream", _idle("dependency")),
     "sync": Topic("the host waits for the GPU, which then goes idle", _idle("sync")),
     "dataloader": Topic("the host prepares the next batch", _idle("data_loader")),

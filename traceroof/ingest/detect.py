@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from traceroof import plugins
@@ -46,9 +46,24 @@ def read_each(
         raise TraceroofError("there is nothing to read", "name at least one profiler file")
     seen = _Seen()
     recordings: list[Recording] = []
-    for path in map(Path, paths):
-        recordings += _read_path(path, progress, options, seen)
+    given = [Path(path) for path in paths]
+    explaining = _explaining(given)
+    options = replace(options, beside=tuple(path for path in given if path in explaining))
+    for path in given:
+        if path not in explaining:
+            recordings += _read_path(path, progress, options, seen)
     return [with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
+
+
+def _explaining(paths: Sequence[Path]) -> frozenset[Path]:
+    """The files that are read with another one of them."""
+    if len(paths) < 2:
+        return frozenset()
+    asked = [getattr(parser, "explaining", None) for parser in plugins.parsers()]
+    found: set[Path] = set()
+    for ask in asked:
+        found |= ask(paths) if ask is not None else set()
+    return frozenset(found)
 
 
 def sniff(path: Path) -> Parser:

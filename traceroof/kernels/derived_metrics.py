@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from traceroof.hardware.devices import all_devices
 from traceroof.kernels.derived import Derived, Reals, See, Texts, amd, first_known
 from traceroof.operators.operands import element_type
 
@@ -148,19 +149,55 @@ def _tensor_speedup(see: See) -> Reals:
     return speedup
 
 
+# BF16 came with Ampere.
+_BF16_SINCE = 8.0
+
+
+def _least_capability(see: See) -> Reals:
+    """The device's compute capability; where no device is known the highest that a name of such
+    kernels is compiled for, since older GPUs cannot run it."""
+    own, told = see.device("compute_capability"), see("name_capability")
+    unnamed = np.isnan(own) & np.isnan(see.device("peak_fp32"))
+    unnamed &= np.array([one in (None, "nvidia") for one in see.vendors()], dtype=bool)
+    least = float(np.max(told[unnamed & ~np.isnan(told)], initial=-np.inf))
+    return np.where(unnamed, least if np.isfinite(least) else np.nan, own)
+
+
 def _half_speedup(see: See) -> Reals:
     """What 16 bits are worth where operands are FP32: the peak of the device's 16-bit type over that
-    of the units which the name marks: tensor cores in TF32 (matrix cores in FP32), else vector."""
+    of the units which the name marks: tensor cores in TF32 (matrix cores in FP32), else vector.
+    Where the device is not known, of those that it may be the one that gains most."""
     half = first_known(see.device("peak_bf16"), see.device("peak_fp16"))
     fp32 = see.text("operand_dtype") == "fp32"
     vector = see.device("peak_fp32")
     matrix = first_known(see.device("peak_tf32"), see.device("peak_fp32_tensor"), vector)
     on_matrix = see("name_tensor_core") == 1
-    return np.where(fp32, half / np.where(on_matrix, matrix, vector), np.nan)
+    known = half / np.where(on_matrix, matrix, vector)
+    unnamed = np.isnan(vector) & fp32 & ~np.isnan(see("least_capability"))
+    for row in np.flatnonzero(unnamed).tolist():
+        wide = ("tf32", "fp32") if on_matrix[row] else ("fp32",)
+        known[row] = _most_from_half(float(see("least_capability")[row]), wide)
+    return np.where(fp32, known, np.nan)
+
+
+def _most_from_half(least: float, wide: tuple[str, ...]) -> float:
+    """The highest ratio of 16-bit peak to that of a wider type, of GPUs from a compute capability
+    on; NaN where there is none."""
+    ratios = [
+        half / full
+        for one in all_devices()
+        if one.compute_capability and float(one.compute_capability) >= least
+        for half in (one.flops_per_s.get("bf16") or one.flops_per_s.get("fp16"),)
+        for full in (next((one.flops_per_s[t] for t in wide if t in one.flops_per_s), None),)
+        if half and full
+    ]
+    return max(ratios, default=np.nan)
 
 
 def _half_dtype(see: See) -> Texts:
-    here: Texts = np.where(np.isnan(see.device("peak_bf16")), "fp16", "bf16").astype(object)
+    has_bf16 = ~np.isnan(see.device("peak_bf16"))
+    has_bf16 |= np.isnan(see.device("peak_fp32")) & (see("least_capability") >= _BF16_SINCE)
+    here: Texts = np.where(has_bf16, "bf16", "fp16").astype(object)
     here[np.isnan(see("half_speedup"))] = None
     return here
 
@@ -257,10 +294,14 @@ TABLE: tuple[Derived, ...] = (
             source="name", text=True),
     Derived("tensor_speedup", ("operand_dtype",), _tensor_speedup,
             "", "device peak of operand_dtype on tensor cores over FP32", source="device"),
-    Derived("half_speedup", ("operand_dtype", "name_tensor_core"), _half_speedup,
+    Derived("least_capability", ("name_capability",), _least_capability,
+            "", "NVIDIA compute capability; without a device the least that the kernels' names need",
+            source="name"),
+    Derived("half_speedup", ("operand_dtype", "name_tensor_core", "least_capability"),
+            _half_speedup,
             "", "device peak of half_dtype over that of the units that FP32 operands use, by name",
             source="device"),
-    Derived("half_dtype", ("half_speedup",), _half_dtype,
+    Derived("half_dtype", ("half_speedup", "least_capability"), _half_dtype,
             "", "16-bit type that FP32 operands could have on this device: bf16, or fp16 without it",
             source="name", text=True),
     Derived("route", ("name_route", "operator_path", "operator"), _route,

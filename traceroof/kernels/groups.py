@@ -72,6 +72,7 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("name_alignment", REAL, "element", "operand alignment that the kernel name states", "", "name"),
         ("name_route", TEXT, "", "generic implementation that the kernel name marks", "", "name"),
         ("name_flash2", REAL, "", "1 where the name is that of FlashAttention 2", "", "name"),
+        ("name_capability", REAL, "", "NVIDIA compute capability that the name says it is compiled for", "", "name"),
         ("name_operands", TEXT, "", "operands of PyTorch's element-wise kernel: contiguous or strided", "", "name"),
     )
 )  # fmt: skip

@@ -34,6 +34,7 @@ PRECISION_COLUMNS: tuple[Column, ...] = sourced(
         ("precision_narrow_pct", pa.float64(), "%",
          "part in kernels for operands aligned to a single element", "their time"),
         ("precision_to", pa.string(), "", "16-bit type of the device: bf16, or fp16 without it", ""),
+        ("precision_of", pa.string(), "", "whose peaks, where the GPU is not known", ""),
         ("precision_example", pa.string(), "", "the kernels with most of the time", ""),
     )),
     model="precision_least_ns", name="precision_example",
@@ -50,9 +51,12 @@ _PRACTICE = 3.0
 
 _WIDTH = 48
 
+_UNNAMED = "of the GPU that would gain most: the file names none, the kernels run on several"
+
 _COLUMNS = (
     "category", "operand_dtype", "half_dtype", "half_speedup", "name_tensor_core", "name_no_matrix",
-    "name_alignment", "tensor_pct", "model_dram_pct", "time_ns", "launches",
+    "name_alignment", "tensor_pct", "model_dram_pct", "time_ns", "launches", "compute_capability",
+    "least_capability",
 )  # fmt: skip
 
 
@@ -76,6 +80,7 @@ def precision(grouped: Groups, total_ns: float) -> Mapping[str, float | str]:
         for faster in (ratio, practice)
     )
     first = int(np.argmax(time))
+    unnamed = np.isnan(see.compute_capability) & ~np.isnan(see.least_capability)
 
     def part(where: npt.NDArray[np.bool_]) -> float:
         return float(time[where].sum()) / every * 100
@@ -90,6 +95,7 @@ def precision(grouped: Groups, total_ns: float) -> Mapping[str, float | str]:
         "precision_narrow_pct": part(see.name_alignment == 1),
         "precision_to": str(see.half_dtype[first]),
         "precision_example": _example(grouped, time),
+        **({"precision_of": _UNNAMED} if unnamed[first] else {}),
     }
 
 

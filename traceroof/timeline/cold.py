@@ -69,17 +69,27 @@ def _lasts(sure: Intervals, begin: int) -> int:
 
 
 def silent_start(lane: Lane, following: npt.NDArray[np.int64], duration: Times) -> Mask:
-    """Which gaps of a recording without host calls are its start: those of 1 ms or longer before a
-    tenth of the activities, where nearly all of the time in such gaps lies there.
+    """Which gaps of a recording without host calls are its start: those of 1 ms or longer before the
+    first kernel, in long recordings before a tenth of the activities, where nearly all of the time in
+    such gaps lies there.
 
     following, duration: of each gap the activity after it, by position, and its length in ns.
     """
     none = np.zeros(len(duration), dtype=bool)
-    if len(lane.at) < _FOLLOW or (lane.launch != UNKNOWN).any():
+    if (lane.launch != UNKNOWN).any():
         return none
     long = duration >= SLOW_NS
-    early = long & (following < _EARLY * len(lane.at))
+    before = first_kernel(lane)
+    if len(lane.at) >= _FOLLOW:
+        before = max(before, int(_EARLY * len(lane.at)) - 1)
+    early = long & (following <= before)
     return early if duration[early].sum() >= _NEARLY_ALL * duration[long].sum() else none
+
+
+def first_kernel(lane: Lane) -> int:
+    """The place of the first kernel, copies and fills apart; -1 without any."""
+    kernels = np.flatnonzero(lane.is_kernel & ~lane.is_memcpy & ~lane.is_memset)
+    return int(kernels[0]) if len(kernels) else -1
 
 
 def _slow_first_launches(lane: Lane) -> Intervals:

@@ -54,6 +54,8 @@ def _columns() -> tuple[Column, ...]:
         ("pauses", "gap", "gaps of 1 ms or longer that a late launch ended"),
         ("pause_time_ns", "ns", "sum of these gaps, part of idle_host_ns"),
         ("late_launch_ns", "ns", "the rest of idle_host_ns: shorter waits for late launches"),
+        ("launch_pauses_ns", "ns", "pause_time_ns, where it is at most late_launch_ns and not 0"),
+        ("long_idle_unknown_ns", "ns", "of idle_unknown_ns in gaps of 1 ms or longer"),
         ("late_idle_allocate_ns", "ns", "of idle_allocate_ns after warm-up, or in the second half"),
         (
             "start_wait_ns",

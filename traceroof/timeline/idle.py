@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceroof.timeline import intervals
-from traceroof.timeline.cold import cold_start, silent_start
+from traceroof.timeline.cold import cold_start, first_kernel, silent_start
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import HostKind
 from traceroof.timeline.intervals import Times
@@ -182,11 +182,10 @@ class Idle:
     def _before_first_kernel(self) -> Mask:
         """Which gaps lie before the very first kernel of a process that is only starting up: what
         the host does there comes once, recorded or not."""
-        lane = self._lane
-        kernels = np.flatnonzero(lane.is_kernel & ~lane.is_memcpy & ~lane.is_memset)
-        if not len(self.cold) or not len(kernels):
+        first = first_kernel(self._lane)
+        if not len(self.cold) or first < 0:
             return np.zeros(len(self.start), dtype=bool)
-        return np.asarray(self.end <= lane.start[kernels[0]])
+        return np.asarray(self.end <= self._lane.start[first])
 
     def _waits_for_batch(self, end: Times) -> Mask:
         """Whether Python waited (a queue, a pipe, a file) for most of a pause that a copy to the
@@ -276,6 +275,11 @@ class Idle:
         host = self.of("host")
         found: Times = host[host >= PAUSE_NS]
         return found
+
+    def long_unknown(self) -> int:
+        """Time of gaps of 1 ms or longer whose launch is not in the file. ns."""
+        unknown = self.of("unknown")
+        return int(unknown[unknown >= PAUSE_NS].sum())
 
     def sync_operator(self) -> str | None:
         """The operator whose copies the host waited for before most of what synchronisations cost;

@@ -127,6 +127,7 @@ def _numbers(unions: Unions, start: int, end: int) -> dict[str, int]:
 def _idle_facts(idle: Idle, steady: int) -> dict[str, float]:
     """Idle time by cause. steady: when warm-up is over on the host."""
     causes, pauses = idle.by_cause(), idle.pauses()
+    paused, short = int(pauses.sum()), causes["host"] - int(pauses.sum())
     late: Times = idle.of("allocate")[idle.start >= steady]
     return {
         **{f"idle_{cause}_ns": value for cause, value in causes.items()},
@@ -136,9 +137,12 @@ def _idle_facts(idle: Idle, steady: int) -> dict[str, float]:
         "longest_gap_ns": idle.longest_ns,
         "gaps_after_sync": idle.count("sync"),
         "pauses": len(pauses),
-        "pause_time_ns": int(pauses.sum()),
-        "late_launch_ns": causes["host"] - int(pauses.sum()),
+        "pause_time_ns": paused,
+        "late_launch_ns": short,
+        # Where short waits are most of what the host takes, long ones are more of the same.
+        **({"launch_pauses_ns": paused} if 0 < paused <= short else {}),
         "late_idle_allocate_ns": int(late.sum()),
+        "long_idle_unknown_ns": idle.long_unknown(),
     }
 
 
