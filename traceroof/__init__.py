@@ -76,15 +76,16 @@ def ingest(
 
     The same bytes ingested twice are the same run. store: folder of the store; by default
     ``$TRACEROOF_STORE``, that of the settings or ``.traceroof`` in the current folder. into: a stored run that the files
-    complete; the result is a run of its own, the old one stays. Other options as for ``read``.
+    complete; the result is a run of its own, the old one stays. progress: called while reading with
+    (bytes done, bytes in all) of a file. Other options as for ``read``.
     """
     from traceroof.ingest import detect
-    from traceroof.parser import Options
+    from traceroof.parser import Options, silent
     from traceroof.store import Store
 
-    listed = _listed(paths)
+    listed, progress = _listed(paths), options.pop("progress", silent)
     mode, offset = options.pop("combine", "auto"), options.pop("clock_offset", None)
-    recordings = detect.read_each(listed, options=Options(**options))
+    recordings = detect.read_each(listed, progress, Options(**options))
     kept = Store.open(_folder(store, _settings(config)))
     files = [Path(path) for path in listed]
     return store_run(kept, recordings, files, name, mode, into, offset)

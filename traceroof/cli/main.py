@@ -23,6 +23,7 @@ from traceroof.cli.compare import compare
 from traceroof.cli.diagnose import diagnose
 from traceroof.cli.ingest import export, ingest
 from traceroof.cli.lists import config, devices, formats, rules
+from traceroof.cli.mcp import mcp
 from traceroof.cli.report import report
 from traceroof.cli.runs import baseline_app, runs_app
 from traceroof.cli.scrub import scrub
@@ -38,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    ingest, diagnose, report, compare, export, calibrate, scrub, config, rules, devices,
+    ingest, diagnose, report, compare, export, calibrate, scrub, mcp, config, rules, devices,
     formats,
 ):  # fmt: skip
     app.command()(command)

@@ -109,6 +109,11 @@ def pieces(columns: Iterable[str], vendor: str | None) -> list[str]:
     return list(found)
 
 
+def is_frameworks(command: str) -> bool:
+    """Whether a command makes a trace of the framework's own profiler anew."""
+    return command in _sources()["framework"].values()
+
+
 def collects(columns: Iterable[str], vendor: str | None) -> bool:
     """Whether the vendor's tool collects every one of these columns."""
     return bool(pieces(columns, vendor))

@@ -6,6 +6,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from traceroof.config import NONE, Settings
@@ -16,6 +17,7 @@ from traceroof.core.selection import Narrowed
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.findings import Context, Finding, NotJudged
 from traceroof.diagnosis.lines import NO_LINES, KernelLines, Lines
+from traceroof.diagnosis.next_capture import Capture, next_capture
 from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.savings import Pool
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
@@ -170,6 +172,11 @@ class Diagnosis:
         """Whose tool collects on its GPUs (``collect.tool_for``)."""
         return tool_of(self.devices)
 
+    @cached_property
+    def next_capture(self) -> Capture | None:
+        """The capture that would decide most of what is open; None where none would."""
+        return next_capture(self)
+
     def fired(self) -> tuple[Finding, ...]:
         """The findings that hold, most worth first."""
         return tuple(finding for finding in self.findings if finding.state == "fired")
@@ -214,6 +221,7 @@ class Diagnosis:
             "headline": self.headline,
             "advice": [one.to_dict() for one in self.advice[:top]],
             "findings": [_finding_dict(finding) for finding in self.findings[:top]],
+            "next_capture": self.next_capture.to_dict() if self.next_capture else None,
             "ceilings": self.ceilings,
             "calibration": [{**asdict(one), "share": one.share} for one in self.calibration],
             "hidden_findings": self.hidden_findings,
