@@ -161,12 +161,15 @@ class Finding:
 @dataclass(frozen=True)
 class NotJudged:
     """What could not be judged. missing: every column that some class or rule lacks. decides: the
-    rules that the command would decide, the most telling first; "class" is the class."""
+    rules that the command would decide, the most telling first; "class" is the class. columns: what it
+    collects, kernels: the numbers of those that it collects it of."""
 
     what: str
     missing: tuple[str, ...]
     decides: tuple[str, ...]
     command: str | None
+    columns: tuple[str, ...] = ()
+    kernels: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,18 @@ Time is open where nothing explains it: all of a kernel's time without a class, 
 roofline. Of the captures that would tell something, the one with the most open time is the next.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from traceroof.core.topics import COMMUNICATION, TOPICS
 from traceroof.core.units import count, percent
 from traceroof.diagnosis import collect
-from traceroof.diagnosis.findings import HIDDEN_SHARE, Finding
+from traceroof.diagnosis.findings import Finding
 
 if TYPE_CHECKING:
     from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 
-# What a counter tool has nothing to say of.
-_TIMED_ALONE = ("communication", "copy", "launch-bound")
 _NOT_EVALUABLE = "not-evaluable"
 
 
@@ -26,8 +24,8 @@ class Capture:
     """One capture, and what it would decide.
 
     command: None where it has to be taken anew in a way that no command says: then ``fix`` does.
-    because: what is open. kernels: numbers of the kernels that it speaks of, rules: those that could
-    then be judged, missing: the columns that it collects. open_ns: the time that it would decide;
+    because: what is open. kernels: numbers of the kernels that it speaks of, rules: those that it would
+    decide ("class" is the class of kernels), missing: the columns that it collects. open_ns: the time that it would decide;
     share: of the kernel time, 0-1 (of the wall time where it is of no kernel: share_of). adds: its
     file is given together with those of the run; else it replaces them.
     """
@@ -54,76 +52,33 @@ def next_capture(diagnosis: "Diagnosis") -> Capture | None:
     if lead is not None and lead.lowers is not None:
         return Capture(None, lead.because, rules=(lead.rule,), adds=False, fix=lead.fix)
     found = [
-        *_of_classes(diagnosis),
-        *_of_rules(diagnosis),
+        *_of_kernels(diagnosis),
         *(_of_the_run(diagnosis, one) for one in diagnosis.not_evaluable() if _of_run(one)),
     ]
     told = [one for one in found if one.command and one.open_ns]
     return max(told, key=lambda one: one.open_ns or 0, default=None)
 
 
-def _of_classes(diagnosis: "Diagnosis") -> Iterable[Capture]:
-    """What gives a class to the kernels that have none."""
-    kernels = [one for one in diagnosis.kernels if one.primary_class == _NOT_EVALUABLE]
-    missing = tuple(dict.fromkeys(name for one in kernels for name in one.missing))
-    if missing:
-        said = count(len(kernels), "kernel has", "kernels have")
-        yield _counters(diagnosis, kernels, missing, (), f"{said} no class yet")
-
-
-def _of_rules(diagnosis: "Diagnosis") -> Iterable[Capture]:
-    """What lets rules judge the kernels that have a class."""
-    lacking = _on_kernels(diagnosis)
-    kernels = [
-        one
-        for one in diagnosis.kernels
-        if one.primary_class not in (_NOT_EVALUABLE, *_TIMED_ALONE)
-        and (diagnosis.narrowed or (one.share or 1.0) >= HIDDEN_SHARE)
-    ]
-    missing = tuple(dict.fromkeys(name for one in lacking for name in one.missing))
-    if kernels and missing:
-        rules = tuple(dict.fromkeys(one.rule for one in lacking))
-        said = count(len(kernels), "kernel lacks", "kernels lack")
-        yield _counters(
-            diagnosis, kernels, missing, rules, f"{said} what {count(len(rules), 'rule')} need"
-        )
-
-
-def _on_kernels(diagnosis: "Diagnosis") -> list[Finding]:
-    """What could not be judged of a kernel, and could be with what the vendor's tool collects."""
-    return [
-        one
-        for one in diagnosis.not_evaluable()
-        if one.scope == "kernel" and one.missing and collect.collects(one.missing, diagnosis.tool)
-    ]
-
-
-def _counters(
-    diagnosis: "Diagnosis",
-    kernels: Sequence["KernelGroup"],
-    missing: tuple[str, ...],
-    rules: tuple[str, ...],
-    state: str,
-) -> Capture:
-    command = collect.command(
-        missing,
-        [one.kernel for one in kernels],
-        vendor=diagnosis.tool,
-        launches=max(one.launches for one in kernels),
-    )
-    open_ns = sum(map(_open_ns, kernels))
+def _of_kernels(diagnosis: "Diagnosis") -> Iterable[Capture]:
+    """What decides most of the kernels (``not_judged``)."""
+    asked = diagnosis.not_judged
+    if asked is None or asked.command is None:
+        return
+    meant = [one for one in diagnosis.kernels if one.number in asked.kernels]
+    open_ns = sum(map(_open_ns, meant))
     whole = diagnosis.totals.kernel_time_ns
     share = open_ns / whole if whole else None
-    time = f": {percent(share)} of kernel time" if share is not None else ""
-    return Capture(
-        command=command,
-        because=f"{state}{time} is open",
-        kernels=tuple(one.number for one in kernels[: collect.MOST_KERNELS]),
-        rules=rules,
-        missing=missing,
+    time = f"{percent(share)} of kernel time" if share is not None else "their time"
+    frameworks = collect.is_frameworks(asked.command)
+    yield Capture(
+        command=asked.command,
+        because=f"{time} in {count(len(meant), 'kernel')} is open: {', '.join(asked.decides)}",
+        kernels=asked.kernels,
+        rules=asked.decides,
+        missing=asked.columns,
         open_ns=open_ns,
         share=share,
-        adds=not collect.is_frameworks(command or ""),
+        adds=not frameworks,
     )
 
 

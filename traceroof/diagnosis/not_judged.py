@@ -101,6 +101,8 @@ def not_judged(
             vendor=tool,
             launches=max((kernels[at].launches for at in rows), default=0),
         ),
+        columns=tuple(columns),
+        kernels=tuple(kernels[at].number for at in rows[: collect.MOST_KERNELS]),
     )
 
 

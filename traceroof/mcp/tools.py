@@ -261,7 +261,7 @@ def diagnosed(diagnosis: "Diagnosis", top: int, roots: Roots) -> Answer:
     """A diagnosis: the advice first, then the kernels."""
     from traceroof.diagnosis import caveats
 
-    totals, open_ = diagnosis.totals, caveats.not_judged(diagnosis)
+    totals, open_ = diagnosis.totals, diagnosis.not_judged
     files = [
         {"path": roots.shown(one.path), "format": one.format, "role": one.role or None}
         for one in diagnosis.sources[:_FILES]
