@@ -702,8 +702,9 @@ def counter_labels(folder: Path) -> Section:
     section = Section(
         "Kernels with counters against experts",
         [
-            "An expert said of each kernel which class is right, which others are accepted, and what",
-            "the first finding should be about.",
+            "An expert said of each kernel which class is right, which others are accepted, what the",
+            "first finding should be about, and what must not be said of it",
+            "(`benchmarks/must_not_counters.toml`).",
             "",
             "| file | kernel | class, expert | ours | topic, expert | ours |",
             "|---|---|---|---|---|---|",
@@ -725,6 +726,9 @@ def counter_labels(folder: Path) -> Section:
             right.setdefault(f"{figure}, all", []).append(agrees)
             if one.confidence == "high":
                 right.setdefault(f"{figure}, experts sure", []).append(agrees)
+        for forbidden, said in one.forbidden.items():
+            section.compare("labels", case, forbidden, not said, "said", "must not be said")
+            right.setdefault("what must not be said and is not", []).append(not said)
     section.lines += ["", "| right or accepted | |", "|---|--:|"]
     section.lines += [f"| {name} | {sum(ones)} of {len(ones)} |" for name, ones in right.items()]
     return section

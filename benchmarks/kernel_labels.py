@@ -2,11 +2,13 @@
 
 ``known_faults.tsv`` holds programs before and after a fix, with the defect, the gain and an honest
 bound; where the side before the fix lies is data (``accuracy.toml``, ``[[fault]]``).
-``expert_labels_counters.tsv`` holds a class and a topic for each kernel.
+``expert_labels_counters.tsv`` holds a class and a topic for each kernel, and what must not be said of
+it (``must_not_counters.toml``).
 """
 
 import csv
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +24,13 @@ from traceroof.errors import TraceroofError
 WORTH_PCT, NOTHING_PCT = 10.0, 3.0
 #: A bound may exceed an honest one by this factor.
 GENEROUS = 1.2
+_MUST_NOT = {
+    one["number"]: one
+    for one in tomllib.loads(Path(__file__).with_name("must_not_counters.toml").read_text("utf-8"))[
+        "must_not"
+    ]
+}
+
 # Percentages are rounded to one digit in the table.
 _ROUNDING = 0.5
 _PLACES = 2
@@ -69,7 +78,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Label:
-    """What an expert says of one kernel, and what we say."""
+    """What an expert says of one kernel, and what we say. forbidden: what must not be said of it ->
+    whether it is said."""
 
     file: str
     kernel: str
@@ -78,6 +88,7 @@ class Label:
     confidence: str
     our_class: str
     our_topic: str
+    forbidden: Mapping[str, bool]
 
 
 def faults(folder: Path, where: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
@@ -107,7 +118,8 @@ def faults(folder: Path, where: Sequence[Mapping[str, Any]]) -> Iterator[Fault]:
 
 def labels(folder: Path) -> Iterator[Label]:
     """Every labelled kernel of the profiles that are read."""
-    for row in _rows(folder.parent / "reference" / "expert_labels_counters.tsv"):
+    table = _rows(folder.parent / "reference" / "expert_labels_counters.tsv")
+    for number, row in enumerate(table):
         try:
             found = _diagnosed(folder / row["file"])
         except TraceroofError:
@@ -122,7 +134,22 @@ def labels(folder: Path) -> Iterator[Label]:
             confidence=row["confidence"],
             our_class=found.kernels[at].primary_class,
             our_topic=ours[0].topic if ours else "none",
+            forbidden=_forbidden(_MUST_NOT.get(number, {}), found.kernels[at], ours),
         )
+
+
+def _forbidden(
+    rules: Mapping[str, Any], kernel: KernelGroup, ours: Sequence[Finding]
+) -> dict[str, bool]:
+    """What must not be said of a kernel -> whether it is."""
+    topics = [one.topic for one in ours]
+    said = " ".join(f"{one.title}. {one.because}. {one.fix}" for one in ours)
+    return {
+        **{f"class {one}": kernel.primary_class == one for one in rules.get("class", ())},
+        **{f"{one} first": one in topics[:1] for one in rules.get("first", ())},
+        **{f"{one} said": one in topics for one in rules.get("topics", ())},
+        **{f"says {one}": re.search(one, said) is not None for one in rules.get("words", ())},
+    }
 
 
 @cache

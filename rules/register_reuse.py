@@ -27,7 +27,7 @@ def _applies(k: Facts) -> Mask:
 
 
 _PLAIN = {
-    "tensor_pct": below(5, or_unknown=True),
+    "tensor_pct": below(1, or_unknown=True),
     "kernel_dram_pct": below(BUSY_PCT, or_unknown=True),
 }
 

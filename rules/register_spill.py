@@ -32,8 +32,8 @@ def _spills(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    # Without the L1 traffic: the share of the issued instructions.
-    by_bytes = _l1_share(k) * k.memory_pct / 100
+    # Memory is busy all of the time at most. Without the L1 traffic: the share of the instructions.
+    by_bytes = _l1_share(k) * np.where(np.isnan(k.memory_pct), 100.0, k.memory_pct) / 100
     by_instructions = k.local_requests / k.instructions
     share = np.where(np.isnan(by_bytes), by_instructions, by_bytes)
     return np.asanyarray(np.where(np.isnan(share), np.nan, np.fmin(share, 1 - k.issue_active)))

@@ -21,6 +21,38 @@ def test_bytes_that_must_move_once() -> None:
     assert value("compulsory_bytes", **counted) == 8_000.0
 
 
+def test_bytes_that_nobody_counted_may_come_from_a_cache() -> None:
+    """GIVEN loads of 8.6 GB, as a product without tiles makes, and no count of device memory THEN
+    nothing says how many bytes had to move."""
+    loads: dict[str, Any] = {"global_load_requests": 67_108_864.0, "warp_size": 32.0}
+    assert value("used_load_bytes", **loads) == 67_108_864.0 * 128
+    assert value("compulsory_bytes", **loads) is None
+
+
+def test_geforce_adds_up_in_fp32_at_half_of_what_the_counter_shows() -> None:
+    """A multiprocessor does 512 operations a clock with FP32 accumulation on GeForce: RTX 5090, 170 x
+    2.407 GHz x 512 = 209.5 TFLOP/s. On the professional card of the chip it does 1,024."""
+    bf16: dict[str, Any] = {"tensor_dtype": "bf16", "pipe_tensor_pct": 32.0}
+    assert value("tensor_ceiling_pct", "RTX-5090", **bf16) == 50.0
+    assert value("tensor_pct", "RTX-5090", **bf16) == 64.0
+    for name in ("RTX-PRO-6000-WS", "A100-SXM4-80GB", "L40S"):
+        assert value("tensor_ceiling_pct", name, **bf16) == 100.0
+    for one in ("RTX-4090", "RTX-3090", "RTX-2080-Ti"):
+        assert value("tensor_ceiling_pct", one, **bf16) == 50.0
+    # FP16 accumulation has the full rate; nothing is known of a type without a name.
+    assert value("tensor_ceiling_pct", "RTX-5090", tensor_dtype="fp16") == 100.0
+
+
+def test_half_of_the_counter_is_all_of_the_compute_use() -> None:
+    busy: dict[str, Any] = {
+        "tensor_dtype": "bf16", "pipe_tensor_pct": 31.0, "sm_throughput_pct": 32.1,
+    }  # fmt: skip
+    assert value("compute_pct", "RTX-5090", **busy) == pytest.approx(64.2)
+    assert value("compute_pct", "A100-SXM4-80GB", **busy) == 32.1
+    # Another pipe is the busiest: its counter is right.
+    assert value("compute_pct", "RTX-5090", **{**busy, "pipe_tensor_pct": 10.0}) == 32.1
+
+
 def test_bytes_used_without_their_share_of_the_sectors() -> None:
     # 32 sectors a request: 4 bytes a thread are 128 a request, as sectors would be 1,024.
     scattered: dict[str, Any] = {"global_store_requests": 10.0, "global_store_sectors": 320.0}

@@ -257,6 +257,8 @@ def _columns() -> tuple[Column, ...]:
         ("shared_conflicts", "wavefront", "shared-memory wavefronts caused by bank conflicts"),
         ("shared_requests", "request", "shared-memory requests"),
         ("shared_bytes", "byte", "shared memory (LDS), read and written"),
+        ("shared_atomic_requests", "request", "atomic instructions of warps on shared memory"),
+        ("shared_atomic_wavefronts", "wavefront", "wavefronts of atomics on shared memory"),
         ("remote_memory_pct", "%", "L2 misses that went to a peer or to the host", "misses"),
         ("lines_per_request", "", "cache-line lookups of a wave's vector-memory instruction (AMD)"),
         ("fabric_stalled_pct", "%", "L2 requests held back by the fabric (AMD)", "L2 busy"),

@@ -159,6 +159,7 @@ def _device_figures(device: Device) -> Mapping[str, float]:
         "dram_peak": device.dram_bandwidth_bytes_per_s or np.nan,
         "tf32_speedup": peak["tf32"] / fp32 if fp32 and "tf32" in peak else np.nan,
         "fp64_ratio": peak["fp64"] / fp32 if fp32 and "fp64" in peak else np.nan,
+        "tensor_half_rate": _half_rate(device),
         "sm_count": float(device.sm_count or "nan"),
         "l2_cache_bytes": float(device.l2_bytes or "nan"),
         "last_cache_bytes": float(device.last_cache_bytes or "nan"),
@@ -166,6 +167,22 @@ def _device_figures(device: Device) -> Mapping[str, float]:
         "fp8_over_int8": _over(peak, ("fp8",), ("int8",)),
         **{f"peak_{dtype}": value for dtype, value in peak.items()},
     }
+
+
+# Architectures of which GeForce cards add up in FP32 at half the rate of FP16, and what a
+# multiprocessor does in a clock at that rate: FP16 operations of tensor cores.
+_HALVED = {"7.5": 512, "8.6": 512, "8.9": 512, "12.0": 512}
+_TOLERANCE = 1.25
+
+
+def _half_rate(device: Device) -> float:
+    """1 where products that add up in FP32 run at half of what the tensor pipe's counter calls 100 %
+    (GeForce), else 0."""
+    peak, clock, count = device.flops_per_s.get("fp16"), device.boost_clock_hz, device.sm_count
+    halved = _HALVED.get(device.compute_capability or "")
+    if not (peak and clock and count and halved):
+        return 0.0
+    return float(peak / (clock * count) < _TOLERANCE * halved)
 
 
 def _over(peak: Mapping[str, float], these: Sequence[str], those: Sequence[str]) -> float:

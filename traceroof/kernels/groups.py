@@ -65,6 +65,9 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("name_tensor_core", REAL, "", "1 where the kernel name marks tensor cores, 0 vector units", "", "name"),
         ("name_no_matrix", REAL, "", "1 where the name marks matrix-vector, depthwise or helper work", "", "name"),
         ("name_scatter", REAL, "", "1 where the name marks counting, scattering or adding up by key", "", "name"),
+        ("name_flush", REAL, "", "1 where the name marks a flush of the caches, 0 a fill", "", "name"),
+        ("name_accumulates", TEXT, "", "type in which the name says that products are added up", "", "name"),
+        ("least_instructions", REAL, "inst", "fewest instructions of the kernel on the same bytes with another grid", "", "counter"),
         ("name_split_k", REAL, "", "1 where the name marks split-K or stream-K", "", "name"),
         ("name_warp_specialised", REAL, "", "1 where the name marks producer and consumer warps", "", "name"),
         ("name_dtype", TEXT, "", "narrowest element type that the kernel name mentions", "", "name"),
@@ -183,6 +186,7 @@ def group(
     ordinal = columns.get("device", np.full(count, np.nan))
     columns = work_out(DERIVED, columns, device_of_group(ordinal, devices or {}), vendor)
     columns.update(launch_shapes.columns(full_names, columns))
+    columns.update(launch_shapes.same_work(full_names, columns))
     columns.pop("model_on_tensor_cores", None)  # has told model_dtype what it knows
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     of_row[rows] = codes

@@ -1,7 +1,7 @@
-"""The same kernel with as many threads in blocks of another shape: a sweep that a file holds.
+"""The same kernel launched in another way: what a file itself measures against each other.
 
-Where one profile has a kernel at several block shapes and with one number of threads, the shapes
-were measured against each other, and no model is needed.
+Where one profile has a kernel at several block shapes and with one number of threads, or on the same
+bytes with several grids, no model is needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,3 +44,34 @@ def columns(
     if np.isnan(least).all():
         return {}
     return {"best_shape_ns": least, "best_shape": shape}
+
+
+# So close are the bytes of two launches on the same data.
+_SAME_BYTES = 0.05
+
+
+def same_work(
+    names: Sequence[str], known: Mapping[str, npt.NDArray[Any]]
+) -> dict[str, npt.NDArray[Any]]:
+    """``least_instructions`` of each group: the fewest that the kernel took on the same bytes of
+    device memory, blocks of one size, and another grid; unknown where there is no other.
+
+    names: kernel per group. known: blocks, threads_per_block, instructions and dram_bytes.
+    """
+    wanted = ("blocks", "threads_per_block", "instructions", "dram_bytes")
+    if len(names) < 2 or any(name not in known for name in wanted):
+        return {}
+    blocks, threads, instructions, moved = (known[name] for name in wanted)
+    usable = ~np.isnan(blocks * threads * instructions) & (moved > 0)
+    alike: dict[tuple[str, float], list[int]] = {}
+    for row in np.flatnonzero(usable).tolist():
+        alike.setdefault((names[row], float(threads[row])), []).append(row)
+    least = np.full(len(names), np.nan)
+    for rows in alike.values():
+        at = np.array(sorted(rows, key=lambda row: float(moved[row])))
+        # Launches whose bytes grow by steps of less than that are on the same data.
+        far = np.diff(moved[at]) > _SAME_BYTES * moved[at][:-1]
+        for same in np.split(at, np.flatnonzero(far) + 1):
+            if len(set(blocks[same].tolist())) > 1:
+                least[same] = instructions[same].min()
+    return {} if np.isnan(least).all() else {"least_instructions": least}

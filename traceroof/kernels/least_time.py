@@ -53,7 +53,9 @@ def _compulsory_bytes(see: See) -> Reals:
     """What of the bytes used device memory must carry once."""
     ideal = see("global_sectors_ideal") * _SECTOR_BYTES
     # Read again from a cache, bytes were asked for twice; fetched in vain, they moved for nothing.
-    read = np.fmin(see("dram_read_bytes"), see("used_load_bytes"))
+    # What device memory read nobody may have counted: how often bytes were asked for says little.
+    counted = ~np.isnan(see("dram_read_bytes"))
+    read = np.where(counted, np.fmin(see("dram_read_bytes"), see("used_load_bytes")), np.nan)
     # What device memory did not count may have stayed in L2, or have been written twice.
     counted = ~np.isnan(see("dram_write_bytes"))
     written = np.where(counted, np.fmin(see("dram_write_bytes"), see("used_store_bytes")), 0.0)

@@ -135,6 +135,19 @@ def _narrower_speedup(see: See) -> Reals:
     return result
 
 
+def _tensor_ceiling_pct(see: See) -> Reals:
+    # BF16 and TF32 have no other accumulator.
+    wide = np.isin(see.text("tensor_dtype").astype(str), ("bf16", "tf32"))
+    wide |= see.text("name_accumulates") == "fp32"
+    return np.where(wide & (see.device("tensor_half_rate") == 1), 50.0, 100.0)
+
+
+def _tensor_pct(see: See) -> Reals:
+    by_pipe = np.fmin(100 * see("pipe_tensor_pct") / see("tensor_ceiling_pct"), 100.0)
+    by_pipe = np.where(np.isnan(see("pipe_tensor_pct")), np.nan, by_pipe)
+    return first_known(by_pipe, _use(see)[3])
+
+
 def _flop_dtype(see: See) -> Texts:
     names = np.array([*_FLOP_UNITS[:3], None], dtype=object)
     most = _most(see)
@@ -256,8 +269,10 @@ TABLE: tuple[Derived, ...] = (
     Derived("flop_attainable", (*_COUNTED, *_CALIBRATED), _flop_attainable,
             "", "FLOP rate measured on this device over its peak, of the precision of flop_pct",
             "nominal peak"),
-    Derived("tensor_pct", (*_COUNTED, "pipe_tensor_pct"),
-            lambda see: first_known(see("pipe_tensor_pct"), _use(see)[3]),
+    Derived("tensor_ceiling_pct", ("tensor_dtype", "name_accumulates"), _tensor_ceiling_pct,
+            "%", "what the tensor pipe's counter shows at most: half on GeForce where products add up "
+            "in FP32", "counter of the tensor pipe", source="device"),
+    Derived("tensor_pct", (*_COUNTED, "pipe_tensor_pct", "tensor_ceiling_pct"), _tensor_pct,
             "%", "tensor-core use: their pipe, else operations over time and peak",
             "peak of the tensor cores"),
     Derived("flop_dtype", (*_WORK, "tensor_dtype", "flops"), _flop_dtype,

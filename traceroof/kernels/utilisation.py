@@ -17,7 +17,11 @@ MODEL_LIMIT_PCT = 105.0
 _MODEL = ("model_flop_pct", "model_dram_pct", "t_min_ns")
 _DRAM = ("dram_throughput_pct", "dram_bytes_per_s", "dram_peak_bytes_per_s",
          "peak_dram_bytes_per_s", *_MODEL)  # fmt: skip
-_COMPUTE = ("sm_throughput_pct", "sm_busy_pct", "top_pipe_pct", "flop_pct", *_MODEL)
+_COMPUTE = ("sm_throughput_pct", "sm_busy_pct", "top_pipe_pct", "flop_pct", "tensor_pct",
+            "pipe_tensor_pct", "tensor_ceiling_pct", *_MODEL)  # fmt: skip
+# Clocks differ from the rated one, so operations over time tell the busiest pipe roughly.
+_NEARLY = 0.7
+
 _APART = ("vector_l1_pct", "shared_memory_busy_pct")
 _FIRST_LEVEL = ("l1_throughput_pct", *_APART)
 
@@ -32,6 +36,7 @@ SOURCE_OF_BASIS: Mapping[str, Source] = {
     "elapsed": "counter",
     "active": "counter",
     "pipe": "counter",
+    "tensor peak with FP32 accumulation": "counter",
     "model, nominal peak": "model",
 }
 
@@ -72,7 +77,12 @@ def _dram(see: See) -> tuple[tuple[str, Reals], ...]:
 
 def _compute(see: See) -> tuple[tuple[str, Reals], ...]:
     """Compute use by each way to know it, best first, with what that is measured against."""
+    # Where FP32 accumulation halves the rate, half of the counter is all there is.
+    counter = first_known(see("pipe_tensor_pct"), see("tensor_pct") / 2)
+    halved = (see("tensor_ceiling_pct") < 100) & (counter >= _NEARLY * see("sm_throughput_pct"))
+    scaled = np.fmin(100 * see("sm_throughput_pct") / see("tensor_ceiling_pct"), 100.0)
     return (
+        ("tensor peak with FP32 accumulation", np.where(halved, scaled, np.nan)),
         ("elapsed", see("sm_throughput_pct")),
         ("pipe", np.fmax(see("sm_busy_pct"), see("top_pipe_pct"))),
         ("peak FLOP rate", see("flop_pct")),
