@@ -16,6 +16,7 @@ Importing the package costs nothing: pandas and the like load when they are need
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.ingest.combine import Mode
+    from traceroof.scale.mapping import Keeper, Mapping
     from traceroof.store import Store
     from traceroof.store.rows import RunInfo
 
@@ -51,16 +53,21 @@ def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
     """Read profiler files or folders without storing them.
 
     combine: what several files are (``ingest.combine.MODES``). clock_offset: what the time of a log
-    of clocks is ahead of UTC: "+02:00", "-12.5s", "auto". Other options as ``parser.Options``.
+    of clocks is ahead of UTC: "+02:00", "-12.5s", "auto". jobs: processes that read; more than one
+    needs ``if __name__ == "__main__":`` in the script. scheduler: the Dask cluster that reads
+    (``scale.engines.Engine``). Other options as ``parser.Options``.
     """
     from traceroof.core.recording import Run
     from traceroof.ingest import detect
-    from traceroof.parser import Options
+    from traceroof.ingest.combine import combine
+    from traceroof.parser import Options, silent
 
     listed = _listed(paths)
     mode, offset = options.pop("combine", "auto"), options.pop("clock_offset", None)
-    recording = detect.read(listed, options=Options(**options), mode=mode, clock_offset=offset)
-    return Run(recording=recording, name=run_name(listed))
+    mapping, asked = _mapping(options), Options(**options)
+    found = detect.read_each(listed, silent, asked, mapping.read)
+    recording = mapping.settled(combine(found, mode, offset))
+    return Run(recording=recording, name=name_of(recording, listed))
 
 
 def ingest(
@@ -82,40 +89,60 @@ def ingest(
     from traceroof.ingest import detect
     from traceroof.parser import Options, silent
     from traceroof.store import Store
+    from traceroof.store.parts import Keeper
 
     listed, progress = _listed(paths), options.pop("progress", silent)
     mode, offset = options.pop("combine", "auto"), options.pop("clock_offset", None)
-    recordings = detect.read_each(listed, progress, Options(**options))
     kept = Store.open(_folder(store, _settings(config)))
-    files = [Path(path) for path in listed]
-    return store_run(kept, recordings, files, name, mode, into, offset)
+    mapping = _mapping(options, Keeper(kept.shelf))
+    recordings = detect.read_each(listed, progress, Options(**options), mapping.read)
+    return store_run(kept, recordings, listed, name, mode, into, offset, mapping)
 
 
 def store_run(
     kept: "Store",
     recordings: "Sequence[Recording]",
-    files: Sequence[Path],
+    files: Sequence[Path | str],
     name: str | None,
     mode: "Mode" = "auto",
     into: str | None = None,
     clock_offset: str | None = None,
+    mapping: "Mapping | None" = None,
 ) -> "Run":
-    """Combine recordings and keep them as a run. files: what they were read from."""
+    """Combine recordings and keep them as a run. files: what they were read from. mapping: how."""
     from hashlib import sha256
 
     from traceroof.ingest.combine import combine
-    from traceroof.store.digests import digest_of
+    from traceroof.store.parts import made_of
 
-    before = kept.get(into) if into else None
-    together = [*([before.recording] if before else []), *recordings]
-    recording = combine(together, mode, clock_offset)
-    digest = digest_of(files)
+    before = kept.get(into, whole=True) if into else None
+    recording = combine([*([before.recording] if before else []), *recordings], mode, clock_offset)
+    parts = made_of(recording, mapping) if mapping else ()
+    if mapping and not parts and any(one.summaries for one in recordings):
+        # Put together otherwise than part by part: what the host did goes with the rest.
+        recordings = [mapping.kept_whole(one) for one in recordings]
+        together = [*([before.recording] if before else []), *recordings]
+        recording = combine(together, mode, clock_offset)
+    digest = _digest(files, mapping)
     if before or mode != "auto" or clock_offset:
         # The same bytes combined otherwise are another run.
-        parts = (digest, before.id if before else "", mode, *filter(None, (clock_offset,)))
-        digest = sha256("\n".join(parts).encode()).hexdigest()
-    default = before.name if before else run_name(files)
-    return kept.add(recording, name=name or default, digest=digest)
+        how = (digest, before.id if before else "", mode, *filter(None, (clock_offset,)))
+        digest = sha256("\n".join(how).encode()).hexdigest()
+    default = before.name if before else name_of(recording, files)
+    run = kept.add(recording, name=name or default, digest=digest, parts=parts)
+    return replace(run, recording=mapping.settled(run.recording)) if mapping and parts else run
+
+
+def _digest(files: Sequence[Path | str], mapping: "Mapping | None") -> str:
+    """The digest of the bytes of files; those that were read by workers were hashed there."""
+    from traceroof.store.digests import digest_of, together
+
+    known = (
+        {path: bytes.fromhex(one.digest) for path, one in mapping.kept.items()} if mapping else {}
+    )
+    if any("://" in str(file) for file in files):
+        return together(known.values())
+    return digest_of([Path(file) for file in files], {Path(path): d for path, d in known.items()})
 
 
 def calibrate(
@@ -160,7 +187,7 @@ def load(
 
     if isinstance(run, Run):
         return run
-    if run is not None and (not isinstance(run, str) or Path(run).exists()):
+    if run is not None and (not isinstance(run, str) or "://" in run or Path(run).exists()):
         return read(run, **options)
     from traceroof.store import Store
 
@@ -323,17 +350,17 @@ def _settings(config: "Config") -> "Settings":
     return load_settings(Path(config) if config else None)
 
 
-def _folder(store: Path | str | None, settings: "Settings") -> Path | None:
+def _folder(store: Path | str | None, settings: "Settings") -> Path | str | None:
     """The store: the one given, else the environment's, else the settings', else the default."""
     if store is not None:
-        return Path(store)
+        return store if "://" in str(store) else Path(store)
     return None if os.environ.get("TRACEROOF_STORE") else settings.store
 
 
 def stored_calibration(store: Path | str | None = None) -> "tuple[MeasuredRate, ...]":
     """The measured ceilings that a store holds (as for ``ingest``); none where there is no store."""
-    folder = Path(store or os.environ.get("TRACEROOF_STORE") or ".traceroof")
-    if not folder.is_dir():
+    folder = str(store or os.environ.get("TRACEROOF_STORE") or ".traceroof")
+    if "://" not in folder and not Path(folder).is_dir():
         return ()
     from traceroof.store import calibration_of
 
@@ -345,6 +372,23 @@ def run_name(paths: Sequence[Path | str]) -> str:
     first = Path(paths[0])
     stem = first.name or first.resolve().name
     return stem if len(paths) == 1 else f"{stem}+{len(paths) - 1}"
+
+
+def name_of(recording: "Recording", paths: Sequence[Path | str]) -> str:
+    """What a run is called: as its paths (``run_name``); ranks by their own order, whatever order
+    they were given in."""
+    if recording.sources and recording.sources[0].role == "rank":
+        return run_name([one.path for one in recording.sources])
+    return run_name(paths)
+
+
+def _mapping(options: dict[str, Any], keeper: "Keeper | None" = None) -> "Mapping":
+    """How several files are read; takes what tells it out of ``options``."""
+    from traceroof.hardware.devices import own_devices
+    from traceroof.scale.mapping import Mapping
+
+    jobs, scheduler = options.pop("jobs", 1), options.pop("scheduler", None)
+    return Mapping(jobs, scheduler, own=own_devices(), keeper=keeper)
 
 
 def _listed(paths: Sequence[Path | str] | Path | str) -> list[Path | str]:

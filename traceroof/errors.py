@@ -20,5 +20,9 @@ class TraceroofError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[type["TraceroofError"], tuple[str, str]]:
+        # Another process raises it: with its hint.
+        return type(self), (self.message, self.hint)
+
     def __str__(self) -> str:
         return f"{self.message}. {self.hint}" if self.hint else self.message

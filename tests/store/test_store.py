@@ -15,9 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from glob import glob
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -63,49 +61,6 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return tmp_path / ".traceroof"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The socket folder of a PostgreSQL server of our own, which listens nowhere else."""
-    found = [shutil.which("initdb"), *sorted(glob("/usr/lib/postgresql/*/bin/initdb"))]
-    initdb = next((path for path in reversed(found) if path), None)
-    if initdb is None or not find_spec("psycopg"):
-        missing = "PostgreSQL and psycopg are not both installed"
-        if os.environ.get("TRACEROOF_CI") == "1":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    # The path of a socket is short, and the server refuses to run as root.
-    user = "nobody" if os.getuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="pg") as place:
-        if user:
-            shutil.chown(place, user)
-        data, ctl = f"{place}/data", str(Path(initdb).with_name("pg_ctl"))
-        options = f"-k {place} -c listen_addresses='' -c fsync=off"
-
-        def run(*command: str) -> None:
-            subprocess.run(
-                command, user=user, cwd=place, check=True, stdout=subprocess.DEVNULL, timeout=120
-            )
-
-        run(initdb, "-D", data, "-A", "trust", "-U", "tester", "--no-sync", "-E", "UTF8")
-        run(ctl, "-D", data, "-l", f"{place}/log", "-w", "-o", options, "start")
-        try:
-            yield place
-        finally:
-            run(ctl, "-D", data, "-m", "immediate", "-w", "stop")
-
-
-@pytest.fixture
-def postgresql(server: str, request: pytest.FixtureRequest) -> str:
-    """The URL of a database that is empty."""
-    name = "db" + sha256(request.node.nodeid.encode()).hexdigest()[:16]
-    address = "postgresql+psycopg://tester@/{}?host=" + server
-    engine = sa.create_engine(address.format("postgres"), isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
-    engine.dispose()
-    return address.format(name)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -572,19 +527,19 @@ def test_an_older_catalogue_is_migrated_once_and_keeps_its_runs(
 ) -> None:
     old = Store.open(folder, url)
     run = old.add(small(), digest=digest("x"))
-    assert dump(old)["traceroof_schema"] == [("version",), (2,)]
+    assert dump(old)["traceroof_schema"] == [("version",), (3,)]
     monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour, add_taste))
 
     for _ in range(2):  # a second time would fail on a column that exists
         assert Store.open(folder, url).get().recording == run.recording
-    assert dump(old)["traceroof_schema"] == [("version",), (4,)]
+    assert dump(old)["traceroof_schema"] == [("version",), (5,)]
     columns, row = dump(old)["traceroof_runs"]
     assert (columns[-2:], row[-2:]) == (("colour", "taste"), ("red", None))
 
     monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour))
     before = dump(old)
     for use in (lambda: Store.open(folder, url), lambda: old.add(small("y"), digest=digest("y"))):
-        with pytest.raises(TraceroofError, match="newer traceroof .*version 4, .*knows 3") as newer:
+        with pytest.raises(TraceroofError, match="newer traceroof .*version 5, .*knows 4") as newer:
             use()
         assert "upgrade traceroof" in newer.value.hint
     assert dump(old) == before
@@ -683,13 +638,13 @@ def test_a_store_of_the_first_version_gets_a_place_for_ceilings(
         connection.exec_driver_sql("DROP TABLE traceroof_calibration")
         connection.exec_driver_sql("UPDATE traceroof_schema SET version = 1")
     new = Store.open(folder, url)
-    assert dump(new)["traceroof_schema"] == [("version",), (2,)]
+    assert dump(new)["traceroof_schema"] == [("version",), (3,)]
     assert new.get().recording == run.recording
     new.calibrate([measured()])
     assert new.calibration() == (measured(),)
     # What knows version 1 alone refuses it.
     monkeypatch.setattr(catalogue, "MIGRATIONS", ())
-    with pytest.raises(TraceroofError, match="newer traceroof .*version 2, .*knows 1"):
+    with pytest.raises(TraceroofError, match="newer traceroof .*version 3, .*knows 1"):
         Store.open(folder, url)
 
 

@@ -41,7 +41,7 @@ def calibrate(
         write(shown.stored(calibration_of(reading.folder)), None)
 
 
-def _forget(device: str, store: Path | None) -> None:
+def _forget(device: str, store: Path | str | None) -> None:
     from traceroof.core.units import count
     from traceroof.store import Store
 

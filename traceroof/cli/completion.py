@@ -34,12 +34,15 @@ def complete_rule(incomplete: str) -> list[tuple[str, str]]:
     return _beginning(found, incomplete)
 
 
-def _store(given: dict[str, Any]) -> Path | None:
+def _store(given: dict[str, Any]) -> Path | str | None:
     from traceroof.cli.options import StoreOptions
 
-    named = {name: given.get(name) for name in ("store", "config")}
-    paths = {name: Path(value) if value else None for name, value in named.items()}
-    return StoreOptions(no_config=bool(given.get("no_config")), **paths).folder
+    store, config = given.get("store"), given.get("config")
+    return StoreOptions(
+        config=Path(config) if config else None,
+        no_config=bool(given.get("no_config")),
+        store=str(store) if store else None,
+    ).folder
 
 
 def _beginning(found: Iterable[tuple[str, str]], incomplete: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import typer
 
 import traceroof
 from traceroof.cli.completion import complete_run
-from traceroof.cli.inputs import calibration_of, read_each, run_of, spooled
+from traceroof.cli.inputs import STDIN, calibration_of, read_each, run_of, spooled
 from traceroof.cli.options import ExportFormat, NoCalibration, Paths, ReadOptions, grouped
 from traceroof.cli.output import write
 from traceroof.core.units import shown
@@ -38,24 +38,27 @@ def ingest(
 ) -> None:
     """Read profiler files into the store as one run."""
     from traceroof.store import Store
+    from traceroof.store.parts import Keeper
 
     mode = reading.mode
     with spooled(paths) as files:
-        found = read_each(files, reading)
         kept = Store.open(reading.folder)
+        mapping = reading.mapping(Keeper(kept.shelf))
+        found = read_each(files, reading, mapping)
         if mode == "separate":
             if into:
                 raise TraceroofError(
                     "--into completes one run, --combine separate makes several", "use one of them"
                 )
             runs = [
-                traceroof.store_run(kept, [one], [file], name)
+                traceroof.store_run(kept, [one], [file], name, mapping=mapping)
                 for one, file in zip(found, _file_of_each(found, files), strict=True)
             ]
         else:
-            named = name or (None if into else traceroof.run_name(paths))
+            spool = not into and STDIN in paths
+            named = name or (traceroof.run_name(paths) if spool else None)
             offset = reading.clock_offset
-            runs = [traceroof.store_run(kept, found, files, named, mode, into, offset)]
+            runs = [traceroof.store_run(kept, found, files, named, mode, into, offset, mapping)]
     for run in runs:
         _tell(run)
         if name:
@@ -63,10 +66,12 @@ def ingest(
     typer.echo("next: traceroof diagnose --top 5", err=True)
 
 
-def _file_of_each(found: "Sequence[Recording]", files: "Sequence[Path]") -> "list[Path]":
+def _file_of_each(
+    found: "Sequence[Recording]", files: "Sequence[Path | str]"
+) -> "list[Path | str]":
     """The path that each recording was read from; of a folder that holds several, the file."""
     named = {str(file): file for file in files}
-    return [named.get(one.sources[0].path, Path(one.sources[0].path)) for one in found]
+    return [named.get(one.sources[0].path, one.sources[0].path) for one in found]
 
 
 def _tell_name(run: "Run", kept: "Store") -> None:

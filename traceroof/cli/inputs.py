@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from traceroof.core.recording import Recording, Run
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.parser import Progress
+    from traceroof.scale.mapping import Mapping, Watch
 
 STDIN = "-"
 
@@ -25,21 +26,22 @@ STDIN = "-"
 def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
     """A stored run, or files read directly: a name that exists as a path is a path."""
     from traceroof.core.recording import Run
+    from traceroof.ingest.remote import is_url
 
     arrow_without_pandas()
-    there = [entry == STDIN or Path(entry).exists() for entry in what]
+    there = [entry == STDIN or is_url(entry) or Path(entry).exists() for entry in what]
     if any(there):
         for entry, exists in zip(what, there, strict=True):
             if not exists:
                 raise TraceroofError(f"{entry} does not exist")
         with spooled(what) as files:
             recording = read(files, reading)
-        return Run(recording=recording, name=traceroof.run_name(what))
+        return Run(recording=recording, name=traceroof.name_of(recording, what))
     if len(what) > 1:
         raise TraceroofError(
             f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
-    run = _stored(what[0] if what else None, reading.folder)
+    run = _stored(what[0] if what else None, reading.folder, whole=bool(reading.part()))
     if reading.clock_offset:
         from traceroof.ingest.combine import combine
 
@@ -48,11 +50,11 @@ def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
     return replace(run, recording=_part(run.recording, reading))
 
 
-def _stored(name: str | None, folder: Path | None) -> "Run":
+def _stored(name: str | None, folder: "Path | str | None", *, whole: bool) -> "Run":
     from traceroof.store import Store
 
     try:
-        return Store.open(folder, create=False).get(name)
+        return Store.open(folder, create=False).get(name, whole=whole)
     except TraceroofError as error:
         if name is None:
             raise
@@ -67,9 +69,12 @@ def _looks_like_path(text: str) -> bool:
 
 
 @contextmanager
-def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path]]":
-    """The paths, each once, with stdin (``-``) as a file: readers look at a file's head first."""
-    files = list(dict.fromkeys(Path(path) for path in paths))
+def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path | str]]":
+    """The paths and URLs, each once, with stdin (``-``) as a file: readers look at a file's head
+    first."""
+    from traceroof.ingest.remote import is_url
+
+    files = list(dict.fromkeys(str(path) if is_url(path) else Path(path) for path in paths))
     if Path(STDIN) not in files:
         yield files
         return
@@ -85,12 +90,13 @@ def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path]]":
         yield [spool if file == Path(STDIN) else file for file in files]
 
 
-def read(paths: Sequence[Path], reading: ReadOptions) -> "Recording":
+def read(paths: "Sequence[Path | str]", reading: ReadOptions) -> "Recording":
     """The files as one recording."""
     from traceroof.ingest.combine import combine
 
-    found = combine(read_each(paths, reading), reading.mode, reading.clock_offset)
-    return _part(found, reading)
+    mapping = reading.mapping()
+    found = combine(read_each(paths, reading, mapping), reading.mode, reading.clock_offset)
+    return _part(mapping.settled(found), reading)
 
 
 def _part(recording: "Recording", reading: ReadOptions) -> "Recording":
@@ -102,13 +108,18 @@ def _part(recording: "Recording", reading: ReadOptions) -> "Recording":
     return part_of(recording, part)
 
 
-def read_each(paths: Sequence[Path], reading: ReadOptions) -> "list[Recording]":
+def read_each(
+    paths: "Sequence[Path | str]", reading: ReadOptions, mapping: "Mapping | None" = None
+) -> "list[Recording]":
     """One recording per file, on the device that the user named where one is named."""
     from traceroof.core.recording import on_device
     from traceroof.ingest import detect
 
-    with _progress() as progress:
-        found = detect.read_each(paths, progress, reading.parser_options())
+    mapping = mapping or reading.mapping()
+    with _progress() as (progress, watch):
+        reader = replace(mapping, watch=watch).read
+        found = detect.read_each(paths, progress, reading.parser_options(), reader)
+    _tell_failed(mapping.failed)
     severe = [note for recording in found for note in recording.notes if note.severe]
     if reading.strict and severe:
         raise TraceroofError(
@@ -144,21 +155,34 @@ def arrow_without_pandas() -> None:
         sys.meta_path.remove(finder)
 
 
+#: So many files that failed are named.
+_NAMED = 20
+
+
+def _tell_failed(failed: "Sequence[tuple[str, str]]") -> None:
+    """Name the files that could not be read, each with its reason; the rest stands."""
+    for _, reason in failed[:_NAMED]:
+        typer.echo(f"note: left out: {reason}", err=True)
+    if failed[_NAMED:]:
+        typer.echo(f"note: left out: {len(failed) - _NAMED} more files", err=True)
+
+
 @contextmanager
-def _progress() -> "Iterator[Progress]":
+def _progress() -> "Iterator[tuple[Progress, Watch]]":
     """Progress on a terminal, for work that takes longer than a second; silence elsewhere."""
     from traceroof.parser import silent
+    from traceroof.scale.mapping import unwatched
 
     if not sys.stderr.isatty():
-        yield silent
+        yield silent, unwatched
         return
     from traceroof.report.common.progress import bar
 
-    with bar() as update:
-        yield update
+    with bar() as (update, watch):
+        yield update, watch
 
 
-def calibration_of(store: Path | None, without: bool) -> "tuple[MeasuredRate, ...]":
+def calibration_of(store: "Path | str | None", without: bool) -> "tuple[MeasuredRate, ...]":
     """The ceilings of the store; a store that cannot be read is no reason to say nothing at all."""
     if without:
         return ()

@@ -1,7 +1,6 @@
 """``traceroof rules``, ``devices`` and ``formats``: what traceroof knows."""
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,9 +45,9 @@ def config(
     write(settings.as_json(rows) if as_json else settings.table(rows), None)
 
 
-def _store_of_environment() -> tuple[Path, str] | None:
+def _store_of_environment() -> tuple[str, str] | None:
     named = os.environ.get("TRACEROOF_STORE")
-    return (Path(named), "TRACEROOF_STORE") if named else None
+    return (named, "TRACEROOF_STORE") if named else None
 
 
 @grouped

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traceroof.core.part import Part
     from traceroof.ingest.combine import Mode
     from traceroof.parser import Options
+    from traceroof.scale.mapping import Keeper, Mapping
 
 
 class Format(StrEnum):
@@ -63,7 +64,7 @@ class ExportFormat(StrEnum):
 
 
 Paths = Annotated[
-    list[Path], typer.Argument(metavar="PATH...", help="Profiler files or folders.", exists=False)
+    list[str], typer.Argument(metavar="PATH...", help="Profiler files, folders, URLs or patterns.")
 ]
 RunOrPaths = Annotated[
     list[str] | None,
@@ -74,11 +75,11 @@ RunOrPaths = Annotated[
     ),
 ]
 StoreFolder = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--store",
-        metavar="DIR",
-        help="Store folder; default $TRACEROOF_STORE, the settings' or .traceroof.",
+        metavar="DIR|URL",
+        help="Store folder or URL; default $TRACEROOF_STORE, the settings' or .traceroof.",
     ),
 ]
 NoCalibration = Annotated[
@@ -154,10 +155,12 @@ class StoreOptions(ConfigOptions):
     store: StoreFolder = None
 
     @property
-    def folder(self) -> Path | None:
+    def folder(self) -> "Path | str | None":
         """The store: the option's, else the environment's (None), else the settings'."""
-        if self.store or os.environ.get("TRACEROOF_STORE"):
-            return self.store
+        if self.store:
+            return self.store if "://" in self.store else Path(self.store)
+        if os.environ.get("TRACEROOF_STORE"):
+            return None
         return self.settings.store
 
 
@@ -213,9 +216,22 @@ class ReadOptions(StoreOptions):
         int | None, typer.Option("--rank", metavar="N", help="Judge this rank alone.")
     ] = None
     jobs: Annotated[
-        int,
-        typer.Option("--jobs", metavar="N", min=1, help="Processes that may read a large file."),
-    ] = 1
+        int | None,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            help="Processes that read; default: the cores, from 64 MB of input on.",
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS|FILE|local",
+            help="Read on a Dask cluster: its address, its scheduler file, or one made here.",
+        ),
+    ] = None
     max_inflated: Annotated[
         int, typer.Option(metavar="GIB", min=1, help="Maximum decompressed size of a file.")
     ] = 64
@@ -248,12 +264,23 @@ class ReadOptions(StoreOptions):
 
         return Part(self.steps, self.range, self.rank)
 
+    def mapping(self, keeper: "Keeper | None" = None) -> "Mapping":
+        """How several files are read. keeper: where what is read is kept."""
+        from traceroof.scale.mapping import Mapping
+
+        return Mapping(
+            jobs=self.jobs,
+            scheduler=self.scheduler,
+            keep="all" if self.part() else "rows",
+            own=tuple(self.settings.devices),
+            keeper=keeper,
+        )
+
     def parser_options(self) -> "Options":
         """The same as a parser takes it."""
         from traceroof.parser import Options
 
         return Options(
-            jobs=self.jobs,
             device=self.device,
             max_inflated_bytes=self.max_inflated << 30,
             max_inflation=self.max_inflation,

@@ -78,7 +78,7 @@ class Settings:
     """
 
     device: str | None = None
-    store: Path | None = None
+    store: Path | str | None = None
     off: tuple[Off, ...] = ()
     thresholds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     severity: Mapping[Severity, float] = field(default_factory=dict)
@@ -222,7 +222,8 @@ def entries_of(table: Mapping[str, Any], file: Path) -> dict[str, Entry]:
                 checked_row(name, row, origin)
                 found[f"devices.{name}"] = Entry(row, origin)
         elif key == "store":
-            found[key] = Entry(str(file.parent / text(value, f"{origin}: store")), origin)
+            store = text(value, f"{origin}: store")
+            found[key] = Entry(store if "://" in store else str(file.parent / store), origin)
         else:
             found[key] = Entry(plain(value), origin)
     return found
@@ -261,7 +262,8 @@ def settings_of(entries: Mapping[str, Entry]) -> Settings:
         elif key == "device":
             more["device"] = text(value, where)
         elif key == "store":
-            more["store"] = Path(text(value, where))
+            store = text(value, where)
+            more["store"] = store if "://" in store else Path(store)
     steps = [severity.get(one, default) for one, default in SEVERITY_STEPS.items()]
     if steps != sorted(steps, reverse=True):
         origin = next(entry.origin for key, entry in entries.items() if key.startswith("severity."))

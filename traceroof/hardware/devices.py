@@ -131,6 +131,11 @@ def knowing(own: Iterable[Device]) -> Iterator[None]:
         _OWN.reset(before)
 
 
+def own_devices() -> tuple[Device, ...]:
+    """The user's own rows (``knowing``)."""
+    return _OWN.get()
+
+
 def all_devices() -> tuple[Device, ...]:
     """Every row of the table, in its order; the user's own first."""
     return (*_OWN.get(), *_shipped())

@@ -1,16 +1,18 @@
 """From paths to a recording: which parser reads a file, and what a folder holds."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from traceroof import plugins
 from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
-from traceroof.ingest import decompress, folders
+from traceroof.ingest import decompress, folders, remote
 from traceroof.ingest.combine import Mode, combine, of_one_gpu
 from traceroof.ingest.foreign import NOT_READ, foreign, foreign_folder, looks_like
+from traceroof.ingest.remote import RemoteFile
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
@@ -37,22 +39,77 @@ def read(
     return combine(read_each(paths, progress, options), mode, clock_offset)
 
 
+#: A file to read: here or in a storage.
+File = Path | RemoteFile
+
+#: Reads files, each on its own: what it holds, or why it cannot be read, in the order given.
+Reader = Callable[[Sequence[File], Progress, Options], Iterable[Recording | TraceroofError]]
+
+
+def in_turn(
+    files: Sequence[File], progress: Progress, options: Options
+) -> Iterator[Recording | TraceroofError]:
+    """The ``Reader`` that reads one file after another."""
+    for file in files:
+        try:
+            yield read_file(file, progress, options)
+        except TraceroofError as error:
+            yield error
+
+
+def read_file(file: File, progress: Progress, options: Options) -> Recording:
+    """Read one profiler file, or a folder that one parser reads as a whole."""
+    if isinstance(file, RemoteFile):
+        return remote.read(file, lambda local: read_file(local, progress, options))
+    _refuse_empty(file)
+    return sniff(file).read(file, progress, options)
+
+
 def read_each(
-    paths: Sequence[Path | str], progress: Progress = silent, options: Options | None = None
+    paths: Sequence[Path | str],
+    progress: Progress = silent,
+    options: Options | None = None,
+    reader: Reader = in_turn,
 ) -> list[Recording]:
-    """Read files and folders, each file into a recording of its own; as ``read`` otherwise."""
+    """Read files and folders, each file into a recording of its own; as ``read`` otherwise.
+
+    Of many files that are named (from ``MANY`` on) one that cannot be read is left out with a note.
+    """
     options = options or Options()
     if not paths:
         raise TraceroofError("there is nothing to read", "name at least one profiler file")
     seen = _Seen()
+    here = [Path(path) for path in paths if not remote.is_url(path)]
+    explaining = _explaining(here)
+    options = replace(options, beside=tuple(path for path in here if path in explaining))
+    read_alone = [path for path in paths if remote.is_url(path) or Path(path) not in explaining]
+    planned = [_planned(path, seen) for path in read_alone]
+    files = [file for plan in planned for file in plan.files]
+    results = iter(reader(files, progress, options))
+    many = sum(plan.folder is None for plan in planned) >= MANY
     recordings: list[Recording] = []
-    given = [Path(path) for path in paths]
-    explaining = _explaining(given)
-    options = replace(options, beside=tuple(path for path in given if path in explaining))
-    for path in given:
-        if path not in explaining:
-            recordings += _read_path(path, progress, options, seen)
-    return [with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
+    refused: list[tuple[File, TraceroofError]] = []
+    for plan in planned:
+        found = list(zip(plan.files, islice(results, len(plan.files)), strict=True))
+        if plan.folder is not None:
+            recordings += _of_folder(plan, found)
+            continue
+        for file, one in found:
+            if isinstance(one, Recording):
+                recordings.append(one)
+            elif many:
+                refused.append((file, one))
+            else:
+                raise one
+    if refused and not recordings:
+        raise refused[0][1]
+    recordings = [with_notes(one, seen.notes(at)) for at, one in enumerate(recordings)]
+    notes = [folders.left_out(file, error.message) for file, error in refused]
+    return [with_notes(recordings[0], notes), *recordings[1:]] if notes else recordings
+
+
+#: From so many named files on, one that cannot be read does not lose the rest.
+MANY = 8
 
 
 def _explaining(paths: Sequence[Path]) -> frozenset[Path]:
@@ -151,64 +208,71 @@ def _hash(file: Path) -> bytes:
         return hashlib.file_digest(content, "blake2b").digest()
 
 
-def _read_path(
-    path: Path, progress: Progress, options: Options, seen: _Seen
-) -> Iterator[Recording]:
+@dataclass(frozen=True)
+class _Plan:
+    """What a path stands for: the files to read, each on its own; of a folder that no parser reads
+    as a whole also what is said of the others in it."""
+
+    files: Sequence[File]
+    folder: Path | RemoteFile | None = None
+    notes: Sequence[Note] = ()
+    skipped: Sequence[str] = ()
+
+
+def _planned(path: Path | str, seen: _Seen) -> _Plan:
+    if isinstance(path, str) and remote.is_url(path):
+        files = remote.files_of(path)
+        several = len(files) > 1 or str(files[0]) != str(remote.location_of(path))
+        return _Plan(files, RemoteFile(remote.location_of(path), 0) if several else None)
+    path = Path(path)
     if not path.exists():
         raise TraceroofError(f"{path} does not exist")
-    if not path.is_dir():
-        _refuse_empty(path)
-        if not seen.is_copy(path):
-            yield sniff(path).read(path, progress, options)
-        return
-    scores = [(parser.recognises(b"", path), parser) for parser in plugins.parsers()]
-    best = max(score for score, _ in scores)
-    if best:
-        parser = next(parser for score, parser in scores if score == best)
-        if not seen.is_copy(path):
-            yield parser.read(path, progress, options)
-        return
-    yield from _read_folder(path, progress, options, seen)
+    if path.is_dir() and not any(one.recognises(b"", path) for one in plugins.parsers()):
+        return _planned_folder(path, seen)
+    _refuse_empty(path)
+    return _Plan([] if seen.is_copy(path) else [path])
 
 
-def _read_folder(
-    folder: Path, progress: Progress, options: Options, seen: _Seen
-) -> Iterator[Recording]:
+def _planned_folder(folder: Path, seen: _Seen) -> _Plan:
     """Every profiler file directly in a folder; what is none is counted in a note."""
     files = sorted(entry for entry in folder.iterdir() if entry.is_file())
     if len(files) > _MOST_FILES:
         raise TraceroofError(f"{folder} holds {len(files):,} files", "name the ones to read")
-    traces: list[tuple[Path, Parser]] = []
+    traces: list[Path] = []
     skipped: list[str] = []
     notes: list[Note] = []
     for file in files:
-        parser = _sure(file)
-        if parser is not None:
-            traces.append((file, parser))
+        if _is_sure(file):
+            traces.append(file)
         elif reason := folders.lost(file):
             notes.append(folders.left_out(file, reason))
         else:
             skipped.append(file.name)
     if not traces:
         raise _nothing_in(folder, files)
-    found, refused = folders.readable(
-        [(file, parser) for file, parser in traces if not seen.is_copy(file)],
-        lambda one: one[1].read(one[0], progress, options),
-        lambda one: one[0],
-    )
-    notes += refused
-    if skipped:
-        named = ", ".join(skipped[:_LISTED]) + (", …" if skipped[_LISTED:] else "")
-        text = f"other files in {folder.name} are not profiler files, skipped: {named}"
-        notes.append(Note(text, len(skipped), severe=False))
+    return _Plan([file for file in traces if not seen.is_copy(file)], folder, notes, skipped)
+
+
+def _of_folder(
+    plan: _Plan, results: Sequence[tuple[File, Recording | TraceroofError]]
+) -> list[Recording]:
+    """What the files of a folder hold; those that cannot be read, and those of another GPU model
+    than most, are left out with a note. Raises the first refusal where no file can be read."""
+    found = [one for _, one in results if isinstance(one, Recording)]
+    refused = [(file, one) for file, one in results if isinstance(one, TraceroofError)]
+    if refused and not found:
+        raise refused[0][1]
+    name = plan.folder.name if plan.folder else ""
+    notes = [*plan.notes, *(folders.left_out(file, one.message) for file, one in refused)]
+    if plan.skipped:
+        named = ", ".join(plan.skipped[:_LISTED]) + (", …" if plan.skipped[_LISTED:] else "")
+        text = f"other files in {name} are not profiler files, skipped: {named}"
+        notes.append(Note(text, len(plan.skipped), severe=False))
     found, foreign = of_one_gpu(found)
     if foreign:
         named = ", ".join(Path(one.sources[0].path).name for one in foreign[:_LISTED])
-        text = f"files of another GPU model in {folder.name}, left out: {named}"
-        notes.append(Note(text, len(foreign)))
-    if found:
-        found[0] = with_notes(found[0], notes)
-    yield from found
+        notes.append(Note(f"files of another GPU model in {name}, left out: {named}", len(foreign)))
+    return [with_notes(found[0], notes), *found[1:]] if found else []
 
 
 def _nothing_in(folder: Path, files: Sequence[Path]) -> TraceroofError:
@@ -225,14 +289,14 @@ def _nothing_in(folder: Path, files: Sequence[Path]) -> TraceroofError:
     return TraceroofError(f"{looked})", NOT_READ)
 
 
-def _sure(file: Path) -> Parser | None:
-    """The parser that knows a file of a folder; None for what is no profiler's, or only refused."""
+def _is_sure(file: Path) -> bool:
+    """Whether a file of a folder is a profiler's for sure; not what is only refused."""
     try:
         head = decompress.head(file, HEAD_BYTES)
     except TraceroofError:
-        return None
+        return False
     sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
-    return sure[0] if sure and all(one.gives for one in sure) else None
+    return bool(sure) and all(one.gives for one in sure)
 
 
 def _refuse_empty(path: Path) -> None:

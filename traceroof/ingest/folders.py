@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
+from traceroof.ingest.remote import RemoteFile
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -30,7 +31,7 @@ def readable(
     return found, [left_out(path, error.message) for path, error in refused]
 
 
-def left_out(path: Path, reason: str) -> Note:
+def left_out(path: Path | RemoteFile, reason: str) -> Note:
     """The note on a file of a folder that was not read. reason: what is wrong with it."""
     reason = reason.removeprefix(str(path)).lstrip(" :")
     return Note(f"left out: {path.name} {reason}")

@@ -4,6 +4,7 @@
       .gitignore          *
       catalogue.db        SQLite, unless TRACEROOF_CATALOGUE names another database
       runs/ID/            kernels.parquet, raw_metrics.parquet, ...; a table without rows: no file
+      parts/NAME/         the same of one file of a run of several, which is kept part by part
       incoming/           what live processes are writing (traceroof.store.staging)
 
 A run is what the catalogue says; folders are only what it points at. A writer prepares a whole
@@ -29,11 +30,15 @@ import msgspec
 import sqlalchemy as sa
 
 from traceroof.core import kernel_table
-from traceroof.core.recording import Recording, Run
+from traceroof.core.recording import Recording, Run, merge
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
+from traceroof.ingest.remote import Location, is_url, location_of
+from traceroof.scale.mapping import settled
 from traceroof.store import parquet, staging
 from traceroof.store.catalogue import BASELINES, CALIBRATION, RUNS, Catalogue
+from traceroof.store.parts import load as load_part
+from traceroof.store.parts import write as write_part
 from traceroof.store.rows import (
     NO_FIELDS,
     Contents,
@@ -47,36 +52,49 @@ from traceroof.store.rows import (
     listed_runs,
     meant_run,
 )
+from traceroof.store.shelves import LocalShelf, ObjectShelf, Shelf, unreferenced
 
 _ID_DIGITS = 12
 _PREFIX_DIGITS = 4
 # What a store's folder holds, and the beginning of what it holds for a moment.
-_OURS = (".gitignore", "catalogue.db", "incoming", "runs", "store-id")
+_OURS = (".gitignore", "catalogue.db", "incoming", "parts", "runs", "store-id")
+# What a writer left that was killed so long ago will not be continued.
+_STALE_SECONDS = 24 * 3600.0
 
 
 class Store:
     """A folder of runs, for any number of threads and processes at once."""
 
-    def __init__(self, folder: Path, catalogue: Catalogue, identity: str) -> None:
+    def __init__(self, folder: Path | Location, catalogue: Catalogue, identity: str) -> None:
         self.folder = folder
+        self.shelf: Shelf = (
+            ObjectShelf(folder.below("parts"))
+            if isinstance(folder, Location)
+            else LocalShelf(folder / "parts")
+        )
         self._catalogue = catalogue
         self._identity = identity
 
     @classmethod
     def open(
-        cls, folder: Path | None = None, catalogue: str | None = None, *, create: bool = True
+        cls, folder: Path | str | None = None, catalogue: str | None = None, *, create: bool = True
     ) -> Self:
         """Open the store in ``folder``, bringing an older catalogue up to date.
 
-        folder: None takes TRACEROOF_STORE, else ``.traceroof`` in the current folder.
+        folder: a folder or the URL of one in object storage; None takes TRACEROOF_STORE, else ``.traceroof`` in the current folder.
         catalogue: any SQLAlchemy URL; None takes TRACEROOF_CATALOGUE, else the folder's own.
         create: make a store where there is none, instead of saying so.
 
         Raises TraceroofError when there is no store, or it cannot be reached, is damaged, or was
         written by a newer traceroof.
         """
-        folder = folder or Path(os.environ.get("TRACEROOF_STORE") or ".traceroof")
+        folder = folder or os.environ.get("TRACEROOF_STORE") or ".traceroof"
         url = catalogue or os.environ.get("TRACEROOF_CATALOGUE") or None
+        if is_url(folder):
+            place = location_of(str(folder))
+            opened = Catalogue.open(place, url)
+            return cls(place, opened, _remote_identity(place, create))
+        folder = Path(folder)
         with _explained(folder):
             if folder.exists() and not folder.is_dir():
                 raise TraceroofError(
@@ -91,11 +109,19 @@ class Store:
                 _make(folder)
             return cls(folder, Catalogue.open(folder, url), _identity(folder) if url else "")
 
-    def add(self, recording: Recording, *, name: str | None = None, digest: str) -> Run:
+    def add(
+        self,
+        recording: Recording,
+        *,
+        name: str | None = None,
+        digest: str,
+        parts: Sequence[str] = (),
+    ) -> Run:
         """Keep a recording.
 
         digest: ``digest_of`` the files it was read from, or its first 12 or more digits.
         name: None is the name of its file, or of the folder that its files are in.
+        parts: the part of each source, where it was kept in parts (``store.parts``) already.
 
         A digest that is stored already gives the same run: its id, creation time and, without
         ``name``, its name stay; what it holds is replaced if this recording differs; and it
@@ -107,15 +133,20 @@ class Store:
         name = None if name is None else checked_name(name)
         recording = parquet.normal(recording)
         with _explained(self.folder):
+            if isinstance(self.folder, Location) and not parts:
+                parts = (f"{digest[:40]}.{secrets.token_hex(4)}",)
+                write_part(self.shelf, parts[0], recording, recording.summaries)
             self._sweep()
             with self._claim() as claim:
-                row = self._add(claim, recording, name, digest)
+                row = self._add(claim, recording, name, digest, tuple(parts))
+            self._sweep_parts()
         return Run(recording, row.name, row.id, row.created)
 
-    def get(self, run: str | None = None) -> Run:
+    def get(self, run: str | None = None, *, whole: bool = False) -> Run:
         """A run with all it holds; None is the newest.
 
-        run: an id, a baseline, a name (its newest run), or the first digits of just one id (four
+        whole: of a run that is kept part by part also what the host did, in place of what was
+        worked out of it. run: an id, a baseline, a name (its newest run), or the first digits of just one id (four
         or more), tried in this order.
 
         Raises TraceroofError when there is none, several match, or its files are damaged.
@@ -125,7 +156,7 @@ class Store:
                 row = self._resolve(connection, run)
             while True:
                 try:
-                    return Run(self._load(row), row.name, row.id, row.created)
+                    return Run(self._load(row, whole), row.name, row.id, row.created)
                 except parquet.Unreadable as damage:
                     with self._catalogue.reading() as connection:
                         again = self._row(connection, RUNS.c.id == row.id)
@@ -151,10 +182,14 @@ class Store:
             self._sweep()
             with self._claim() as claim, self._catalogue.writing() as connection:
                 row = self._resolve(connection, run)
-                claim.note([row.folder], self._catalogue.identity)
+                if claim is not None:
+                    claim.note([row.folder], self._catalogue.identity)
                 of_run = (BASELINES.c.store == self._identity, BASELINES.c.run == row.id)
                 connection.execute(sa.delete(BASELINES).where(*of_run))
                 connection.execute(sa.delete(RUNS).where(*self._is(row.id)))
+                # While nobody else can refer to them.
+                for part in {*self._parts_of(row)} - self._parts(connection):
+                    self.shelf.remove(part)
         try:
             return self._info(row)
         except TraceroofError:
@@ -324,28 +359,44 @@ class Store:
     # Adding
 
     def _add(
-        self, claim: staging.Claim, recording: Recording, name: str | None, digest: str
+        self,
+        claim: staging.Claim | None,
+        recording: Recording,
+        name: str | None,
+        digest: str,
+        parts: tuple[str, ...],
     ) -> Row:
         files: dict[str, parquet.File] | None = None
         while True:  # another turn means that another process has changed this very run meanwhile
             with self._catalogue.reading() as connection:
                 before = self._row(connection, RUNS.c.digest == digest)
-            if before is not None and self._holds(before, recording):
+            if before is not None and self._holds(before, recording, parts):
                 row = self._touch(before, name)
             else:
-                files = files or self._stage(claim, recording)
-                row = self._publish(claim, recording, files, before, name, digest)
+                if files is None:
+                    files = {} if claim is None else self._stage(claim, recording, parts)
+                contents = Contents(
+                    recording.sources, recording.devices, files, counters_beside(recording), parts
+                )
+                row = self._publish(claim, recording, contents, before, name, digest)
             if row is not None:
                 return row
 
-    def _holds(self, row: Row, recording: Recording) -> bool:
+    def _holds(self, row: Row, recording: Recording, parts: tuple[str, ...]) -> bool:
         try:
+            if parts or self._parts_of(row):
+                held = self._contents(row)
+                return (held.parts, held.sources, held.devices) == (
+                    parts, recording.sources, recording.devices,
+                )  # fmt: skip
             return self._load(row) == recording
         except (parquet.Unreadable, TraceroofError):
             return False
 
-    def _stage(self, claim: staging.Claim, recording: Recording) -> dict[str, parquet.File]:
-        encoded = parquet.encode(recording)
+    def _stage(
+        self, claim: staging.Claim, recording: Recording, parts: tuple[str, ...]
+    ) -> dict[str, parquet.File]:
+        encoded = {} if parts else parquet.encode(recording)
         files = {name: file for name, (file, _) in encoded.items()}
         try:
             staging.write_folder(
@@ -360,30 +411,26 @@ class Store:
 
     def _publish(
         self,
-        claim: staging.Claim,
+        claim: staging.Claim | None,
         recording: Recording,
-        files: dict[str, parquet.File],
+        contents: Contents,
         before: Row | None,
         name: str | None,
         digest: str,
     ) -> Row | None:
         """Rename the staged folder into place and point the catalogue at it. Does nothing and
         returns None if the run is not (or no longer) what ``before`` says."""
-        runs = self.folder / "runs"
-        runs.mkdir(exist_ok=True)
         with self._catalogue.writing() as connection:
             now = self._row(connection, RUNS.c.digest == digest)
             if (now and now.folder) != (before and before.folder):
                 return None
+            if contents.parts and {*contents.parts} - {*self.shelf.names()}:
+                raise TraceroofError(
+                    f"parts of the run were removed from the store in {self.folder} meanwhile",
+                    "ingest it again",
+                )
             id = now.id if now else self._free_id(connection, digest)
-            folder = next(name for name in folder_names(id) if not (runs / name).exists())
-            replaced = [now.folder] if now else []
-            claim.note([folder, *replaced], self._catalogue.identity)
-            os.rename(claim.folder / "run", runs / folder)
-            staging.sync(runs)
-            contents = Contents(
-                recording.sources, recording.devices, files, counters_beside(recording)
-            )
+            folder = self._placed(claim, id, [now.folder] if now else [])
             times = recording.kernels.select(["kind", "launch_count", "duration_ns"])
             row = Row(
                 store=self._identity,
@@ -401,8 +448,21 @@ class Store:
             )
             connection.execute(sa.delete(RUNS).where(*self._is(id)))
             connection.execute(sa.insert(RUNS).values(asdict(row)))
-        claim.rubbish = replaced
+        if claim is not None:
+            claim.rubbish = [now.folder] if now else []
         return row
+
+    def _placed(self, claim: staging.Claim | None, id: str, replaced: list[str]) -> str:
+        """Rename the staged folder of a run into place; returns what it is called there."""
+        if claim is None or isinstance(self.folder, Location):
+            return next(name for name in folder_names(id) if name not in replaced)
+        runs = self.folder / "runs"
+        runs.mkdir(exist_ok=True)
+        folder = next(name for name in folder_names(id) if not (runs / name).exists())
+        claim.note([folder, *replaced], self._catalogue.identity)
+        os.rename(claim.folder / "run", runs / folder)
+        staging.sync(runs)
+        return folder
 
     def _touch(self, before: Row, name: str | None) -> Row | None:
         """Make a run the newest, and rename it if a name is given; None if it has changed."""
@@ -425,8 +485,42 @@ class Store:
         newest = self._row(connection)
         return newest.sequence + 1 if newest else 1
 
-    def _load(self, row: Row) -> Recording:
+    def _parts_of(self, row: Row) -> tuple[str, ...]:
+        """The parts that a run is made of; none where its entry is damaged."""
+        try:
+            return self._contents(row).parts
+        except TraceroofError:
+            return ()
+
+    def _parts(self, connection: sa.Connection) -> set[str]:
+        """The parts that any run refers to, of whatever store of this catalogue."""
+        return {part for row in self._rows(connection) for part in self._parts_of(row)}
+
+    def _sweep_parts(self) -> None:
+        """Remove the parts that no run refers to, of writers that were killed long ago."""
+        with suppress(OSError, TraceroofError), self._catalogue.reading() as connection:
+            for part in unreferenced(self.shelf, self._parts(connection), _STALE_SECONDS):
+                self.shelf.remove(part)
+
+    def _from_parts(self, contents: Contents, whole: bool) -> Recording:
+        def part(at: int, *, whole: bool) -> Recording:
+            found = load_part(self.shelf, contents.parts[at], whole=whole)
+            if found is None:
+                raise parquet.Unreadable(f"part {contents.parts[at]} is missing")
+            return found
+
+        parts = [part(at, whole=whole) for at in range(len(contents.parts))]
+        merged = replace(merge(parts), sources=contents.sources, devices=contents.devices)
+        if whole or len(parts) == 1:
+            return merged
+        return settled(merged, lambda at: part(at, whole=True))
+
+    def _load(self, row: Row, whole: bool = False) -> Recording:
         contents = self._contents(row)
+        if contents.parts:
+            return self._from_parts(contents, whole)
+        if isinstance(self.folder, Location):
+            raise self._damaged(row, "it has no parts")
         folder = self.folder / "runs" / row.folder
         beside = contents.counters
         counters = None
@@ -450,7 +544,11 @@ class Store:
     # What was being written
 
     @contextmanager
-    def _claim(self) -> Iterator[staging.Claim]:
+    def _claim(self) -> Iterator[staging.Claim | None]:
+        """Where to prepare what will be renamed into place; nothing in object storage."""
+        if isinstance(self.folder, Location):
+            yield None
+            return
         claim = staging.new_claim(self.folder / "incoming")
         try:
             yield claim
@@ -462,7 +560,7 @@ class Store:
 
     def _settle(self, claim: staging.Claim) -> None:
         """Remove a claim, and its rubbish as far as the catalogue does not refer to it."""
-        if claim.rubbish:
+        if claim.rubbish and not isinstance(self.folder, Location):
             # Under the write lock, when nobody else is about to take one of these names.
             with self._catalogue.writing() as connection:
                 kept = {row.folder for row in self._rows(connection)}
@@ -473,6 +571,8 @@ class Store:
 
     def _sweep(self) -> None:
         """Tidy up after writers that were killed, as far as it can be done now."""
+        if isinstance(self.folder, Location):
+            return
         for lock in (self.folder / "incoming").glob("*.lock"):
             with suppress(OSError, TraceroofError), staging.abandoned_claim(lock) as claim:
                 if claim is None:
@@ -491,13 +591,22 @@ def _key(one: MeasuredRate) -> tuple[str, str, str]:
     return one.device, one.time_basis, one.rate
 
 
-def calibration_of(folder: Path | None = None) -> tuple[MeasuredRate, ...]:
+def calibration_of(folder: Path | str | None = None) -> tuple[MeasuredRate, ...]:
     """The measured ceilings of the store in ``folder`` (as for ``Store.open``); none where there
     is no store: nothing is created. Raises TraceroofError where the store cannot be read."""
-    folder = folder or Path(os.environ.get("TRACEROOF_STORE") or ".traceroof")
+    folder = folder or os.environ.get("TRACEROOF_STORE") or ".traceroof"
+    if is_url(folder):
+        place = location_of(str(folder))
+        there = ObjectShelf(place).read("", "store-id") if _catalogue_url() else None
+        return Store.open(folder, create=False).calibration() if there else ()
+    folder = Path(folder)
     if not (folder / _mark(os.environ.get("TRACEROOF_CATALOGUE"))).exists():
         return ()
     return Store.open(folder, create=False).calibration()
+
+
+def _catalogue_url() -> str | None:
+    return os.environ.get("TRACEROOF_CATALOGUE") or None
 
 
 def _mark(catalogue: str | None) -> str:
@@ -506,7 +615,7 @@ def _mark(catalogue: str | None) -> str:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explained(folder: Path | Location) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -524,6 +633,21 @@ def _make(folder: Path) -> None:
     ignore = folder / ".gitignore"
     if not ignore.exists() or not ignore.stat().st_size:
         ignore.write_text("*\n", encoding="utf-8")
+
+
+def _remote_identity(place: Location, create: bool) -> str:
+    """The same of a place in object storage."""
+    shelf = ObjectShelf(place)
+    found = shelf.read("", "store-id")
+    if found is None:
+        if not create:
+            raise TraceroofError(
+                f"there is no store in {place}",
+                "`traceroof ingest PATH` makes one; --store names another",
+            )
+        shelf.put("", "store-id", secrets.token_hex(16).encode())
+        found = shelf.read("", "store-id") or b""
+    return found.decode("ascii", "replace").strip()
 
 
 def _identity(folder: Path) -> str:

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from traceroof.errors import TraceroofError
+from traceroof.ingest.remote import Location
 from traceroof.store import staging
 
 #: How long a writer waits for another one.
@@ -82,9 +83,13 @@ def _add_calibration(connection: sa.Connection) -> None:
     CALIBRATION.create(connection, checkfirst=True)
 
 
+def _runs_in_parts(connection: sa.Connection) -> None:
+    """Nothing to change: what knows only runs in one piece must not read the others as empty."""
+
+
 #: Step i brings a catalogue of version i + 1 to version i + 2. All steps that are due run in one
 #: write transaction, which also raises the version.
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (_add_calibration,)
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (_add_calibration, _runs_in_parts)
 
 # Where processes on several machines meet, SQLite's write-ahead log does not work: it needs
 # memory that all share. Names as in /proc/mounts.
@@ -115,18 +120,23 @@ class Catalogue:
     secrets. identity: the same for every process that uses it and for no other catalogue; a digest,
     as it stands for the whole address but the password."""
 
-    folder: Path
+    folder: Path | Location
     engine: sa.Engine
     label: str
     identity: str
 
     @classmethod
-    def open(cls, folder: Path, url: str | None) -> Self:
+    def open(cls, folder: Path | Location, url: str | None) -> Self:
         """Open the catalogue, creating its tables or bringing them up to date.
 
         url: any SQLAlchemy URL; None is ``catalogue.db`` in the folder.
         """
         if url is None:
+            if isinstance(folder, Location):
+                raise TraceroofError(
+                    f"the store in {folder} needs a catalogue of its own",
+                    "set TRACEROOF_CATALOGUE to a PostgreSQL database that all who use it reach",
+                )
             path = folder / "catalogue.db"
             catalogue = cls(folder, _sqlite_engine(path), path.name, path.name)
         else:
@@ -201,8 +211,8 @@ class Catalogue:
 
     def _create(self, connection: sa.Connection) -> None:
         # A run is renamed into place only while the tables exist and the write lock is held.
-        runs = self.folder / "runs"
-        has_runs = self._is_own and runs.is_dir() and any(runs.iterdir())
+        runs = None if isinstance(self.folder, Location) else self.folder / "runs"
+        has_runs = self._is_own and runs and runs.is_dir() and any(runs.iterdir())
         if has_runs and not sa.inspect(connection).has_table(_SCHEMA.name):
             raise self.broken(f"it is empty, but there are runs in {runs}")
         _METADATA.create_all(connection)
@@ -219,7 +229,8 @@ class Catalogue:
             self._check(version)
 
     def _set_journal(self) -> None:
-        mode = "DELETE" if is_networked(self.folder, _mounts()) else "WAL"
+        shared = not isinstance(self.folder, Location) and is_networked(self.folder, _mounts())
+        mode = "DELETE" if shared else "WAL"
         connection = self.engine.raw_connection()
         try:
             connection.cursor().execute(f"PRAGMA journal_mode={mode}")
@@ -240,7 +251,7 @@ class Catalogue:
             raise self.broken("it holds text that is not UTF-8") from None
 
     def _where(self) -> str:
-        return str(self.folder / self.label) if self._is_own else self.label
+        return f"{self.folder}/{self.label}" if self._is_own else self.label
 
     @property
     def _is_own(self) -> bool:

@@ -1,7 +1,7 @@
 """The tables of a recording as Parquet files, which later versions can still read."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -105,8 +105,20 @@ def read(folder: Path, files: Mapping[str, File], prefix: str = "") -> dict[str,
     A column that a file lacks is null; one that today's schema lacks stays in the file. Raises
     Unreadable when a file is missing or is not the one that was written.
     """
+    return read_tables(lambda name: _bytes_of(folder / name), files, prefix)
+
+
+def read_tables(
+    content: Callable[[str], bytes | None], files: Mapping[str, File], prefix: str = ""
+) -> dict[str, pa.Table]:
+    """The same from anywhere. content: what a file of that name holds; None where it is missing."""
     return {
-        name: _read(folder / file_name(prefix + name), files[prefix + name], schema)
+        name: _read(
+            file_name(prefix + name),
+            content(file_name(prefix + name)),
+            files[prefix + name],
+            schema,
+        )
         if prefix + name in files
         else schema.empty_table()
         for name, schema in TABLES.items()
@@ -118,15 +130,20 @@ def file_name(name: str) -> str:
     return f"{name}.parquet"
 
 
-def _read(path: Path, file: File, schema: pa.Schema) -> pa.Table:
+def _bytes_of(path: Path) -> bytes | None:
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
-        raise Unreadable(f"{path.name} is missing") from None
+        return None
     except OSError as error:
         raise Unreadable(f"{path.name}: {error.strerror}") from None
+
+
+def _read(name: str, data: bytes | None, file: File, schema: pa.Schema) -> pa.Table:
+    if data is None:
+        raise Unreadable(f"{name} is missing")
     if (len(data), zlib.crc32(data)) != (file.bytes, file.crc32):
-        raise Unreadable(f"{path.name} is not as it was written")
+        raise Unreadable(f"{name} is not as it was written")
     try:
         parquet = pq.ParquetFile(pa.BufferReader(data))
         known = [name for name in parquet.schema_arrow.names if name in schema.names]
@@ -139,4 +156,4 @@ def _read(path: Path, file: File, schema: pa.Schema) -> pa.Table:
         ]
         return pa.Table.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Unreadable(f"{path.name} is not as expected: {error}") from None
+        raise Unreadable(f"{name} is not as expected: {error}") from None

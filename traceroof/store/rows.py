@@ -39,7 +39,7 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
-class _Beside:
+class Beside:
     """The counters beside a timeline: what of them is no table."""
 
     format: str
@@ -54,7 +54,9 @@ class Contents:
     sources: tuple[Source, ...]
     devices: tuple[DeviceInfo, ...]
     files: dict[str, parquet.File]
-    counters: _Beside | None = None
+    counters: Beside | None = None
+    #: Where a run is kept part by part (``store.parts``): their names, one a source.
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,11 +97,11 @@ def checked_name(name: str) -> str:
     return name
 
 
-def counters_beside(recording: Recording) -> _Beside | None:
+def counters_beside(recording: Recording) -> Beside | None:
     counters = recording.counters
     if counters is None:
         return None
-    return _Beside(counters.format, counters.sources, counters.devices)
+    return Beside(counters.format, counters.sources, counters.devices)
 
 
 def default_name(sources: Sequence[Source]) -> str:

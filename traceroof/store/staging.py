@@ -21,6 +21,7 @@ from typing import Any
 
 from traceroof.core import regex
 from traceroof.errors import TraceroofError
+from traceroof.ingest.remote import Location
 
 if sys.platform != "win32":
     import fcntl
@@ -164,7 +165,7 @@ def sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def unwritable(folder: Path, error: OSError, needs: int | None = None) -> TraceroofError:
+def unwritable(folder: Path | Location, error: OSError, needs: int | None = None) -> TraceroofError:
     """Say why a store cannot be written. ``needs``: bytes that what was being written takes."""
     reason = error.strerror or str(error)
     if error.errno in _NO_ROOM:
@@ -185,8 +186,10 @@ def unwritable(folder: Path, error: OSError, needs: int | None = None) -> Tracer
     return TraceroofError(f"the store in {folder} cannot be used: {reason}")
 
 
-def free_bytes(folder: Path) -> int | None:
+def free_bytes(folder: Path | Location) -> int | None:
     """Bytes that we may still write in the folder's file system; None where that is unknown."""
+    if isinstance(folder, Location):
+        return None
     try:
         return shutil.disk_usage(folder).free
     except OSError:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -16,7 +15,7 @@ Row = tuple[str, Any, str]
 _DEFAULT = "default"
 
 
-def rows(settings: Settings, store: tuple[Path, str] | None) -> list[Row]:
+def rows(settings: Settings, store: tuple[str, str] | None) -> list[Row]:
     """(key, value, where it was set). store: what goes before the store of the settings."""
     found = {key: (entry.value, entry.origin) for key, entry in settings.entries.items()}
     if store is not None:

@@ -1,0 +1,179 @@
+"""Where the map runs: in this process, on processes of this machine, or on a Dask cluster.
+
+All three are executors of ``concurrent.futures``, so that one code path serves them (``run``).
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from traceroof.errors import TraceroofError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: Below so many bytes of input a second process costs more than it saves.
+PARALLEL_BYTES = 64_000_000
+
+
+def cores() -> int:
+    """The cores that this process may use: its affinity, and the quota of its control group."""
+    allowed = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()[:2]
+        allowed = min(allowed, max(int(quota) // int(period), 1))
+    except (OSError, ValueError):  # another system, or "max": no quota
+        pass
+    return allowed
+
+
+def jobs_for(asked: int | None, size: int) -> int:
+    """How many processes work on ``size`` bytes of input: as many as asked for, else as there are
+    cores, and one where that would not pay."""
+    if asked is not None:
+        return asked
+    return cores() if size >= PARALLEL_BYTES else 1
+
+
+@dataclass(frozen=True)
+class Engine:
+    """jobs: processes of this machine. scheduler: address of a Dask scheduler, a scheduler file, or
+    ``local`` for a cluster of this machine; goes before ``jobs``."""
+
+    jobs: int = 1
+    scheduler: str | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether everything runs in this process."""
+        return self.scheduler is None and self.jobs == 1
+
+
+@dataclass(frozen=True)
+class Done(Generic[R]):
+    """What came of one task: a result, or why there is none."""
+
+    number: int
+    result: R | None = None
+    error: Exception | None = None
+
+
+def run(engine: Engine, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[Done[R]]:
+    """Run a function on each task and give what comes of it, as it comes.
+
+    A task whose process was killed runs once more, alone; killed again, its error says so. What a
+    task raises is its result; TraceroofError is raised where the engine itself does not work.
+    """
+    if engine.is_here:
+        for number, task in enumerate(tasks):
+            yield _here(number, function, task)
+        return
+    left = dict.fromkeys(range(len(tasks)))
+    suspects: list[int] = []
+    while left:
+        # One of those that ran when a process died may have killed it.
+        for number in suspects:
+            with _processes(1) as alone:
+                yield _done(number, alone.submit(function, tasks[number]), killed=True)
+            del left[number]
+        if left:
+            with _executor(engine) as executor:
+                yield from _submitted(executor, function, tasks, left)
+        # They are taken up in order, one per process and one ahead.
+        suspects = list(left)[: engine.jobs + 1]
+
+
+def _submitted(
+    executor: Executor, function: Callable[[T], R], tasks: Sequence[T], left: dict[int, None]
+) -> Iterator[Done[R]]:
+    """Run the tasks of the numbers in ``left``, and take those out of it that end; where a process
+    dies, the rest stays."""
+    futures: dict[Future[R], int] = {}
+    with suppress(BrokenExecutor):
+        for number in left:
+            futures[executor.submit(function, tasks[number])] = number
+    for future in as_completed(futures):
+        done = _done(futures[future], future)
+        if not isinstance(done.error, BrokenExecutor):
+            del left[done.number]
+            yield done
+
+
+def _here(number: int, function: Callable[[T], R], task: T) -> Done[R]:
+    try:
+        return Done(number, function(task))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
+        return Done(number, error=error)
+
+
+def _done(number: int, future: "Future[R]", *, killed: bool = False) -> Done[R]:
+    try:
+        return Done(number, future.result())
+    except BrokenExecutor as error:
+        reason = "the process that read it was killed twice (out of memory?)"
+        return Done(number, error=TraceroofError(reason) if killed else error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
+        return Done(number, error=error)
+
+
+def _executor(engine: Engine) -> AbstractContextManager[Executor]:
+    return _processes(engine.jobs) if engine.scheduler is None else _dask(engine)
+
+
+@contextmanager
+def _processes(jobs: int) -> Iterator[Executor]:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+@contextmanager
+def _dask(engine: Engine) -> Iterator[Executor]:
+    """An executor on a Dask cluster. Lost workers are its own to replace and resubmit."""
+    try:
+        dask: Any = import_module("distributed")
+    except ImportError:
+        raise TraceroofError(
+            "--scheduler needs Dask, which is not installed",
+            "pip install 'traceroof[dask]', here and on the workers",
+        ) from None
+    where: Any = engine.scheduler
+    cluster: Any = None
+    try:
+        if where == "local":
+            cluster = dask.LocalCluster(
+                n_workers=engine.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+            )
+            client = dask.Client(cluster)
+        elif Path(where).is_file():
+            client = dask.Client(scheduler_file=where, timeout=_PATIENCE_SECONDS)
+        else:
+            client = dask.Client(where, timeout=_PATIENCE_SECONDS)
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        raise TraceroofError(
+            f"no Dask scheduler answers at {where} ({type(error).__name__})",
+            "give its address (tcp://host:8786), its scheduler file, or `local`",
+        ) from None
+    try:
+        with client.get_executor(pure=False, retries=_RETRIES) as executor:
+            yield executor
+    finally:
+        client.close()
+        if cluster is not None:
+            cluster.close()
+
+
+# How long a scheduler may take to answer.
+_PATIENCE_SECONDS = 15
+# How often a task runs again whose function raised what is no error of the file (a lost connection).
+_RETRIES = 0
