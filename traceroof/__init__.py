@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.ingest.combine import Mode
-    from traceroof.scale.mapping import Keeper, Mapping
+    from traceroof.scale.mapping import Keep, Keeper, Mapping
     from traceroof.store import Store
     from traceroof.store.rows import RunInfo
 
@@ -55,7 +55,8 @@ def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
     combine: what several files are (``ingest.combine.MODES``). clock_offset: what the time of a log
     of clocks is ahead of UTC: "+02:00", "-12.5s", "auto". jobs: processes that read; more than one
     needs ``if __name__ == "__main__":`` in the script. scheduler: the Dask cluster that reads
-    (``scale.engines.Engine``). Other options as ``parser.Options``.
+    (``scale.engines.Engine``). whole: keep of several files what the host did, not only what was
+    worked out of it. Other options as ``parser.Options``.
     """
     from traceroof.core.recording import Run
     from traceroof.ingest import detect
@@ -177,6 +178,7 @@ def load(
     *,
     store: Path | str | None = None,
     config: "Config" = None,
+    whole: bool = False,
     **options: Any,
 ) -> "Run":
     """A run as the commands take it: a stored one by its id, the beginning of an id, its name or a
@@ -188,11 +190,11 @@ def load(
     if isinstance(run, Run):
         return run
     if run is not None and (not isinstance(run, str) or "://" in run or Path(run).exists()):
-        return read(run, **options)
+        return read(run, whole=whole, **options)
     from traceroof.store import Store
 
     try:
-        return Store.open(_folder(store, _settings(config)), create=False).get(run)
+        return Store.open(_folder(store, _settings(config)), create=False).get(run, whole=whole)
     except TraceroofError:
         if run is not None and ("/" in run or Path(run).suffix):
             raise TraceroofError(f"{run} does not exist") from None
@@ -309,7 +311,7 @@ def export(
     from traceroof.report.perfetto.export import export_trace
 
     options = _options(store, calibrated, config, options)
-    found = _loaded(run, store, options)
+    found = _loaded(run, store, options, whole=True)
     export_trace(found.recording, *diagnose_rows(found, **options), path)
     return Path(path)
 
@@ -321,14 +323,16 @@ def runs(*, store: Path | str | None = None, config: "Config" = None) -> "tuple[
     return tuple(Store.open(_folder(store, _settings(config)), create=False).runs())
 
 
-def _loaded(run: "Source | None", store: Path | str | None, options: dict[str, Any]) -> "Run":
+def _loaded(
+    run: "Source | None", store: Path | str | None, options: dict[str, Any], *, whole: bool = False
+) -> "Run":
     """The run that is meant, read with the settings in ``options``."""
     from traceroof.hardware.devices import knowing
 
     settings = options["settings"]
     with knowing(settings.devices):
         read_with = {"device": options["device"]} if options.get("device") else {}
-        return load(run, store=_folder(store, settings), config=False, **read_with)
+        return load(run, store=_folder(store, settings), config=False, whole=whole, **read_with)
 
 
 def _options(
@@ -388,7 +392,8 @@ def _mapping(options: dict[str, Any], keeper: "Keeper | None" = None) -> "Mappin
     from traceroof.scale.mapping import Mapping
 
     jobs, scheduler = options.pop("jobs", 1), options.pop("scheduler", None)
-    return Mapping(jobs, scheduler, own=own_devices(), keeper=keeper)
+    keep: Keep = "all" if options.pop("whole", False) else "rows"
+    return Mapping(jobs, scheduler, keep, own_devices(), keeper)
 
 
 def _listed(paths: Sequence[Path | str] | Path | str) -> list[Path | str]:

@@ -264,3 +264,10 @@ def test_a_url_that_is_none_is_said(url: str, says: str) -> None:
 def test_other_storages_are_resolved_as_arrow_has_them(url: str, kind: str) -> None:
     """That they serve files is not tested: it takes an account."""
     assert remote.location_of(url).filesystem.type_name == kind
+
+
+def test_a_trace_for_perfetto_shows_what_the_host_did(tmp_path: Path, ranks: list[Path]) -> None:
+    traceroof.ingest(ranks, store=tmp_path / "s", config=False)
+    file = tmp_path / "out.json"
+    traceroof.export(None, file, store=tmp_path / "s", config=False)
+    assert file.read_text(encoding="utf-8").count("cudaLaunchKernel") == 16

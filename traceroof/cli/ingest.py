@@ -140,7 +140,7 @@ def export(
     from traceroof.report.run.export import export_kernels, format_of
 
     wanted = format_of(output, format.value if format else None)
-    found = run_of([run], reading)
+    found = run_of([run], reading, whole=wanted == "perfetto")
     if wanted == "perfetto":
         from traceroof.diagnosis.diagnose import diagnose_rows
         from traceroof.report.perfetto.export import export_trace

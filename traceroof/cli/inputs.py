@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 STDIN = "-"
 
 
-def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
-    """A stored run, or files read directly: a name that exists as a path is a path."""
+def run_of(what: Sequence[str], reading: ReadOptions, *, whole: bool = False) -> "Run":
+    """A stored run, or files read directly: a name that exists as a path is a path.
+
+    whole: of several files also what the host did, in place of what was worked out of it.
+    """
     from traceroof.core.recording import Run
     from traceroof.ingest.remote import is_url
 
@@ -35,13 +38,13 @@ def run_of(what: Sequence[str], reading: ReadOptions) -> "Run":
             if not exists:
                 raise TraceroofError(f"{entry} does not exist")
         with spooled(what) as files:
-            recording = read(files, reading)
+            recording = read(files, reading, whole=whole)
         return Run(recording=recording, name=traceroof.name_of(recording, what))
     if len(what) > 1:
         raise TraceroofError(
             f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
-    run = _stored(what[0] if what else None, reading.folder, whole=bool(reading.part()))
+    run = _stored(what[0] if what else None, reading.folder, whole=whole or bool(reading.part()))
     if reading.clock_offset:
         from traceroof.ingest.combine import combine
 
@@ -90,11 +93,14 @@ def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path | str]]":
         yield [spool if file == Path(STDIN) else file for file in files]
 
 
-def read(paths: "Sequence[Path | str]", reading: ReadOptions) -> "Recording":
-    """The files as one recording."""
+def read(
+    paths: "Sequence[Path | str]", reading: ReadOptions, *, whole: bool = False
+) -> "Recording":
+    """The files as one recording. whole: as for ``run_of``."""
     from traceroof.ingest.combine import combine
 
     mapping = reading.mapping()
+    mapping = replace(mapping, keep="all") if whole else mapping
     found = combine(read_each(paths, reading, mapping), reading.mode, reading.clock_offset)
     return _part(mapping.settled(found), reading)
 
