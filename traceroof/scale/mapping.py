@@ -162,6 +162,7 @@ class Mapping:
         for count, done in enumerate(run(engine, mapped, tasks), 1):
             done_bytes += sizes[done.number]
             self.watch(count, len(files), done_bytes, sum(sizes))
+            progress(done_bytes, sum(sizes))
             waiting[done.number] = self._taken(files[done.number], done)
             while following in waiting:
                 yield waiting.pop(following)
