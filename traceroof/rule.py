@@ -8,6 +8,7 @@ time, so that one expression judges them all. Its module holds ``RULES``, a tupl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -237,25 +238,73 @@ class Rule:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one rule says of n subjects.
+    """What one rule says of n subjects. What it saves is worked out when it is asked for: most rules
+    fire on nothing.
 
-    fired, unjudged: masks of length n; a subject in neither is clear.
-    missing: per subject, the needed columns that are unknown (empty where judged).
-    saved, likely: share of the subject's time, 0-1, NaN where nothing can be said.
-    likely_at_peak: what would be likely were the nominal peaks attainable: where it is the same, no
-    ceiling enters.
-    trust: confidence, 0-1. doubts: what rules on the measurement take off it, one number a subject.
+    fired, unjudged: masks of length n; a subject in neither is clear. seen: what the rule reads.
+    attainable: the ceilings of ``likely``. doubts: what rules on the measurement take off its
+    confidence, one number a subject.
     """
 
     rule: Rule
     fired: Mask
     unjudged: Mask
-    missing: tuple[tuple[str, ...], ...]
-    saved: npt.NDArray[np.float64]
-    likely: npt.NDArray[np.float64]
-    likely_at_peak: npt.NDArray[np.float64]
-    trust: npt.NDArray[np.float64]
+    seen: Facts
+    attainable: Attainable
     doubts: tuple["Doubted", ...] = ()
+
+    def missing(self, row: int) -> tuple[str, ...]:
+        """The needed columns that are unknown of one subject (none where it was judged)."""
+        return self.missing_among(np.array([row]))
+
+    def missing_among(self, rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+        """The needed columns that are unknown of some subjects, in the order in which they are met;
+        of those that were judged, none."""
+        rows = rows[self.unjudged[rows]]
+        met: dict[str, int] = {}
+        for name in self.rule.needs:
+            gaps = unknown(np.asarray(getattr(self.seen, name))[rows])
+            if gaps.any():
+                met[name] = int(gaps.argmax())
+        return tuple(sorted(met, key=lambda name: met[name]))
+
+    @cached_property
+    def saved(self) -> npt.NDArray[np.float64]:
+        """Share of each subject's time that is saved at most, 0-1, NaN where nothing can be said."""
+        return self._share(self.rule.saves, NOMINAL)
+
+    @cached_property
+    def likely(self) -> npt.NDArray[np.float64]:
+        """The same at what is attainable."""
+        return self._share(self.rule.likely or self.rule.saves, self.attainable)
+
+    @cached_property
+    def likely_at_peak(self) -> npt.NDArray[np.float64]:
+        """What would be likely were the nominal peaks attainable: where it is the same as
+        ``likely``, no ceiling enters."""
+        return self._share(self.rule.likely or self.rule.saves, NOMINAL)
+
+    @cached_property
+    def trust(self) -> npt.NDArray[np.float64]:
+        """Confidence in each subject, 0-1, without doubts."""
+        grade = np.full(len(self.fired), GRADES[self.rule.grade])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return grade * self.rule.trust(self.seen) if self.rule.trust else grade
+
+    def work_out(self) -> None:
+        """Work out all of it now: what a rule's own functions raise is raised here."""
+        for name in ("saved", "likely", "likely_at_peak", "trust"):
+            getattr(self, name)
+
+    def _share(
+        self, saves: Callable[[Facts, Attainable], Column] | None, attainable: Attainable
+    ) -> npt.NDArray[np.float64]:
+        if saves is None:
+            return np.full(len(self.fired), np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.asarray(saves(self.seen, attainable), dtype=np.float64)
+        share = np.where(np.isfinite(share), share, np.nan)
+        return np.clip(share, 0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -267,20 +316,6 @@ class Doubted:
     factor: npt.NDArray[np.float64]
 
 
-def _missing(gaps: Mapping[str, Mask], unjudged: Mask) -> tuple[tuple[str, ...], ...]:
-    """Per subject the columns that are unknown; few combinations occur, however many subjects."""
-    if not unjudged.any():
-        return ((),) * len(unjudged)
-    table = np.array([gap & unjudged for gap in gaps.values()], dtype=bool)
-    patterns, of_row = np.unique(table, axis=1, return_inverse=True)
-    names = list(gaps)
-    listed = [
-        tuple(name for name, there in zip(names, column, strict=True) if there)
-        for column in patterns.T.tolist()
-    ]
-    return tuple(listed[at] for at in of_row.reshape(-1).tolist())
-
-
 # A counter of zero divides to no figure, which no condition meets.
 @np.errstate(divide="ignore", invalid="ignore")
 def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Judgement:
@@ -288,33 +323,9 @@ def judge(rule: Rule, facts: Facts, attainable: Attainable = UNCALIBRATED) -> Ju
     length = len(facts)
     seen = rule.sees(facts)
     concerned = rule.applies(seen) if rule.applies else np.ones(length, dtype=bool)
-    gaps = {name: unknown(getattr(seen, name)) for name in rule.needs}
     unjudged = np.zeros(length, dtype=bool)
-    for gap in gaps.values():
-        unjudged |= gap
+    for name in rule.needs:
+        unjudged |= unknown(getattr(seen, name))
     unjudged &= concerned
     fired = np.asarray(rule.when(seen), dtype=bool) & concerned & ~unjudged
-    missing = _missing(gaps, unjudged)
-    trust = np.full(length, GRADES[rule.grade])
-    if rule.trust:
-        trust = trust * rule.trust(seen)
-    return Judgement(
-        rule=rule,
-        fired=fired,
-        unjudged=unjudged,
-        missing=missing,
-        saved=_share(rule.saves, seen, NOMINAL),
-        likely=_share(rule.likely or rule.saves, seen, attainable),
-        likely_at_peak=_share(rule.likely or rule.saves, seen, NOMINAL),
-        trust=trust,
-    )
-
-
-def _share(
-    saves: Callable[[Facts, Attainable], Column] | None, facts: Facts, attainable: Attainable
-) -> npt.NDArray[np.float64]:
-    if saves is None:
-        return np.full(len(facts), np.nan)
-    share = np.asarray(saves(facts, attainable), dtype=np.float64)
-    share = np.where(np.isfinite(share), share, np.nan)
-    return np.clip(share, 0.0, 1.0)
+    return Judgement(rule, fired, unjudged, seen, attainable)

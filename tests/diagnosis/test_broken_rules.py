@@ -56,7 +56,7 @@ def test_a_rule_that_breaks_says_so_and_others_go_on(
     usual = diagnose(run)
     assert [one for one in made.findings if not one.failed] == list(usual.findings)
     assert made.advice == usual.advice
-    assert of_kernels(made, [0]).kernels[0] == usual.kernels[0]
+    assert of_kernels(made, [0]).kernels[0] == of_kernels(usual, [0]).kernels[0]
     with pytest.raises(TraceroofError, match="the rule theirs"):
         explain(made, "theirs")
 

@@ -25,7 +25,7 @@ def source(*rows: dict[str, Any]) -> pa.Table:
     return source_table({name: [row.get(name) for row in filled] for name in names}, len(rows))
 
 
-def kernel(table: pa.Table, time: int | None = 1_000) -> KernelLines:
+def kernel(table: pa.Table, time: float = 1_000) -> KernelLines:
     found = lines_of_groups(table, [0], [time]).kernel(0)
     assert found is not None
     return found

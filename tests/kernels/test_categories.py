@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceroof.core.text_search import FEW
 from traceroof.kernels import categories
 from traceroof.kernels.categories import (
     CATEGORIES,
+    KernelPattern,
     categories_of,
     category_of,
     head_of,
@@ -316,16 +318,26 @@ def test_columns_of_different_length_are_refused() -> None:
 
 
 def test_each_distinct_pair_is_classified_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: Counter[tuple[str, str]] = Counter()
+    asked: Counter[str] = Counter()
 
-    def counting(name: str, operator: str) -> str:
-        asked[name, operator] += 1
+    def counting(named: KernelPattern | None, operator: str, fused: KernelPattern | None) -> str:
+        asked[operator] += 1
         return "other"
 
-    monkeypatch.setattr(categories, "category_of", counting)
+    monkeypatch.setattr(categories, "_category", counting)
     # 30,000 rows of 3 names under 2 operators: 6 distinct pairs, each asked for once
     assert categories_of(["a", "b", "c"] * 10_000, ["x", "y"] * 15_000) == ["other"] * 30_000
-    assert asked == {(name, operator): 1 for name in "abc" for operator in "xy"}
+    assert asked == {"x": 3, "y": 3}
+
+
+def test_many_names_get_what_each_gets_alone() -> None:
+    """GIVEN more names than are looked at one by one THEN each has the category that it has alone."""
+    samples = [sample for row in kernel_patterns() for sample in row.samples]
+    names = [*samples, *(f"{one}_{n}" for n, one in enumerate(samples)), "kernel", "größe<float>"]
+    operators = [None, "aten::mm", "triton_poi_fused_add_0", "aten::add"] * len(names)
+    pairs = list(zip(names, operators[: len(names)], strict=True))
+    assert len(names) > FEW
+    assert categories_of(*zip(*pairs, strict=True)) == [category_of(*pair) for pair in pairs]
 
 
 # ----------------------------------------------------------------------------------- any input

@@ -60,7 +60,7 @@ def test_is_not_evaluable_without_what_it_needs(rule: Rule) -> None:
         judgement = judge(rule, Facts.of((example,), rule.columns))
         assert not judgement.fired.any()
         if judgement.unjudged.any():
-            assert needed in judgement.missing[0]
+            assert needed in judgement.missing(0)
 
 
 @EACH

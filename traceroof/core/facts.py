@@ -52,7 +52,7 @@ class Facts:
         self, names: tuple[str, ...], limits: Mapping[str, Threshold] | None = None
     ) -> "Facts":
         """The same subjects with just these columns; one that nobody filled is all unknown."""
-        unknown = np.full(self._length, np.nan)
+        unknown = np.broadcast_to(np.nan, self._length)  # of no size, whatever the length
         columns = {name: self._columns.get(name, unknown) for name in names}
         return Facts(columns, self._length, limits)
 
@@ -95,7 +95,8 @@ def unknown(column: Column) -> Mask:
     """Where a column is unknown."""
     if column.dtype != object:
         return np.asanyarray(np.isnan(column))
-    found = np.array([is_unknown_value(value) for value in column], dtype=bool)
+    plain = np.asarray(column)
+    found: Mask = (plain == None) | (plain != plain)  # noqa: PLR0124 - value by value
     return is_unknown(column, found) if isinstance(column, Traced) else found
 
 

@@ -19,6 +19,7 @@ _SPELLINGS = (
 )
 _LAUNCH = regex.compile(r" \[[^\[\]]*\]$")
 _CLONE = regex.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
+_BRACKETS, _PARENTHESES = regex.compile(r"[<>()]"), regex.compile(r"[()]")
 # Longer ones are no names that a compiler made; demangling them could take long.
 _LONGEST_SYMBOL = 16_384
 _ELLIPSIS = "…"
@@ -135,9 +136,11 @@ def _elide(text: str, width: int) -> str:
 
 def without_parameters(name: str) -> str:
     """Cut the parameter list: from the first parenthesis that lies in no template arguments."""
-    depth, position = 0, 0
-    while position < len(name):
-        letter = name[position]
+    depth, after = 0, 0
+    for found in _BRACKETS.finditer(name):
+        letter, position = found[0], found.start()
+        if position < after:
+            continue
         if letter == "<":
             depth += 1
         elif letter == ">":
@@ -146,18 +149,17 @@ def without_parameters(name: str) -> str:
             if depth == 0 and position > 0:
                 return name[:position]
             # "(8)>(0)" inside template arguments: a comparison, not the end of them.
-            position = _closing(name, position)
-        position += 1
+            after = _closing(name, position)
     return name
 
 
 def _closing(name: str, opening: int) -> int:
     """Place of the parenthesis that closes the one at ``opening``; the last one if none does."""
     depth = 0
-    for position in range(opening, len(name)):
-        depth += (name[position] == "(") - (name[position] == ")")
+    for found in _PARENTHESES.finditer(name, opening):
+        depth += 1 if found[0] == "(" else -1
         if depth == 0:
-            return position
+            return found.start()
     return len(name) - 1
 
 
@@ -170,8 +172,8 @@ def _split_template(name: str) -> tuple[str, str]:
     if not name.endswith(">"):
         return name, ""
     depth = parentheses = 0
-    for position in range(len(name) - 1, -1, -1):
-        letter = name[position]
+    for found in reversed([*_BRACKETS.finditer(name)]):
+        letter, position = found[0], found.start()
         parentheses += (letter == ")") - (letter == "(")
         if parentheses > 0:
             continue

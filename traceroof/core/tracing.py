@@ -115,7 +115,10 @@ def each(
 
 def _of_distinct(column: npt.NDArray[Any], function: Callable[[Any], Any]) -> list[Any]:
     """``function`` of every value, worked out once per distinct text and once for unknown."""
-    values = np.asarray(column).tolist()
+    plain = np.asarray(column)
+    if len(plain) and plain.dtype.kind == "f" and np.isnan(plain).all():
+        return [function(np.nan)] * len(plain)
+    values = plain.tolist()
     known: dict[Any, Any] = {}
     keys = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
     for key, value in zip(keys, values, strict=True):
@@ -126,7 +129,10 @@ def _of_distinct(column: npt.NDArray[Any], function: Callable[[Any], Any]) -> li
 
 def one_of(column: npt.NDArray[Any], *values: str) -> npt.NDArray[np.bool_]:
     """Where a text column is one of these."""
-    result = np.array([value in values for value in column], dtype=bool)
+    plain = np.asarray(column)
+    result = np.zeros(len(plain), dtype=bool)
+    for value in values if plain.dtype == object else ():
+        result |= plain == value
     if not isinstance(column, Traced):
         return result
     return _traced(result, Term(ONE_OF, (column.term,), _value(result), choices=values))

@@ -67,6 +67,8 @@ def percent(share: float | None) -> str:
 
 def one_line(text: str) -> str:
     """Text from a file without control characters: no escape sequence reaches a terminal."""
+    if text.isprintable():
+        return text
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 

@@ -181,12 +181,14 @@ def _hipprof(columns: Sequence[str]) -> str | None:
 def _functions(kernels: Sequence[str]) -> list[str]:
     """Function names without template arguments, the first MOST_KERNELS."""
     # A name in parentheses stands for none ("(name not in the file)").
-    named = (name for name in kernels if not name.startswith("("))
-    found = dict.fromkeys(
-        kernel_names.function(kernel_names.demangled(name)).split("<")[0] for name in named
-    )
-    found.pop("", None)
-    return list(found)[:MOST_KERNELS]
+    found: dict[str, None] = {}
+    for name in kernels:
+        function = kernel_names.function(kernel_names.demangled(name)).split("<")[0]
+        if function and not name.startswith("("):
+            found[function] = None
+        if len(found) == MOST_KERNELS:
+            break
+    return list(found)
 
 
 def _expression(function: str) -> str:

@@ -28,19 +28,20 @@ class Concerned:
     patterns: Mapping[str, Ints]
     rules: Sequence[Rule]
     _known: dict[object, Weights] = field(default_factory=dict)
+    _places: dict[int, Place] = field(default_factory=dict)
 
-    def wheres(self, groups: int) -> list[Place]:
-        """Where each kernel group comes from."""
-        return [self.places.place(self._of_group(one)) for one in range(groups)]
+    def where(self, group: int) -> Place:
+        """Where a kernel group comes from."""
+        if group not in self._places:
+            self._places[group] = self.places.place(self._of_group(group))
+        return self._places[group]
 
-    def with_wheres(
-        self, found: Iterable[Finding], of_group: Sequence[Place]
-    ) -> tuple[Finding, ...]:
+    def with_wheres(self, found: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings, each with where its launches come from."""
         return tuple(
             replace(
                 one,
-                where=of_group[one.subject_index]
+                where=self.where(one.subject_index)
                 if one.scope == "kernel" and one.subject_index is not None
                 else self.place((one,)),
             )

@@ -16,7 +16,7 @@ from traceroof.core.recording import (
 )
 from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.concerned import Concerned
-from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, KernelGroup, Totals
+from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all
 from traceroof.diagnosis.findings import Context, Finding
 from traceroof.diagnosis.headline import headline_of
@@ -126,15 +126,11 @@ def _diagnosed(
         bounds_pct(grouped.facts, found).tolist(),
     )
     concerned = Concerned(places_of(kernels, grouped.of_row), categories, parts.rows, grounds.rules)
-    wheres = concerned.wheres(len(grouped))
-    found = concerned.with_wheres(found, wheres)
-    groups_made = kernel_groups(grouped, verdicts, wheres)
-    lines_of = _source_lines(recording, judged, groups_made)
+    found = concerned.with_wheres(found)
+    lines_of = _source_lines(recording, judged)
     found = tuple(lines_of.named(one) for one in found)
     grounds = replace(grounds, lines=lines_of)
-    groups_made = tuple(
-        replace(one, source_lines=lines_of.kernel(at)) for at, one in enumerate(groups_made)
-    )
+    groups_made = kernel_groups(grouped, verdicts, concerned.where, lines_of)
     category_times = _category_times(scopes["category"])
     advice = advice_of(found, pool, concerned.place, settings.steps)
     holding = {name_of(one): one for one in found if one.state == "fired"}
@@ -190,12 +186,10 @@ def _context(
     )
 
 
-def _source_lines(
-    recording: Recording, judged: JudgedGroups, kernels: Sequence[KernelGroup]
-) -> Lines:
+def _source_lines(recording: Recording, judged: JudgedGroups) -> Lines:
     """The hot lines of each kernel group; those of a timeline's kernels are its counters'."""
     sampled_by = recording.counters.judged() if recording.counters else recording
-    times = [one.time_ns for one in kernels]
+    times = judged.grouped.facts.time_ns.tolist()
     return lines_of_groups(sampled_by.source_lines, judged.verdict_rows, times)
 
 

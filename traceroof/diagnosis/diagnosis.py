@@ -4,12 +4,16 @@
 (``docs/diagnosis.schema.json``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from traceroof.config import NONE, Settings
+from traceroof.core.facts import Facts, unknown
 from traceroof.core.recording import (
     Source,
 )
@@ -95,6 +99,83 @@ class KernelGroup:
         )
 
 
+class KernelGroups(Sequence[KernelGroup]):
+    """The kernel groups of a run, most time first, each made when somebody looks at it: a run may
+    have a hundred thousand, and a page shows ten.
+
+    facts: of all groups, as ``groups.Groups``. names: kernel per group. missing: what the class of
+    each lacks. make: one group by its place.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        names: Sequence[str],
+        missing: Sequence[tuple[str, ...]],
+        make: Callable[[int], KernelGroup],
+    ) -> None:
+        self.facts, self.names, self.missing = facts, names, missing
+        self._make = make
+        self._made: dict[int, KernelGroup] = {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> KernelGroup: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[KernelGroup, ...]: ...
+    def __getitem__(self, at: int | slice) -> KernelGroup | tuple[KernelGroup, ...]:
+        places = range(len(self))[at]
+        if isinstance(places, range):
+            return tuple(self[one] for one in places)
+        if places not in self._made:
+            self._made[places] = self._make(places)
+        return self._made[places]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelGroups | tuple) and self[:] == other[:]
+
+    def only(self, places: Sequence[int]) -> "KernelGroups":
+        """Some of the groups, in this order."""
+        rows = np.asarray(places, dtype=np.int64)
+        facts = {name: getattr(self.facts, name)[rows] for name in self.facts.names()}
+        return KernelGroups(
+            Facts(facts, len(rows)),
+            [self.names[one] for one in places],
+            [self.missing[one] for one in places],
+            lambda at: self[places[at]],
+        )
+
+    def changed(self, change: Callable[[int, KernelGroup], KernelGroup]) -> "KernelGroups":
+        """The same groups, each changed when it is looked at."""
+        return KernelGroups(self.facts, self.names, self.missing, lambda at: change(at, self[at]))
+
+    def times(self) -> npt.NDArray[np.float64]:
+        """ns of each group, 0 where unknown."""
+        return np.nan_to_num(self.facts.time_ns)
+
+    def of_class(self, name: str) -> list[int]:
+        """The places of the groups of a class."""
+        found: list[int] = np.flatnonzero(self.facts.primary_class == name).tolist()
+        return found
+
+    def has_roofline(self) -> bool:
+        """Whether the work of any group is known."""
+        rates = ("dram_bytes_per_s", "flops_per_s", "model_flops")
+        return any(name in self.facts and not unknown(getattr(self.facts, name)).all()
+                   for name in rates)  # fmt: skip
+
+    def time_of_classes(self) -> dict[str, float]:
+        """ns of each class, in the order of their first group; classes without time are absent."""
+        found: dict[str, float] = {}
+        times = self.times()
+        for at in np.flatnonzero(times).tolist():
+            name = self.facts.primary_class[at]
+            found[name] = found.get(name, 0.0) + times[at]
+        return found
+
+
 @dataclass(frozen=True)
 class Totals:
     """Sums of the run; times in ns. ``unknown_durations`` counts launches left out of them.
@@ -144,7 +225,7 @@ class Diagnosis:
     devices: tuple[RunDevice, ...]
     totals: Totals
     categories: tuple[CategoryTime, ...]
-    kernels: tuple[KernelGroup, ...]
+    kernels: KernelGroups
     findings: tuple[Finding, ...]
     advice: tuple[Entry, ...]
     headline: str

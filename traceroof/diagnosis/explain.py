@@ -220,7 +220,7 @@ class _View:
         condition = _followed(rule.when, bool(self.judgement.fired[row]), seen)
         finding = next((one for one in self.findings if one.subject_index == row), None)
         values = {name: self.subjects.facts.only((name,)).value(name, row) for name in rule.columns}
-        missing = self.judgement.missing[row]
+        missing = self.judgement.missing(row)
         named = [self.subjects.names[row]] if rule.scope == "kernel" else []
         state, says = self._outcome(row, finding, concerns, condition)
         bound, saved = self._bound(row, facts) if finding else ((), None)
@@ -236,7 +236,14 @@ class _View:
             concerns=checks(concerns) if concerns else (),
             words=rule.condition_words(),
             condition=checks(condition),
-            inputs=evidence_of(rule, values, self.subjects.facts, row, vocabulary(rule.scope)),
+            inputs=evidence_of(
+                rule,
+                values,
+                self.subjects.facts,
+                row,
+                vocabulary(rule.scope),
+                rule.threshold_words(),
+            ),
             unknown=tuple(name for name, value in values.items() if value is None),
             bound=bound,
             likely=self._likely(row, facts, finding, saved) if finding else (),
@@ -259,7 +266,7 @@ class _View:
         """The state of the rule on one subject, and the same in a sentence."""
         if finding is None:
             if self.judgement.unjudged[row]:
-                missing = ", ".join(self.judgement.missing[row])
+                missing = ", ".join(self.judgement.missing(row))
                 return "not-evaluable", f"could not be judged: {missing} unknown"
             if concerns is not None and not concerns.value:
                 return "clear", f"does not apply: {_failing(concerns)}"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -168,13 +168,37 @@ class _Judged:
     factors: Sequence[tuple[str, Reals]]
     urgent: Mask
 
+    # What all findings of the rule share.
+
+    @cached_property
+    def columns(self) -> Mapping[str, Column]:
+        return vocabulary(self.judgement.rule.scope)
+
+    @cached_property
+    def thresholds(self) -> Mapping[str, str]:
+        return self.judgement.rule.threshold_words()
+
+    @cached_property
+    def sentence(self) -> Sentence:
+        return Sentence({name: self.columns[name].unit for name in self.judgement.rule.columns})
+
+    @cached_property
+    def because(self) -> str:
+        return self.says(self.judgement.rule.because)
+
+    @cached_property
+    def fix(self) -> str:
+        return self.says(self.judgement.rule.fix)
+
+    def says(self, text: str) -> str:
+        """A text of the rule in the vendor's words."""
+        return said(text, self.context.words)
+
     def finding(self, row: int, hangs_on: str | None) -> Finding:
         """What the rule found on one subject."""
         rule, facts = self.judgement.rule, self.subjects.facts
-        columns = vocabulary(rule.scope)
         values = {name: facts.value(name, row) if name in facts else None for name in rule.columns}
-        sentence = Sentence({name: columns[name].unit for name in rule.columns})
-        say = partial(said, vendor=self.context.words)
+        say, sentence = self.says, self.sentence
         silencer, steps = self.suppressed_by[row], self.context.settings.steps
         time = facts.only(("time_ns",)).time_ns[row]
         return Finding(
@@ -191,16 +215,16 @@ class _Judged:
             role=rule.role,
             time_saved_bound_ns=whole(self.bound[row]),
             time_saved_likely_ns=whole(self.likely[row]),
-            because=sentence.fill(say(rule.because), values),
-            fix=sentence.fill(say(rule.fix), values),
+            because=sentence.fill(self.because, values),
+            fix=sentence.fill(self.fix, values),
             refute=say(rule.refute),
-            evidence=evidence_of(rule, values, facts, row, columns),
+            evidence=evidence_of(rule, values, facts, row, self.columns, self.thresholds),
             confidence_factors=tuple(
                 (name, round(float(factor[row]), 3))
                 for name, factor in self.factors
                 if factor[row] != 1
             ),
-            near_threshold=_near(hangs_on, rule, values, facts, row, columns),
+            near_threshold=_near(hangs_on, values, facts, row, self.columns, self.thresholds),
             doubted_by=tuple(
                 DoubtedBy(one.rule, round(float(one.factor[row]), 3), one.what)
                 for one in self.judgement.doubts
@@ -221,11 +245,11 @@ def _share_of(bound: float, time: float, alone: float) -> float | None:
 
 def _near(
     metric: str | None,
-    rule: Rule,
     values: Mapping[str, Any],
     facts: Facts,
     row: int,
     columns: Mapping[str, Column],
+    thresholds: Mapping[str, str],
 ) -> NearThreshold | None:
     """What ``sensitivity.near`` found, with its figures and in words."""
     if metric is None:
@@ -233,7 +257,7 @@ def _near(
     if metric == sensitivity.SEVERAL:
         return NearThreshold(metric, None, "", "", "near several thresholds at once")
     value, unit = values[metric], columns[metric].unit
-    threshold = rule.threshold_words().get(metric, "")
+    threshold = thresholds.get(metric, "")
     if metric == "primary_class":
         other = facts.value(sensitivity.CLASS_NEAR, row)
         says = f"near the threshold of its class ({value}, nearly {other})"
@@ -288,9 +312,10 @@ def evidence_of(
     facts: Facts,
     row: int,
     columns: Mapping[str, Column],
+    thresholds: Mapping[str, str],
 ) -> tuple[Evidence, ...]:
-    """The figures that a rule reads of one subject, each with what it is held against."""
-    thresholds = rule.threshold_words()
+    """The figures that a rule reads of one subject, each with what it is held against, in the words
+    of thresholds (``Rule.threshold_words``)."""
     joined = rule.scope == "kernel" and "join_confidence" in facts
     return tuple(
         Evidence(
@@ -336,7 +361,7 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
     if not len(rows):
         return None
     rule = judgement.rule
-    missing = tuple(dict.fromkeys(name for row in rows.tolist() for name in judgement.missing[row]))
+    missing = judgement.missing_among(rows)
     named = [subjects.names[row] for row in rows.tolist()]
     command = collect.command(missing, named if rule.scope == "kernel" else (), vendor=context.tool)
     of_amd = context.words == AMD and (rule.scope == "kernel" or bool(rule.doubts))

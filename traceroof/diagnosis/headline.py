@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from traceroof.core.units import one_line, percent
 from traceroof.diagnosis.advice import Entry
-from traceroof.diagnosis.diagnosis import CategoryTime, KernelGroup, Totals
+from traceroof.diagnosis.diagnosis import CategoryTime, KernelGroups, Totals
 from traceroof.kernels.bound_class import CLASSES
 
 # From this share on a class, a category or the idle time is the news.
@@ -32,7 +32,7 @@ def no_shares(advice: Sequence[Entry]) -> str:
 def headline_of(
     totals: Totals,
     categories: Sequence[CategoryTime],
-    kernels: Sequence[KernelGroup],
+    kernels: KernelGroups,
     advice: Sequence[Entry] = (),
 ) -> str:
     """The headline of a diagnosis."""
@@ -47,7 +47,7 @@ def headline_of(
     return f"{text[0].upper()}{text[1:]}."
 
 
-def headline_of_kernels(kernels: Sequence[KernelGroup], wanted: str) -> str:
+def headline_of_kernels(kernels: KernelGroups, wanted: str) -> str:
     """The headline of a diagnosis that is narrowed to some kernels."""
     shares = [kernel.share for kernel in kernels if kernel.share is not None]
     part = f"{percent(sum(shares))} of the kernel time" if shares else "an unknown part of the time"
@@ -63,14 +63,11 @@ def headline_of_kernels(kernels: Sequence[KernelGroup], wanted: str) -> str:
 _CLASSES = 4
 
 
-def class_shares(kernels: Sequence[KernelGroup], total_ns: int) -> dict[str, float]:
+def class_shares(kernels: KernelGroups, total_ns: int) -> dict[str, float]:
     """Class -> its share of the kernel time, 0-1; classes without time are absent."""
-    shares: dict[str, float] = {}
-    for kernel in kernels:
-        if kernel.time_ns and total_ns:
-            name = kernel.primary_class
-            shares[name] = shares.get(name, 0.0) + kernel.time_ns / total_ns
-    return shares
+    if not total_ns:
+        return {}
+    return {name: time / total_ns for name, time in kernels.time_of_classes().items()}
 
 
 def _idle(totals: Totals) -> str:
@@ -92,7 +89,7 @@ def _category(categories: Sequence[CategoryTime]) -> str:
     return f"{most} to {first.category} ({percent(first.share)})"
 
 
-def _class(kernels: Sequence[KernelGroup], total_ns: int) -> str:
+def _class(kernels: KernelGroups, total_ns: int) -> str:
     """Which wall most of the kernel time hit; the walls where no one has most."""
     shares = class_shares(kernels, total_ns)
     unjudged = shares.pop("not-evaluable", 0.0)

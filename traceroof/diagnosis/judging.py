@@ -29,9 +29,10 @@ def judge_all(
             continue
         try:
             checked(rule)
-            judged[rule.scope].append(
-                judge(rule, scopes[rule.scope].facts, context.ceilings(rule.scope)[0])
-            )
+            made = judge(rule, scopes[rule.scope].facts, context.ceilings(rule.scope)[0])
+            if made.fired.any():
+                made.work_out()
+            judged[rule.scope].append(made)
         except Exception as error:  # noqa: BLE001 - whatever a plug-in does, the others go on
             broken.append((rule, broke(rule, error)))
     across = _hidden_across(judged, scopes)
@@ -175,10 +176,14 @@ def _suppressions(
     hidden: the rule of another scope that hides a subject, NOBODY where none does. voids: per
     judgement, the rule on the measurement that leaves nothing of it; it then silences nobody.
     """
-    result = [hidden.copy() for _ in judged]
+    # What did not fire has nothing to silence, and is not written to.
+    result = [hidden.copy() if one.fired.any() else hidden for one in judged]
     speaks = [one.fired for one in judged]
     if voids is not None:
-        result = [np.where(one != NOBODY, one, hidden) for one in voids]
+        result = [
+            np.where(void != NOBODY, void, hidden) if one.fired.any() else hidden
+            for one, void in zip(judged, voids, strict=True)
+        ]
         speaks = [one.fired & (void == NOBODY) for one, void in zip(judged, voids, strict=True)]
     for loud, heard in zip(judged, speaks, strict=True):
         if not heard.any():
@@ -199,13 +204,16 @@ _EXPLAINED, _ENOUGH = 0.5, 0.1
 
 def _give_way(judged: Sequence[Judgement], result: Sequence[npt.NDArray[np.object_]]) -> None:
     """Silence what only describes a subject where a cause explains it; changes ``result``."""
-    quiet = [place for place, one in enumerate(judged) if one.rule.yields]
+    quiet = [place for place, one in enumerate(judged) if one.rule.yields and one.fired.any()]
     if not quiet:
         return
     causes = [
         (place, one)
         for place, one in enumerate(judged)
-        if one.rule.role == "cause" and not one.rule.yields and one.rule.saves is not None
+        if one.rule.role == "cause"
+        and not one.rule.yields
+        and one.rule.saves is not None
+        and one.fired.any()
     ]
     with np.errstate(invalid="ignore"):
         for silenced in quiet:

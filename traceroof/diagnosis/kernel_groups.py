@@ -1,12 +1,15 @@
 """The kernel groups of a diagnosis, from their facts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from traceroof.core import kernel_table
-from traceroof.core.facts import Facts, is_unknown_value, whole
-from traceroof.diagnosis.diagnosis import ClassNear, KernelGroup
+from traceroof.core.facts import Facts, is_unknown_value, unknown, whole
+from traceroof.diagnosis.diagnosis import ClassNear, KernelGroup, KernelGroups
+from traceroof.diagnosis.lines import Lines
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware import ceilings
 from traceroof.hardware.roofline import Roofline, roofline, t_min_ns
@@ -26,55 +29,60 @@ _OWN_FIELDS = frozenset(
 
 
 def kernel_groups(
-    grouped: Groups, vendor: Sequence[tuple[VendorVerdict, ...]], wheres: Sequence[Place]
-) -> tuple[KernelGroup, ...]:
+    grouped: Groups,
+    vendor: Sequence[tuple[VendorVerdict, ...]],
+    where: Callable[[int], Place],
+    lines: Lines,
+) -> KernelGroups:
+    """The groups of a diagnosis. vendor: what the vendor says of each. where: what the launches of
+    one come from. lines: of their source, where that was sampled."""
     facts = grouped.facts
+    missing = _class_lacks(facts)
     metric_names = [n for n in _METRIC_NAMES if n in facts and n not in _OWN_FIELDS]
+    columns = {name: getattr(facts, name) for name in metric_names}
     texts = facts.only(("operator", "input_shapes", "input_dtypes"))
-    known = {metric: _values(getattr(facts, metric)) for metric in metric_names}
-    result = []
-    for row, name in enumerate(grouped.names):
-        metrics = {
-            metric: value for metric, values in known.items() if (value := values[row]) is not None
-        }
-        primary = str(facts.value("primary_class", row))
+
+    def make(row: int) -> KernelGroup:
+        metrics = {name: _plain(column[row]) for name, column in columns.items()}
         share = facts.value("share_pct", row)
         operator, shapes, dtypes = (
             None if is_unknown_value(column[row]) else str(column[row])
             for column in (texts.operator, texts.input_shapes, texts.input_dtypes)
         )
         by_counters, by_model = _rooflines(facts, row)
-        result.append(
-            KernelGroup(
-                kernel=name,
-                category=str(facts.value("category", row)),
-                primary_class=primary,
-                launches=int(facts.value("launches", row)),
-                time_ns=whole(facts.value("time_ns", row)),
-                share=None if share is None else share / 100,
-                median_ns=facts.value("median_ns", row),
-                mad_ns=facts.value("mad_ns", row),
-                grid=_triple(facts, "grid", row),
-                block=_triple(facts, "block", row),
-                operator=operator,
-                metrics=metrics,
-                roofline=by_counters,
-                modelled_roofline=by_model,
-                number=row + 1,
-                vendor=vendor[row],
-                missing=_class_lacks(facts, row) if primary == "not-evaluable" else (),
-                class_near=_class_near(facts, row),
-                input_shapes=shapes,
-                input_dtypes=dtypes,
-                where=wheres[row],
-            )
+        return KernelGroup(
+            kernel=grouped.names[row],
+            category=str(facts.value("category", row)),
+            primary_class=str(facts.value("primary_class", row)),
+            launches=int(facts.value("launches", row)),
+            time_ns=whole(facts.value("time_ns", row)),
+            share=None if share is None else share / 100,
+            median_ns=facts.value("median_ns", row),
+            mad_ns=facts.value("mad_ns", row),
+            grid=_triple(facts, "grid", row),
+            block=_triple(facts, "block", row),
+            operator=operator,
+            metrics={name: value for name, value in metrics.items() if value is not None},
+            roofline=by_counters,
+            modelled_roofline=by_model,
+            number=row + 1,
+            vendor=vendor[row],
+            missing=missing[row],
+            class_near=_class_near(facts, row),
+            input_shapes=shapes,
+            input_dtypes=dtypes,
+            where=where(row),
+            source_lines=lines.kernel(row),
         )
-    return tuple(result)
+
+    return KernelGroups(facts, grouped.names, missing, make)
 
 
-def _values(column: Any) -> list[Any]:
-    """A column as plain values, None for unknown."""
-    return [None if is_unknown_value(one) else one for one in column.tolist()]
+def _plain(value: Any) -> Any:
+    """A value of a column without numpy's type, None for unknown."""
+    if is_unknown_value(value):
+        return None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _class_near(facts: Facts, row: int) -> ClassNear | None:
@@ -82,17 +90,19 @@ def _class_near(facts: Facts, row: int) -> ClassNear | None:
     return None if other is None else ClassNear(other, facts.value("class_near_by", row))
 
 
-def _class_lacks(facts: Facts, row: int) -> tuple[str, ...]:
+def _class_lacks(facts: Facts) -> list[tuple[str, ...]]:
+    """What the class of each group lacks; nothing where it has one."""
     seen = facts.only(("compute_pct", "memory_pct", "dram_bytes", "duration_ns"))
-    if is_unknown_value(seen.duration_ns[row]) and not is_unknown_value(seen.dram_bytes[row]):
-        # The bytes are there; over which time is what nobody knows.
-        return ("duration_ns",)
-    lacks = []
-    if is_unknown_value(seen.compute_pct[row]):
-        lacks.append("sm_throughput_pct")
-    if is_unknown_value(seen.memory_pct[row]):
-        lacks.append("memory_throughput_pct")
-    return tuple(lacks)
+    # The bytes are there; over which time is what nobody knows.
+    untimed = unknown(seen.duration_ns) & ~unknown(seen.dram_bytes)
+    judged = facts.primary_class != "not-evaluable"
+    by_number: tuple[tuple[str, ...], ...] = (
+        (), ("sm_throughput_pct",), ("memory_throughput_pct",),
+        ("sm_throughput_pct", "memory_throughput_pct"), ("duration_ns",),
+    )  # fmt: skip
+    number = unknown(seen.compute_pct) + 2 * unknown(seen.memory_pct)
+    number = np.where(judged, 0, np.where(untimed, 4, number))
+    return [by_number[one] for one in number.tolist()]
 
 
 def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
@@ -104,9 +114,9 @@ def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mappin
     names = ("dram_bytes", "dram_bytes_per_s", "dram_peak_bytes_per_s", "flops", "flops_per_s",
              "flop_dtype", "flop_peak_per_s", "duration_ns", "peaks_from", "model_flops",
              "model_bytes", "model_dtype", "model_ridge")  # fmt: skip
-    seen = facts.only(names)
-    value = {name: None if is_unknown_value(getattr(seen, name)[row]) else getattr(seen, name)[row]
-             for name in names}  # fmt: skip
+    value = {
+        name: None if name not in facts else _known(getattr(facts, name)[row]) for name in names
+    }
     counted = value["dram_bytes_per_s"] is not None or value["flops_per_s"] is not None
     modelled = value["model_flops"] is not None
     bandwidth = value["dram_peak_bytes_per_s"]
@@ -138,6 +148,10 @@ def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mappin
         made.append(_with_ceilings(facts, row, by_model))
     first, second = (*made, None, None)[:2]
     return first, second
+
+
+def _known(value: Any) -> Any:
+    return None if is_unknown_value(value) else value
 
 
 def _with_ceilings(facts: Facts, row: int, nominal: Roofline) -> Mapping[str, Any]:
@@ -174,10 +188,7 @@ def _likely(facts: Facts, row: int, nominal: Roofline) -> Mapping[str, Any]:
 
 
 def _triple(facts: Facts, prefix: str, row: int) -> tuple[int, int, int] | None:
-    if f"{prefix}_x" not in facts:
-        return None
-    values = [facts.only((f"{prefix}_{axis}",)) for axis in "xyz"]
-    sizes = [getattr(one, f"{prefix}_{axis}")[row] for one, axis in zip(values, "xyz", strict=True)]
-    if any(is_unknown_value(size) for size in sizes):
-        return None
-    return (int(sizes[0]), int(sizes[1]), int(sizes[2]))
+    names = [f"{prefix}_{axis}" for axis in "xyz"]
+    sizes = [facts.value(name, row) if name in facts else None for name in names]
+    x, y, z = sizes
+    return None if x is None or y is None or z is None else (int(x), int(y), int(z))

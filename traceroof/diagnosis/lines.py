@@ -144,12 +144,12 @@ class _Lines:
 
 
 def lines_of_groups(
-    source: pa.Table, group_of_row: Sequence[int], times: Sequence[int | None]
+    source: pa.Table, group_of_row: Sequence[int], times: Sequence[float]
 ) -> "Lines":
     """The lines of every kernel group that has any.
 
     source: a source table. group_of_row: of each row of the kernel table it points into, -1: none.
-    times: ns of each group.
+    times: ns of each group, NaN where unknown.
     """
     if not source.num_rows:
         return Lines({}, times)
@@ -203,7 +203,7 @@ class Lines:
     """The lines of the kernel groups of a run."""
 
     of: Mapping[int, _Lines]
-    times: Sequence[int | None]
+    times: Sequence[float]
 
     def kernel(self, group: int) -> KernelLines | None:
         """What a diagnosis says of one group; None without a source table."""
@@ -270,7 +270,7 @@ class Lines:
 NO_LINES = Lines({}, ())
 
 
-def _line(found: _Lines, at: int, total: float, time: int | None) -> SourceLine:
+def _line(found: _Lines, at: int, total: float, time: float) -> SourceLine:
     counts = {
         name: int(values[at]) for name, values in found.counts.items() if not np.isnan(values[at])
     }
@@ -287,7 +287,7 @@ def _line(found: _Lines, at: int, total: float, time: int | None) -> SourceLine:
     spot = found.spot[at]
     return SourceLine(
         spot.words, spot.file, spot.line, found.function[at], found.address[at], found.text[at],
-        share, None if share is None or time is None or found.in_part else int(time * share),
+        share, None if share is None or np.isnan(time) or found.in_part else int(round(time) * share),
         tuple(stalls), counts,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ def kernels_meant(diagnosis: Diagnosis, wanted: str) -> tuple[int, ...]:
     pattern. Raises TraceroofError where there is none."""
     return choose(
         wanted,
-        [kernel.kernel for kernel in diagnosis.kernels],
+        diagnosis.kernels.names,
         one="kernel",
         many="kernels",
         numbered_by="`traceroof diagnose` numbers them; --top N shows more of them",
@@ -95,7 +95,7 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
     for judgement, by in judge_all(grounds.rules, scopes, narrow)[0]["kernel"]:
         found += fired(judgement, by, some, narrow)[0]
         found += unjudged_each(judgement, some, narrow)
-    kernels = tuple(diagnosis.kernels[row] for row in indices)
+    kernels = diagnosis.kernels.only(indices)
     lines = grounds.lines.only(indices)
     listed = tuple(
         lines.named(replace(one, where=kernels[one.subject_index].where))
@@ -107,9 +107,8 @@ def of_kernels(diagnosis: Diagnosis, indices: Sequence[int]) -> Diagnosis:
     own = Grounds(grounds.rules, scopes, narrow, pool, lines)
     return replace(
         diagnosis,
-        kernels=tuple(
-            replace(one, not_judged=not_judged(kernels, listed, own, only=at))
-            for at, one in enumerate(kernels)
+        kernels=kernels.changed(
+            lambda at, one: replace(one, not_judged=not_judged(kernels, listed, own, only=at))
         ),
         findings=listed,
         not_judged=not_judged(kernels, listed, own),

@@ -14,11 +14,12 @@ from importlib.resources import files
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from traceroof.core.facts import Facts, is_unknown_value
 from traceroof.core.units import count, percent
 from traceroof.diagnosis import collect
-from traceroof.diagnosis.diagnosis import Grounds, KernelGroup
+from traceroof.diagnosis.diagnosis import Grounds, KernelGroup, KernelGroups
 from traceroof.diagnosis.findings import HIDDEN_SHARE, Finding, NotJudged
 from traceroof.rule import GRADES, Rule, judge
 
@@ -56,7 +57,7 @@ class _Question:
 
 
 def not_judged(
-    kernels: Sequence[KernelGroup],
+    kernels: KernelGroups,
     findings: Sequence[Finding],
     grounds: Grounds,
     only: int | None = None,
@@ -67,7 +68,7 @@ def not_judged(
     kernels: as the kernel groups of ``grounds``. only: the one that is asked about, by its place.
     """
     about = range(len(kernels)) if only is None else (only,)
-    unclassed = [at for at in about if kernels[at].primary_class == "not-evaluable"]
+    unclassed = [at for at in kernels.of_class("not-evaluable") if only in (None, at)]
     lacking = [
         one
         for one in findings
@@ -77,15 +78,19 @@ def not_judged(
     ]
     if not unclassed and not lacking:
         return None
-    parts = [_classes([kernels[at] for at in unclassed])] if unclassed else []
+    shares = kernels.facts.share_pct / 100
+    parts = [_classes(shares[unclassed])] if unclassed else []
     if lacking:
         parts.append(count(len({one.rule for one in lacking}), "rule"))
     missing = dict.fromkeys(
-        [name for at in unclassed for name in kernels[at].missing]
+        [name for at in unclassed for name in kernels.missing[at]]
         + [name for one in lacking for name in one.missing]
     )
-    listed = [at for at in about if (kernels[at].share or 1.0) >= HIDDEN_SHARE or only is not None]
-    rows = [at for at in listed if at in set(unclassed)] or listed
+    # What takes an unknown part of the time may take much of it.
+    weighty = ~(shares < HIDDEN_SHARE) | (shares == 0)
+    listed = [at for at in about if weighty[at] or only is not None]
+    lacks = set(unclassed)
+    rows = [at for at in listed if at in lacks] or listed
     tool = grounds.context.tool
     asked = _few(_questions(kernels, findings, grounds, rows[:_KERNELS]), tool)
     columns = dict.fromkeys(name for one in asked for name in one.columns)
@@ -97,9 +102,9 @@ def not_judged(
         decides=tuple(one.rule for one in asked),
         command=collect.command(
             columns,
-            [kernels[at].kernel for at in rows],
+            [kernels.names[at] for at in rows],
             vendor=tool,
-            launches=max((kernels[at].launches for at in rows), default=0),
+            launches=int(max(kernels.facts.launches[rows], default=0)),
         ),
         columns=tuple(columns),
         kernels=tuple(kernels[at].number for at in rows[: collect.MOST_KERNELS]),
@@ -116,10 +121,10 @@ def _lacking(asked: Sequence[str], unclassed: Sequence[int], grounds: Grounds) -
     return found
 
 
-def _classes(unclassed: Sequence[KernelGroup]) -> str:
-    shares = [one.share for one in unclassed if one.share is not None]
-    share = f" ({percent(sum(shares))} of kernel time)" if shares else ""
-    return f"the class of {count(len(unclassed), 'kernel')}{share}"
+def _classes(shares: npt.NDArray[np.float64]) -> str:
+    known = [one for one in shares if not np.isnan(one)]
+    share = f" ({percent(sum(known))} of kernel time)" if known else ""
+    return f"the class of {count(len(shares), 'kernel')}{share}"
 
 
 def _few(questions: Sequence[_Question], tool: str | None) -> list[_Question]:
@@ -139,7 +144,7 @@ def _few(questions: Sequence[_Question], tool: str | None) -> list[_Question]:
 
 
 def _questions(
-    kernels: Sequence[KernelGroup],
+    kernels: KernelGroups,
     findings: Sequence[Finding],
     grounds: Grounds,
     rows: Sequence[int],
@@ -153,7 +158,7 @@ def _questions(
         for one, part in zip(asked, parts, strict=True)
         if one.class_lacks
     ]
-    lacking = {one.rule for one in findings if one.state == "not-evaluable"}
+    lacking = {one.rule for one in findings if one.state == "not-evaluable" and not one.failed}
     rooms = [one.room for one in asked]
     for rule in grounds.rules:
         if rule.id in lacking and _asks(rule):

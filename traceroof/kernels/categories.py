@@ -8,16 +8,18 @@ reads a name, walks the tables and settles who is right when name and operator d
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
+import numpy as np
 import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.dictionary import coded, together
+from traceroof.core.text_search import FEW, Texts
 
 CATEGORIES: Final[tuple[str, ...]] = (
     "gemm",
@@ -98,12 +100,16 @@ def category_of(name: str, operator: str | None = None) -> str:
     namespaces stripped, with `.kd` or `[clone ...]` behind it. `operator` is the innermost
     framework operator that launched it, where one is known.
     """
-    pattern = kernel_pattern_of(name)
-    by_name = pattern.category if pattern else "other"
+    return categories_of([name], [operator])[0]
+
+
+def _category(named: KernelPattern | None, operator: str, fused: KernelPattern | None) -> str:
+    """The category by the row that the name fits, the operator, and the row that the operator's own
+    name fits."""
+    by_name = named.category if named else "other"
     if not operator or by_name in _HELPERS:
         return by_name
     if operator.startswith("triton_"):  # Inductor records its kernels as operators of their own
-        fused = kernel_pattern_of(operator)
         return fused.category if fused and by_name in _GENERIC else by_name
     known = operator_pattern_of(operator)
     if known is None or not _outranks(known, by_name):
@@ -119,17 +125,17 @@ def categories_of(
     Takes lists, pandas Series and Arrow arrays. A null name is `other` unless its operator says
     more. Raises ValueError when the two columns differ in length.
     """
-    known: dict[tuple[str, str], str] = {}
-    result: list[str] = []
     texts = _texts(names)
-    for pair in zip(
-        texts, _texts(operators) if operators is not None else [""] * len(texts), strict=True
-    ):
-        category = known.get(pair)
-        if category is None:
-            category = known[pair] = category_of(*pair)
-        result.append(category)
-    return result
+    launched_by = _texts(operators) if operators is not None else [""] * len(texts)
+    pairs = list(zip(texts, launched_by, strict=True))
+    fused = (one for one in dict.fromkeys(launched_by) if one.startswith("triton_"))
+    distinct = list(dict.fromkeys([*texts, *fused]))
+    named = dict(zip(distinct, kernel_patterns_of(distinct), strict=True))
+    known = {
+        (name, operator): _category(named[name], operator, named.get(operator))
+        for name, operator in dict.fromkeys(pairs)
+    }
+    return [known[pair] for pair in pairs]
 
 
 def kernel_pattern_of(name: str) -> KernelPattern | None:
@@ -138,6 +144,24 @@ def kernel_pattern_of(name: str) -> KernelPattern | None:
     return next((row for row in kernel_patterns() if row.matches(name, head)), None)
 
 
+def kernel_patterns_of(names: Sequence[str]) -> list[KernelPattern | None]:
+    """`kernel_pattern_of` for many names: each row is searched in those that the rows before it
+    left."""
+    if len(names) < FEW:
+        return [kernel_pattern_of(name) for name in names]
+    heads, full = Texts([head_of(name) for name in names]), Texts(names)
+    rows = kernel_patterns()
+    first = np.full(len(names), len(rows))
+    for number, row in enumerate(rows):
+        fits = heads.found(row.pattern, first == len(rows))
+        if row.within is not None and fits.any():
+            fits = full.found(row.within, fits)
+        first[fits] = number
+    known = [*rows, None]
+    return [known[number] for number in first.tolist()]
+
+
+@lru_cache(maxsize=65536)
 def operator_pattern_of(operator: str) -> OperatorPattern | None:
     """The first row of the operator table that fits `operator`, or None for wrappers and unknowns.
 

@@ -97,17 +97,21 @@ _KEEPS_FP32 = regex.compile(r"Cijk_|gtcx|xdl|mfma|(^|[_:])ck(_tile)?::")
 _ROUNDS_FP32 = "_MX_"
 
 
-def _rounds_fp32(name: str) -> bool:
-    """Whether a kernel of this name multiplies FP32 operands as TF32."""
-    kept = _KEEPS_FP32.search(name) is not None and _ROUNDS_FP32 not in name
-    return name_features.marks(name).get("name_tensor_core") == 1 and not kept
+def _round_fp32(names: Sequence[str]) -> Mask:
+    """Which kernels multiply FP32 operands as TF32, by their names."""
+    of_tensor_cores = name_features.columns(names, only="name_tensor_core")
+    result: Mask = of_tensor_cores.get("name_tensor_core", np.zeros(len(names))) == 1
+    for row in np.flatnonzero(result).tolist():
+        kept = _KEEPS_FP32.search(names[row]) is not None
+        result[row] = not kept or _ROUNDS_FP32 in names[row]
+    return result
 
 
 def _on_tensor_cores(found: Works, kernels: pa.Table) -> Mask:
     """Rows of which some kernel with the same work is named as one for tensor cores: FP32 products
     then ran as TF32, also those parts of them whose names do not tell (a split's reduction)."""
     names = coded(kernels["kernel_name"])
-    marked = names.spread(np.array([*map(_rounds_fp32, names.texts), False]))
+    marked = names.spread(np.append(_round_fp32(names.texts), False))
     some = np.zeros(len(found.distinct) + 1, dtype=bool)
     some[found.of_row[marked]] = True
     some[-1] = False

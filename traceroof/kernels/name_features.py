@@ -7,15 +7,17 @@ was collected, and trust it less.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
+from traceroof.core.text_search import Texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,21 @@ def marks(name: str) -> Mapping[str, float | str]:
     return found
 
 
-def columns(names: Iterable[str]) -> dict[str, npt.NDArray[np.float64] | npt.NDArray[np.object_]]:
+def columns(names: Sequence[str], only: str | None = None) -> dict[str, npt.NDArray[Any]]:
     """The columns that any of the names fills: float64 with NaN, or objects with None, where a
-    name says nothing."""
-    known = [marks(name) for name in names]
-    words = {marker.column for marker in markers() if isinstance(marker.value, str)}
-    filled = {column for found in known for column in found}
-    return {
-        column: np.array([found.get(column) for found in known], dtype=object)
-        if column in words
-        else np.array([found.get(column, np.nan) for found in known], dtype=np.float64)
-        for column in sorted(filled)
-    }
+    name says nothing. only: one of them."""
+    texts = Texts(names)
+    made: dict[str, npt.NDArray[Any]] = {}
+    told: dict[str, npt.NDArray[np.bool_]] = {}
+    for marker in markers():
+        column = marker.column
+        if only not in (None, column):
+            continue
+        if column not in made:
+            word = isinstance(marker.value, str)
+            made[column] = np.full(len(names), None if word else np.nan, object if word else float)
+            told[column] = np.zeros(len(names), dtype=bool)
+        fits = texts.found(marker.pattern, ~told[column])
+        made[column][fits] = marker.value
+        told[column] |= fits
+    return {column: made[column] for column in sorted(made) if told[column].any()}

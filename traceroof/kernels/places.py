@@ -156,6 +156,9 @@ class Places:
     def weights(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Weights:
         """Launches and time of some rows, by spot; time is launches where none is known."""
         spot, launches, time = self.spot[rows], self.launches[rows], self.time[rows]
+        if len(spot) == 1:
+            count_of_one = float(launches[0])
+            return {int(spot[0]): (count_of_one, float(time[0]) or count_of_one)}
         found, at = np.unique(spot, return_inverse=True)
         count = np.bincount(at, launches, len(found)).tolist()
         summed = np.bincount(at, time, len(found)).tolist() if time.any() else count

@@ -1,12 +1,13 @@
 """The output tile that the name of a matrix-product kernel states."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
+from traceroof.core.text_search import Texts
 
 # Tile sizes as libraries write them into names: Tensile's macro tile, xmma, nvjet (tile, then K
 # and stages, then cluster), CUTLASS 3 (tile, then cluster), cuBLAS and CUTLASS 2.
@@ -37,10 +38,13 @@ def tile_of(name: str) -> tuple[int, int] | None:
     return None
 
 
-def columns(names: Iterable[str]) -> dict[str, npt.NDArray[np.float64]]:
+def columns(names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
     """The columns tile_n and tile_m of kernel groups; NaN where a name states no tile."""
-    tiles = [tile_of(name) or (np.nan, np.nan) for name in names]
-    if not any(tile[0] == tile[0] for tile in tiles):
+    texts = Texts(names)
+    some = np.logical_or.reduce([texts.found(spelling) for spelling in _SPELLINGS])
+    table = np.full((len(names), 2), np.nan)
+    for row in np.flatnonzero(some).tolist():
+        table[row] = tile_of(names[row]) or np.nan
+    if np.isnan(table).all():
         return {}
-    table = np.array(tiles, dtype=np.float64).reshape(-1, 2)
     return {"tile_n": table[:, 0], "tile_m": table[:, 1]}

@@ -6,7 +6,7 @@ launches are described once.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import factorized, together
+from traceroof.core.facts import unknown
 from traceroof.core.kernel_table import as_reals
+from traceroof.core.text_search import Texts
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
 
@@ -94,10 +96,7 @@ class LaunchKinds:
         count = len(grouped)
         sizes = [sizes_of(text) for text in see.model_shape]
         elements = np.array([_elements(size) for size in sizes], dtype=np.float64)
-        operation = np.array(
-            [_operation(*pair) for pair in zip(see.operator, grouped.names, strict=True)],
-            dtype=object,
-        )
+        operation = _operations(see.operator, grouped.names)
         kinds = [
             _kind(*one)
             for one in zip(
@@ -271,16 +270,21 @@ def _kind(category: Any, role: Any, operation: str, kernel: str, operator: Any) 
     return "link" if category in ("communication", "memcpy", "memset") else "other"
 
 
-def _operation(operator: Any, kernel: str) -> str:
-    """What a launch does, in a word: the operator, else what the kernel's functor says, else the
+def _operations(operators: npt.NDArray[Any], kernels: Sequence[str]) -> npt.NDArray[np.object_]:
+    """What each launch does, in a word: the operator, else what the kernel's functor says, else the
     kernel's function."""
-    if isinstance(operator, str) and operator:
-        return operator.rsplit("::", 1)[-1]
+    result = np.array(
+        [one.rsplit("::", 1)[-1] if isinstance(one, str) and one else None for one in operators],
+        dtype=object,
+    )
+    texts = Texts(kernels)
     for pattern, operation in _BY_KERNEL:
-        if pattern.search(kernel):
-            return operation
-    function = kernel_names.function(kernel).partition("<")[0]
-    return function[:40] or kernel[:40]
+        result[texts.found(pattern, unknown(result))] = operation
+    for row in np.flatnonzero(unknown(result)).tolist():
+        kernel = kernels[row]
+        function = kernel_names.function(kernel).partition("<")[0]
+        result[row] = function[:40] or kernel[:40]
+    return result
 
 
 @lru_cache(maxsize=65536)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.dictionary import Coded, coded, factorized
+from traceroof.core.text_search import Texts
 from traceroof.operators.operands import element_type
 
 Mask = npt.NDArray[np.bool_]
@@ -98,9 +99,9 @@ def roles_of(kernels: pa.Table, categories: Sequence[str]) -> Coded:
     Each distinct text is searched once, so the cost hardly grows with the number of rows.
     """
     category, known_categories = _coded(np.asarray(categories, dtype=object))
-    kernel, kernel_names = _texts(kernels, "kernel_name")
-    operator, operators = _texts(kernels, "operator")
-    paths = [_texts(kernels, name) for name in ("module_path", "operator_path")]
+    kernel, kernel_names = _searched(kernels, "kernel_name")
+    operator, operators = _searched(kernels, "operator")
+    paths = [_searched(kernels, name) for name in ("module_path", "operator_path")]
     types_of, types = _types(kernels)
     columns_of, shapes = _texts(kernels, "input_shapes")
     columns = np.array([_columns(text) for text in shapes])
@@ -119,18 +120,14 @@ def roles_of(kernels: pa.Table, categories: Sequence[str]) -> Coded:
         ):
             # Nothing left to look for: the longest part of the work is saved.
             if pattern is not None and fits.any():
-                fits &= _found(pattern, texts)[codes]
+                fits &= texts.found(pattern)[codes]
         if role.within is not None and fits.any():
             around = np.zeros(kernels.num_rows, dtype=bool)
             for codes, texts in paths:
-                around |= _found(role.within, texts)[codes]
+                around |= texts.found(role.within)[codes]
             fits &= around
         result[fits] = names().index(role.name)
     return Coded(result, list(names()))
-
-
-def _found(pattern: re.Pattern[str], texts: Sequence[str]) -> Mask:
-    return _flags(pattern.search(text) is not None for text in texts)
 
 
 def _flags(values: Iterable[bool]) -> Mask:
@@ -141,6 +138,11 @@ def _texts(kernels: pa.Table, name: str) -> tuple[npt.NDArray[np.int32], list[st
     """A text column as numbers and the texts they stand for; the last is empty, for null."""
     column = coded(kernels[name])
     return column.codes, [*column.texts, ""]
+
+
+def _searched(kernels: pa.Table, name: str) -> tuple[npt.NDArray[np.int32], Texts]:
+    codes, texts = _texts(kernels, name)
+    return codes, Texts(texts)
 
 
 def _coded(values: npt.NDArray[np.object_]) -> tuple[npt.NDArray[np.int64], list[str]]:

@@ -237,7 +237,7 @@ def _cut(names: Iterable[str]) -> Mask:
     """Names of functions that end before their brackets do, or in dots."""
     found = []
     for name in names:
-        text = _UNPAIRED.sub("", name)
+        text = _UNPAIRED.sub("", name) if ">" in name or "<" in name else name
         unclosed = text.count("(") > text.count(")") or text.count("<") > text.count(">")
         unclosed &= re.search(r"\w[<(]", text) is not None
         found.append(unclosed or name.rstrip().endswith(("...", "\u2026")))

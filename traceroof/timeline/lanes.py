@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core.dictionary import coded, one_array, together
+from traceroof.core.dictionary import coded, factorized, one_array, together
 from traceroof.core.kernel_table import as_reals
 from traceroof.timeline import intervals
 from traceroof.timeline.hostcalls import direction_of
@@ -96,9 +96,7 @@ class Rows:
 
 
 def _category_codes(categories: Sequence[str]) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
-    import pandas as pd
-
-    numbers, texts = pd.factorize(np.asarray(categories, dtype=object))
+    numbers, texts = factorized(np.asarray(categories, dtype=object))
     return numbers, {str(text): number for number, text in enumerate(texts)}
 
 

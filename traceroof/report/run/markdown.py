@@ -42,8 +42,7 @@ def render(
     advised = diagnosis.advice
     worth = advised[:top]
     names = short_names((one.kernel for one in kernels), _NAME_WIDTH)
-    found = [one.subject_index for entry in worth for one in entry.found if one.scope == "kernel"]
-    labels = summary.labels(diagnosis, [row for row in found if row is not None], _NAME_WIDTH)
+    labels = summary.labels(diagnosis, summary.advised_kernels(worth), _NAME_WIDTH)
     lines = [
         marker("diagnosis", key or diagnosis.run_name),
         f"**{short(diagnosis.headline)}**",

@@ -1,7 +1,7 @@
 """What every report says in words: the headline, the savings, what could not be judged."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -237,6 +237,18 @@ def subjects(entry: Entry, names: Mapping[int, str]) -> str:
 
 
 _SUBJECTS = 3
+# Of an entry on thousands of kernels, those that may be named.
+_NAMED = 100
+
+
+def advised_kernels(entries: Sequence[Entry]) -> list[int]:
+    """The kernel groups that entries are about, by their place; of each entry the first."""
+    return [
+        one.subject_index
+        for entry in entries
+        for one in entry.found[:_NAMED]
+        if one.scope == "kernel" and one.subject_index is not None
+    ]
 
 
 def located(entry: Entry, names: Mapping[int, str]) -> str:
@@ -278,7 +290,7 @@ def labels(diagnosis: Diagnosis, indices: Iterable[int], width: int) -> Mapping[
     one that says nothing of what it does stands behind its operator."""
     wanted = list(dict.fromkeys(indices))
     kernels = diagnosis.kernels
-    alike = Counter(kernels[index].kernel for index in wanted)
+    alike = Counter(kernels.names[index] for index in wanted)
     shapes = {
         index: f" ({_shape(kernels[index])})"
         for index in wanted
@@ -325,7 +337,7 @@ def ceilings(diagnosis: Diagnosis) -> str:
         one.time_saved_likely_ns is not None and one.scope in ("kernel", "category")
         for one in diagnosis.fired()
     )
-    if not likely and not any(kernel.roofline for kernel in diagnosis.kernels):
+    if not likely and not diagnosis.kernels.has_roofline():
         return ""
     # What others published of the model says less than one's own card.
     measured = any(word in diagnosis.ceilings for word in ("calibrated", "measured"))

@@ -185,8 +185,7 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
     )
     if not found:
         console.print("  nothing: no rule fired on what this file shows")
-    rows = [one.subject_index for entry in listed for one in entry.found if one.scope == "kernel"]
-    names = summary.labels(diagnosis, [row for row in rows if row is not None], width - 30)
+    names = summary.labels(diagnosis, summary.advised_kernels(listed), width - 30)
     for entry in listed:
         head = Text(f"{entry.rank:2} ")
         head.append(f"{entry.severity} ", style=_STYLES[entry.severity])
