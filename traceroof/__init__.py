@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from traceroof.core.recording import Recording, Run
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
+    from traceroof.history.history import History
     from traceroof.ingest.combine import Mode
     from traceroof.scale.mapping import Keep, Keeper, Mapping
     from traceroof.store import Store
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "TraceroofError", "__version__", "calibrate", "compare", "diagnose", "export", "ingest", "load",
+    "TraceroofError", "__version__", "calibrate", "compare", "diagnose", "export", "history", "ingest", "load",
     "read", "report", "runs",
 ]  # fmt: skip
 
@@ -77,6 +78,8 @@ def ingest(
     name: str | None = None,
     store: Path | str | None = None,
     into: str | None = None,
+    commit: str | None = None,
+    branch: str | None = None,
     config: "Config" = None,
     **options: Any,
 ) -> "Run":
@@ -84,8 +87,9 @@ def ingest(
 
     The same bytes ingested twice are the same run. store: folder of the store; by default
     ``$TRACEROOF_STORE``, that of the settings or ``.traceroof`` in the current folder. into: a stored run that the files
-    complete; the result is a run of its own, the old one stays. progress: called while reading with
-    (bytes done, bytes in all) of a file. Other options as for ``read``.
+    complete; the result is a run of its own, the old one stays. commit, branch: the code that was
+    measured; by default what the CI job says, else git in the current folder. progress: called while
+    reading with (bytes done, bytes in all) of a file. Other options as for ``read``.
     """
     from traceroof.ingest import detect
     from traceroof.parser import Options, silent
@@ -97,7 +101,9 @@ def ingest(
     kept = Store.open(_folder(store, _settings(config)))
     mapping = _mapping(options, Keeper(kept.shelf))
     recordings = detect.read_each(listed, progress, Options(**options), mapping.read)
-    return store_run(kept, recordings, listed, name, mode, into, offset, mapping)
+    return store_run(
+        kept, recordings, listed, name, mode, into, offset, mapping, commit=commit, branch=branch
+    )
 
 
 def store_run(
@@ -109,10 +115,16 @@ def store_run(
     into: str | None = None,
     clock_offset: str | None = None,
     mapping: "Mapping | None" = None,
+    *,
+    commit: str | None = None,
+    branch: str | None = None,
 ) -> "Run":
-    """Combine recordings and keep them as a run. files: what they were read from. mapping: how."""
+    """Combine recordings and keep them as a run. files: what they were read from. mapping: how.
+    commit, branch: as for ``ingest``."""
     from hashlib import sha256
 
+    from traceroof.history.origin import origin_of
+    from traceroof.history.summary import summary_of
     from traceroof.ingest.combine import combine
     from traceroof.store.parts import made_of
 
@@ -130,7 +142,15 @@ def store_run(
         how = (digest, before.id if before else "", mode, *filter(None, (clock_offset,)))
         digest = sha256("\n".join(how).encode()).hexdigest()
     default = before.name if before else name_of(recording, files)
-    run = kept.add(recording, name=name or default, digest=digest, parts=parts)
+    run = kept.add(
+        recording,
+        name=name or default,
+        digest=digest,
+        parts=parts,
+        summary=summary_of(recording),
+        origin=origin_of(commit, branch),
+        moved=commit is not None or branch is not None,
+    )
     return replace(run, recording=mapping.settled(run.recording)) if mapping and parts else run
 
 
@@ -314,6 +334,41 @@ def export(
     found = _loaded(run, store, options, whole=True)
     export_trace(found.recording, *diagnose_rows(found, **options), path)
     return Path(path)
+
+
+def history(
+    series: Sequence[str] | str = (),
+    *,
+    name: str | None = None,
+    device: str | None = None,
+    branch: str | None = None,
+    last: int | None = None,
+    least_percent: float = 1.0,
+    store: Path | str | None = None,
+    config: "Config" = None,
+) -> "History":
+    """The runs of one workload in the store over time, and where their times changed.
+
+    series: metrics ("step-time"), categories, or parts of kernels' names; by default all metrics
+    and what takes the most time. name, device, branch: of the runs; by default those of the newest
+    run, and every branch. last: the newest so many runs alone. least_percent: smaller changes are
+    left out. Raises TraceroofError where there is no store, run or series that is meant.
+    """
+    from traceroof.history.history import Wanted, history_of
+    from traceroof.store import Store
+
+    kept = Store.open(_folder(store, _settings(config)), create=False)
+    if missing := kept.without_summary():
+        from traceroof.history.summary import summary_of
+
+        for run in missing:
+            try:
+                kept.summarise(run, summary_of(kept.get(run).recording))
+            except TraceroofError:  # damaged: `traceroof runs show` says how
+                continue
+    wanted = (series,) if isinstance(series, str) else tuple(series)
+    asked = Wanted(wanted, name, device, branch, last, least_percent)
+    return history_of(*kept.history(), asked)
 
 
 def runs(*, store: Path | str | None = None, config: "Config" = None) -> "tuple[RunInfo, ...]":

@@ -63,12 +63,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / ".traceroof"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest) -> str | None:
-    """What a store is opened with, for tests that hold for either catalogue."""
-    return None if request.param == "sqlite" else request.getfixturevalue("postgresql")
-
-
 def run_worker(*arguments: object, env: dict[str, str] | None = None) -> Any:
     """What the worker prints, as JSON."""
     done = subprocess.run(
@@ -527,19 +521,19 @@ def test_an_older_catalogue_is_migrated_once_and_keeps_its_runs(
 ) -> None:
     old = Store.open(folder, url)
     run = old.add(small(), digest=digest("x"))
-    assert dump(old)["traceroof_schema"] == [("version",), (3,)]
+    assert dump(old)["traceroof_schema"] == [("version",), (4,)]
     monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour, add_taste))
 
     for _ in range(2):  # a second time would fail on a column that exists
         assert Store.open(folder, url).get().recording == run.recording
-    assert dump(old)["traceroof_schema"] == [("version",), (5,)]
+    assert dump(old)["traceroof_schema"] == [("version",), (6,)]
     columns, row = dump(old)["traceroof_runs"]
     assert (columns[-2:], row[-2:]) == (("colour", "taste"), ("red", None))
 
     monkeypatch.setattr(catalogue, "MIGRATIONS", (*STEPS, add_colour))
     before = dump(old)
     for use in (lambda: Store.open(folder, url), lambda: old.add(small("y"), digest=digest("y"))):
-        with pytest.raises(TraceroofError, match="newer traceroof .*version 5, .*knows 4") as newer:
+        with pytest.raises(TraceroofError, match="newer traceroof .*version 6, .*knows 5") as newer:
             use()
         assert "upgrade traceroof" in newer.value.hint
     assert dump(old) == before
@@ -635,16 +629,17 @@ def test_a_store_of_the_first_version_gets_a_place_for_ceilings(
     old = Store.open(folder, url)
     run = old.add(small(), digest=digest("x"))
     with old._catalogue.writing() as connection:  # as version 1 was
-        connection.exec_driver_sql("DROP TABLE traceroof_calibration")
+        for name in ("calibration", "history", "series", "noise"):
+            connection.exec_driver_sql(f"DROP TABLE traceroof_{name}")
         connection.exec_driver_sql("UPDATE traceroof_schema SET version = 1")
     new = Store.open(folder, url)
-    assert dump(new)["traceroof_schema"] == [("version",), (3,)]
+    assert dump(new)["traceroof_schema"] == [("version",), (4,)]
     assert new.get().recording == run.recording
     new.calibrate([measured()])
     assert new.calibration() == (measured(),)
     # What knows version 1 alone refuses it.
     monkeypatch.setattr(catalogue, "MIGRATIONS", ())
-    with pytest.raises(TraceroofError, match="newer traceroof .*version 3, .*knows 1"):
+    with pytest.raises(TraceroofError, match="newer traceroof .*version 4, .*knows 1"):
         Store.open(folder, url)
 
 
@@ -1056,9 +1051,7 @@ def forget_tables(url: str | None) -> None:
     """Make a database as it was before its first store."""
     if url is not None:
         engine = sa.create_engine(url)
-        with engine.begin() as connection:
-            for name in ("traceroof_schema", "traceroof_runs", "traceroof_baselines"):
-                connection.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+        catalogue._METADATA.drop_all(engine)
         engine.dispose()
 
 

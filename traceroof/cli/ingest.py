@@ -34,6 +34,16 @@ def ingest(
             metavar="RUN", help="A stored run that the files complete; it stays as it is."
         ),
     ] = None,
+    commit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REV",
+            help="The commit that was measured; default: what the CI job says, else git's HEAD.",
+        ),
+    ] = None,
+    branch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Its branch; default: likewise.")
+    ] = None,
     reading: ReadOptions,
 ) -> None:
     """Read profiler files into the store as one run."""
@@ -51,14 +61,21 @@ def ingest(
                     "--into completes one run, --combine separate makes several", "use one of them"
                 )
             runs = [
-                traceroof.store_run(kept, [one], [file], name, mapping=mapping)
+                traceroof.store_run(
+                    kept, [one], [file], name, mapping=mapping, commit=commit, branch=branch
+                )
                 for one, file in zip(found, _file_of_each(found, files), strict=True)
             ]
         else:
             spool = not into and STDIN in paths
             named = name or (traceroof.run_name(paths) if spool else None)
             offset = reading.clock_offset
-            runs = [traceroof.store_run(kept, found, files, named, mode, into, offset, mapping)]
+            runs = [
+                traceroof.store_run(
+                    kept, found, files, named, mode, into, offset, mapping,
+                    commit=commit, branch=branch,
+                )
+            ]  # fmt: skip
     for run in runs:
         _tell(run)
         if name:

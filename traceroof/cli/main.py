@@ -21,6 +21,7 @@ import traceroof
 from traceroof.cli.calibrate import calibrate
 from traceroof.cli.compare import compare
 from traceroof.cli.diagnose import diagnose
+from traceroof.cli.history import history
 from traceroof.cli.ingest import export, ingest
 from traceroof.cli.lists import config, devices, formats, rules
 from traceroof.cli.mcp import mcp
@@ -39,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    ingest, diagnose, report, compare, export, calibrate, scrub, mcp, config, rules, devices,
+    ingest, diagnose, report, compare, history, export, calibrate, scrub, mcp, config, rules, devices,
     formats,
 ):  # fmt: skip
     app.command()(command)

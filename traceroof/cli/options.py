@@ -63,6 +63,15 @@ class ExportFormat(StrEnum):
     perfetto = "perfetto"
 
 
+class HistoryFormat(StrEnum):
+    """How ``history`` writes its result."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    html = "html"
+
+
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH...", help="Profiler files, folders, URLs or patterns.")
 ]

@@ -40,7 +40,8 @@ def runs_show(run: StoredRun, *, keeping: StoreOptions) -> None:
     from traceroof.report.common.tables import run_card
     from traceroof.store import Store
 
-    write(run_card(Store.open(keeping.folder, create=False).get(run)), None)
+    kept = Store.open(keeping.folder, create=False)
+    write(run_card(kept.get(run), kept.origin(run)), None)
 
 
 @runs_app.command("remove")

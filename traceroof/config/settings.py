@@ -22,7 +22,7 @@ BY_CONFIGURATION = "configuration"
 _TABLES: Mapping[str, tuple[str, ...]] = {
     "rules": ("off",),
     "severity": tuple(one for one in SEVERITIES if one != "info"),
-    "gates": ("diagnose", "compare"),
+    "gates": ("diagnose", "compare", "history"),
 }
 # Tables with names of the user's choice or of rules.
 _NAMED = ("thresholds", "devices")

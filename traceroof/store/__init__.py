@@ -19,7 +19,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.ingest.remote import Location, is_url, location_of
 from traceroof.scale.mapping import settled
-from traceroof.store import parquet, staging
+from traceroof.store import parquet, staging, summaries
 from traceroof.store.catalogue import BASELINES, CALIBRATION, RUNS, Catalogue
 from traceroof.store.parts import load as load_part
 from traceroof.store.parts import write as write_part
@@ -53,6 +53,7 @@ from traceroof.store.rows import (
     meant_run,
 )
 from traceroof.store.shelves import LocalShelf, ObjectShelf, Shelf, unreferenced
+from traceroof.store.summaries import NOWHERE, Kept, Origin, Series, Summary
 
 _ID_DIGITS = 12
 _PREFIX_DIGITS = 4
@@ -116,12 +117,17 @@ class Store:
         name: str | None = None,
         digest: str,
         parts: Sequence[str] = (),
+        summary: Summary | None = None,
+        origin: Origin | None = None,
+        moved: bool = False,
     ) -> Run:
         """Keep a recording.
 
         digest: ``digest_of`` the files it was read from, or its first 12 or more digits.
         name: None is the name of its file, or of the folder that its files are in.
         parts: the part of each source, where it was kept in parts (``store.parts``) already.
+        summary, origin: what its history shows. The origin of bytes that are stored already stays
+        what it was, as they were not measured again, unless the user says that it ``moved``.
 
         A digest that is stored already gives the same run: its id, creation time and, without
         ``name``, its name stay; what it holds is replaced if this recording differs; and it
@@ -138,7 +144,12 @@ class Store:
                 write_part(self.shelf, parts[0], recording, recording.summaries)
             self._sweep()
             with self._claim() as claim:
-                row = self._add(claim, recording, name, digest, tuple(parts))
+
+                def keep(connection: sa.Connection, run: str) -> None:
+                    if summary is not None:
+                        self._keep(connection, run, summary, origin, moved=moved)
+
+                row = self._add(claim, recording, name, digest, tuple(parts), keep)
             self._sweep_parts()
         return Run(recording, row.name, row.id, row.created)
 
@@ -186,6 +197,7 @@ class Store:
                     claim.note([row.folder], self._catalogue.identity)
                 of_run = (BASELINES.c.store == self._identity, BASELINES.c.run == row.id)
                 connection.execute(sa.delete(BASELINES).where(*of_run))
+                summaries.forget(connection, self._identity, row.id)
                 connection.execute(sa.delete(RUNS).where(*self._is(row.id)))
                 # While nobody else can refer to them.
                 for part in {*self._parts_of(row)} - self._parts(connection):
@@ -221,6 +233,44 @@ class Store:
             row = self._resolve(connection, run)
             names = sa.select(BASELINES.c.name).filter_by(store=self._identity, run=row.id)
             return tuple(sorted(connection.execute(names).scalars()))
+
+    def history(self) -> tuple[list[Kept], Mapping[int, Series]]:
+        """Every run that has a summary, in no order, and what its series stand for."""
+        with self._catalogue.reading() as connection:
+            try:
+                return summaries.read(connection, self._identity)
+            except ValueError as error:
+                raise self._catalogue.broken(f"the history in it: {error}") from None
+
+    def without_summary(self) -> list[str]:
+        """The ids of runs that an older traceroof stored, which have no summary."""
+        with self._catalogue.reading() as connection:
+            return summaries.missing(connection, self._identity)
+
+    def summarise(self, run: str, summary: Summary) -> None:
+        """Give a stored run, by its id, a summary."""
+        with self._catalogue.writing() as connection:
+            if self._row(connection, RUNS.c.id == run) is not None:  # else removed meanwhile
+                self._keep(connection, run, summary, None, moved=False)
+
+    def origin(self, run: str) -> Origin | None:
+        """The code that a run (named as for ``get``) measured; None where nothing is known."""
+        with self._catalogue.reading() as connection:
+            row = self._resolve(connection, run)
+            return summaries.origin_of(connection, self._identity, row.id)
+
+    def _keep(
+        self,
+        connection: sa.Connection,
+        run: str,
+        summary: Summary,
+        origin: Origin | None,
+        *,
+        moved: bool,
+    ) -> None:
+        before = summaries.origin_of(connection, self._identity, run)
+        kept = origin if before is None or (moved and origin) else before
+        summaries.write(connection, self._identity, run, summary, kept or NOWHERE)
 
     def calibrate(
         self, rates: Sequence[MeasuredRate]
@@ -365,20 +415,21 @@ class Store:
         name: str | None,
         digest: str,
         parts: tuple[str, ...],
+        keep: Callable[[sa.Connection, str], None],
     ) -> Row:
         files: dict[str, parquet.File] | None = None
         while True:  # another turn means that another process has changed this very run meanwhile
             with self._catalogue.reading() as connection:
                 before = self._row(connection, RUNS.c.digest == digest)
             if before is not None and self._holds(before, recording, parts):
-                row = self._touch(before, name)
+                row = self._touch(before, name, keep)
             else:
                 if files is None:
                     files = {} if claim is None else self._stage(claim, recording, parts)
                 contents = Contents(
                     recording.sources, recording.devices, files, counters_beside(recording), parts
                 )
-                row = self._publish(claim, recording, contents, before, name, digest)
+                row = self._publish(claim, recording, contents, before, name, digest, keep)
             if row is not None:
                 return row
 
@@ -417,6 +468,7 @@ class Store:
         before: Row | None,
         name: str | None,
         digest: str,
+        keep: Callable[[sa.Connection, str], None],
     ) -> Row | None:
         """Rename the staged folder into place and point the catalogue at it. Does nothing and
         returns None if the run is not (or no longer) what ``before`` says."""
@@ -448,6 +500,7 @@ class Store:
             )
             connection.execute(sa.delete(RUNS).where(*self._is(id)))
             connection.execute(sa.insert(RUNS).values(asdict(row)))
+            keep(connection, id)
         if claim is not None:
             claim.rubbish = [now.folder] if now else []
         return row
@@ -464,7 +517,9 @@ class Store:
         staging.sync(runs)
         return folder
 
-    def _touch(self, before: Row, name: str | None) -> Row | None:
+    def _touch(
+        self, before: Row, name: str | None, keep: Callable[[sa.Connection, str], None]
+    ) -> Row | None:
         """Make a run the newest, and rename it if a name is given; None if it has changed."""
         with self._catalogue.writing() as connection:
             now = self._row(connection, RUNS.c.id == before.id)
@@ -475,6 +530,7 @@ class Store:
             row = replace(now, name=name or now.name, sequence=sequence)
             if row != now:
                 connection.execute(sa.update(RUNS).where(*self._is(row.id)).values(asdict(row)))
+            keep(connection, row.id)
             return row
 
     def _free_id(self, connection: sa.Connection, digest: str) -> str:

@@ -78,6 +78,44 @@ CALIBRATION = sa.Table(
     sa.Column("contents", sa.Text, nullable=False),
 )
 
+#: What ``traceroof history`` reads of a run, a row each: the code that it measured, and its figures
+#: as JSON: lists of numbers of ``SERIES``, values and launches.
+HISTORY = sa.Table(
+    "traceroof_history",
+    _METADATA,
+    sa.Column("store", sa.String(32), primary_key=True),
+    sa.Column("run", sa.String(64), primary_key=True),
+    sa.Column("commit_id", sa.String(NAME_LENGTH)),
+    sa.Column("committed", sa.String(40)),
+    sa.Column("branch", sa.Text),
+    sa.Column("dirty", sa.Boolean),
+    sa.Column("job", sa.Text),
+    sa.Column("device", sa.Text, nullable=False),
+    sa.Column("per", sa.String(10), nullable=False),
+    sa.Column("figures", sa.Text, nullable=False),
+)
+
+#: What the numbers in a run's figures stand for: a metric, a category or a kernel.
+SERIES = sa.Table(
+    "traceroof_series",
+    _METADATA,
+    sa.Column("store", sa.String(32), primary_key=True),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("level", sa.String(10), nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+)
+
+#: Noise that ``traceroof noise`` measured, a row per device and workload; ``contents`` is JSON.
+NOISE = sa.Table(
+    "traceroof_noise",
+    _METADATA,
+    sa.Column("store", sa.String(32), primary_key=True),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("device", sa.Text, nullable=False),
+    sa.Column("time_basis", sa.String(40), nullable=False),
+    sa.Column("contents", sa.Text, nullable=False),
+)
+
 
 def _add_calibration(connection: sa.Connection) -> None:
     CALIBRATION.create(connection, checkfirst=True)
@@ -87,9 +125,16 @@ def _runs_in_parts(connection: sa.Connection) -> None:
     """Nothing to change: what knows only runs in one piece must not read the others as empty."""
 
 
+def _add_history(connection: sa.Connection) -> None:
+    for table in (HISTORY, SERIES, NOISE):
+        table.create(connection, checkfirst=True)
+
+
 #: Step i brings a catalogue of version i + 1 to version i + 2. All steps that are due run in one
 #: write transaction, which also raises the version.
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (_add_calibration, _runs_in_parts)
+MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (
+    _add_calibration, _runs_in_parts, _add_history,
+)  # fmt: skip
 
 # Where processes on several machines meet, SQLite's write-ahead log does not work: it needs
 # memory that all share. Names as in /proc/mounts.

@@ -34,7 +34,8 @@ def write(text: str, path: str | None) -> str | None:
 
 # What our own texts use beyond ASCII, for terminals that have no more; names get a mark.
 _ASCII = str.maketrans({"µ": "u", "…": "...", "·": "-", "█": "#", "×": "x", "≥": ">=", "≤": "<=",
-                       "≠": "!=", "−": "-", "±": "+-", "→": "->"})  # fmt: skip
+                       "≠": "!=", "−": "-", "±": "+-", "→": "->",
+                       **dict(zip("▁▂▃▄▅▆▇", "_.,-~=+", strict=True))})  # fmt: skip
 
 
 def _printable(text: str, encoding: str) -> str:

@@ -13,6 +13,7 @@ from traceroof.report.common.console import grid, terminal_width, to_text
 
 if TYPE_CHECKING:
     from traceroof.store.rows import RunInfo
+    from traceroof.store.summaries import Origin
 
 
 def runs_table(runs: "Sequence[RunInfo]") -> str:
@@ -53,8 +54,9 @@ def baselines_table(baselines: "Mapping[str, RunInfo]") -> str:
     )
 
 
-def run_card(run: Run) -> str:
-    """One run: its files with their notes, its devices, and which columns are known."""
+def run_card(run: Run, origin: "Origin | None" = None) -> str:
+    """One run: its files with their notes, the code that it measured, its devices, and which columns
+    are known."""
     recording = run.recording
 
     def draw(console: Console) -> None:
@@ -65,6 +67,8 @@ def run_card(run: Run) -> str:
         )
         time = quantity(kernel_table.known_time_ns(recording.kernels), "ns")
         console.print(f"  {launches}, {'time unknown' if time == 'unknown' else time}")
+        if origin is not None and (origin.commit or origin.job):
+            console.print(Padding(_code(origin), (0, 0, 0, 2)))
         for device in recording.devices:
             capability = device.compute_capability
             unnamed = f"not named, compute capability {capability}" if capability else "not named"
@@ -79,3 +83,13 @@ def run_card(run: Run) -> str:
         console.print(Padding(f"known columns: {known}", (0, 0, 0, 2)))
 
     return to_text(draw, width=min(terminal_width(), 100))
+
+
+def _code(origin: "Origin") -> str:
+    """'commit 1a2b3c… on main, with uncommitted changes; https://ci/1'."""
+    parts = []
+    if origin.commit:
+        branch = f" on {origin.branch}" if origin.branch else ""
+        dirty = ", with uncommitted changes" if origin.dirty else ""
+        parts.append(f"commit {origin.commit}{branch}{dirty}")
+    return "; ".join([*parts, *([origin.job] if origin.job else [])])

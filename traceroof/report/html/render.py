@@ -136,6 +136,11 @@ def _prose(text: str) -> "Markup":
 
 
 @cache
+def stylesheet() -> str:
+    """The style of every page."""
+    return _asset("report.css")
+
+
 def _asset(name: str) -> str:
     return (files("traceroof.report.html") / "assets" / name).read_text("utf-8")
 

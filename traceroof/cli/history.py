@@ -1,0 +1,114 @@
+"""``traceroof history``: when a program got slower, by how much, and with which commit."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from traceroof.cli.options import HistoryFormat, Output, StoreOptions, Wide, grouped
+from traceroof.cli.output import terminal, write
+from traceroof.core.units import shown
+from traceroof.errors import GATE_FAILED
+
+if TYPE_CHECKING:
+    from traceroof.history.history import History
+
+
+@grouped
+def history(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KERNEL|CATEGORY|METRIC...]",
+            help="A part of a kernel's name, a category, or a metric (step-time, wall-time, "
+            "kernel-time, idle-time, launches); default: all, and the kernels with the most time.",
+        ),
+    ] = None,
+    *,
+    branch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Runs of this branch alone.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Runs of this name (or pattern); default: the newest's."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Runs on this GPU; default: the newest's.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The newest N runs alone.")
+    ] = None,
+    min_percent: Annotated[
+        float, typer.Option(metavar="PCT", min=0, help="Least change that is told.")
+    ] = 1.0,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GATE",
+            help="Exit 1 on a change, or a regression, among the newest runs (--newest).",
+        ),
+    ] = None,
+    newest: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many of the newest runs a gate looks at.")
+    ] = 20,
+    format: Annotated[
+        HistoryFormat | None,
+        typer.Option(
+            "--format",
+            "-f",
+            case_sensitive=False,
+            help="How to write it; default: html where FILE ends so, else table.",
+        ),
+    ] = None,
+    output: Output = None,
+    wide: Wide = False,
+    keeping: StoreOptions,
+) -> None:
+    """Say when a program got slower or faster over its runs in the store, and with which commit."""
+    import traceroof
+    from traceroof.history import gates
+
+    settings = keeping.settings
+    gate = gates.checked(fail_on or settings.gates.get("history", ()))
+    told = traceroof.history(
+        what or (),
+        branch=branch,
+        name=name,
+        device=device,
+        last=last,
+        least_percent=min_percent,
+        store=keeping.folder,
+        config=False,
+    )
+    chosen = format or (HistoryFormat.html if str(output).endswith(".html") else None)
+    write(_rendered(told, chosen or HistoryFormat.table, output, wide), output)
+    failing = gates.failing(told, gate, newest, settings.accept)
+    if failing:
+        from traceroof.report.history import words
+
+        for one in failing[:_NAMED]:
+            ratio = words.signed_pct(one.point.ratio)
+            text = f"{words.label(one)} {ratio} {words.between(one)}"
+            typer.echo(f"gate failed: {shown(text)}", err=True)
+        raise typer.Exit(GATE_FAILED)
+
+
+_NAMED = 3
+
+
+def _rendered(told: "History", format: HistoryFormat, output: str | None, wide: bool) -> str:
+    if format is HistoryFormat.json:
+        from traceroof.report.common import json
+
+        return json.render(told)
+    if format is HistoryFormat.csv:
+        from traceroof.report.history import csv
+
+        return csv.render(told)
+    if format is HistoryFormat.html:
+        from traceroof.report.history import page
+
+        return page.render(told)
+    from traceroof.report.history import terminal as as_text
+
+    width, color = terminal(output, wide=wide)
+    return as_text.render(told, width=width, color=color)

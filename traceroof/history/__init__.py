@@ -1,0 +1,1 @@
+"""Many runs of one program over time: when it got slower, by how much, and with which commit."""

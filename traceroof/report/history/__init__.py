@@ -1,0 +1,1 @@
+"""A history for people and machines: text, CSV, one HTML page."""
