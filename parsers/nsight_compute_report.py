@@ -48,7 +48,7 @@ class _NsightComputeReport:
         # Imported for a report alone: every file is held against every parser.
         from traceroof.parsers.nsight.launches import Launches
         from traceroof.parsers.nsight.numbers import DecimalSign
-        from traceroof.parsers.nsight.report_results import add_result, is_read
+        from traceroof.parsers.nsight.report_results import Names, add_result, is_read
         from traceroof.parsers.nsight.report_source import ReportSource
 
         size = source.stat().st_size
@@ -57,16 +57,17 @@ class _NsightComputeReport:
             headers = read_headers(stream)
         launches = Launches(sign=DecimalSign.POINT)
         lines = ReportSource(lambda text: launches.note(text, severe=False))
+        names = Names(headers.strings, launches)
         damaged = ranges = 0
         with open_inflated(source, options) as stream:
             for number, found in enumerate(read_results(stream, lines.add_module)):
-                if found.is_range and not is_read(found.message, headers):
+                if found.is_range and not is_read(found.message, names):
                     continue
                 ranges += found.is_range
                 if found.message is None:
                     damaged += 1
                 else:
-                    add_result(found, number, headers, launches, lines)
+                    add_result(found, number, headers, names, lines)
                 progress(stream.consumed, size)
             notes = stream.notes
         if not launches.found:

@@ -114,6 +114,7 @@ class Launches:
     _row_launch: "array[int]" = field(default_factory=lambda: array("q"))
     _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
     _row_text: list[str] = field(default_factory=list)
+    _numbers: list[tuple[int, Ints, Floats]] = field(default_factory=list)
     _verdicts: list[_Verdict] = field(default_factory=list)
     _sources: list[tuple[int, pa.Table]] = field(default_factory=list)
     _knows_metrics: bool = False
@@ -154,6 +155,10 @@ class Launches:
         self._row_launch.append(launch)
         self._row_slot.append(slot)
         self._row_text.append(text)
+
+    def add_numbers(self, launch: int, slots: Ints, values: Floats) -> None:
+        """Take metric rows of one launch as numbers in base units, from formats that hold such."""
+        self._numbers.append((launch, slots, values))
 
     def measured(self) -> frozenset[tuple[int, str]]:
         """Every launch with the metrics that it has rows of."""
@@ -239,11 +244,19 @@ class Launches:
     # --- rows ----------------------------------------------------------------------------------
 
     def _rows(self) -> Rows:
-        return Rows(
-            np.frombuffer(self._row_launch, dtype=np.int64).copy(),
-            np.frombuffer(self._row_slot, dtype=np.int64).copy(),
-            self._row_text,
+        launch = np.frombuffer(self._row_launch, dtype=np.int64).copy()
+        slot = np.frombuffer(self._row_slot, dtype=np.int64).copy()
+        if not self._numbers:
+            return Rows(launch, slot, self._row_text)
+        counts = [len(slots) for _, slots, _ in self._numbers]
+        launch = np.concatenate([launch, np.repeat([one for one, _, _ in self._numbers], counts)])
+        slot = np.concatenate([slot, *(slots for _, slots, _ in self._numbers)])
+        value = np.concatenate(
+            [np.full(len(self._row_text), np.nan), *(values for _, _, values in self._numbers)]
         )
+        text = np.array(self._row_text + [""] * sum(counts), dtype=object)
+        order = np.argsort(launch, kind="stable")
+        return Rows(launch[order], slot[order], text[order].tolist(), value[order])
 
     def _split_runs(self, rows: Rows) -> Rows:
         """Tell second runs from repeated rows where a launch has a metric twice.

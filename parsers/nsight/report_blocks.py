@@ -15,12 +15,14 @@ from typing import Any
 
 from traceroof.ingest.decompress import Inflated
 from traceroof.ingest.messages import messages
+from traceroof.parsers.nsight.report_metrics import parsed
 
 MAGIC = b"NVR\0"
 #: The version in the file header of every report from 2020 to 2026.
 KNOWN_VERSION = 7
 
-# Field numbers as observed in reports of 2020.1 to 2026.2; what is not named is not read.
+# Field numbers as observed in reports of 2020.1 to 2026.2; what is not named is not read. Metrics
+# (Metric) and their instances (Instance) stay bytes: there are millions (``report_metrics``).
 _DESCRIBED = {
     "FileHeader": "1 version uint32",
     "BlockHeader": """
@@ -43,7 +45,7 @@ _DESCRIBED = {
         7 demangled string
         10 grid Extent
         11 block Extent
-        13 metrics *Metric
+        13 metrics *bytes
         15 source SourceKey
         19 rules *Rule
         21 nvtx Nvtx
@@ -73,7 +75,7 @@ _DESCRIBED = {
     "Metric": """
         1 name uint64
         2 value Value
-        3 instances *Instance
+        3 instances *bytes
     """,
     "Value": """
         1 text string
@@ -244,14 +246,7 @@ def _payload(stream: Inflated, header: Any, take_module: Callable[[Any], None]) 
 
 
 def _parsed(kind: str, data: bytes) -> Any:
-    from google.protobuf.message import DecodeError
-
-    message = report_messages()[kind]()
-    try:
-        message.ParseFromString(data)
-    except (DecodeError, RecursionError):
-        return None
-    return message
+    return parsed(data, report_messages()[kind])
 
 
 def _sized(stream: Inflated, most: int) -> bytes:

@@ -5,7 +5,7 @@ and their line tables which line. A module may come after the launches that ran 
 are looked up at the end.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,14 @@ import pyarrow as pa
 
 from traceroof.core.source_lines import SAMPLES_OF, SOURCE, source_table
 from traceroof.parsers.nsight.cubin import Cubin, Placed
-from traceroof.parsers.nsight.report_blocks import decoded
-from traceroof.parsers.nsight.source_metrics import ACCESSES, NOT_ISSUED, SPACES, column_of
+from traceroof.parsers.nsight.report_blocks import decoded, report_messages
+from traceroof.parsers.nsight.report_metrics import number_of, parsed, read_instances
+from traceroof.parsers.nsight.source_metrics import ACCESSES, SPACES, column_of
 
 Ints = npt.NDArray[np.int64]
 
 _MEMORY, _ACCESS = "memory_type", "memory_access_type"
+_CODES = {_MEMORY: "memory", _ACCESS: "access"}
 #: Program counters and times are large numbers; other instances are numbered from 0.
 LEAST_ADDRESS = 1 << 16
 _MOST_MODULES_BYTES = 1 << 30
@@ -41,7 +43,7 @@ class _Counted:
     launch: int
     reference: int
     pcs: Ints
-    columns: dict[str, list[int | None]]
+    columns: dict[str, Any]
     starts: list[int]
     expected: float | None
 
@@ -70,49 +72,57 @@ class ReportSource:
         for one in (*source.loaded.functions, *source.loaded.data):
             module.functions[one.symbol, one.address] = decoded(one.name)
 
-    def add_result(self, launch: int, result: Any, metrics: Mapping[str, Any]) -> None:
-        """Take the instructions of a launch, if the report has any."""
-        found: dict[str, dict[int, int]] = {}
-        for name, metric in metrics.items():
-            column = name if name in (_MEMORY, _ACCESS) else column_of(name)
-            if column is None or not len(metric.instances):
-                continue
-            into = found.setdefault(column, {})
-            for one in metric.instances:
-                pc, value = one.at.whole, _whole(one.value)
-                if pc >= LEAST_ADDRESS and pc < 2**63 and value is not None:
-                    into[pc] = into.get(pc, 0) + value
-        counted = {name: values for name, values in found.items() if name not in (_MEMORY, _ACCESS)}
-        if not any(counted.values()):
+    def add_result(
+        self,
+        launch: int,
+        reference: int,
+        lists: Mapping[str, bytes],
+        called: Any,
+        expected: float | None,
+    ) -> None:
+        """Take the instructions of a launch, if the report has any.
+
+        lists: values per instruction, by metric. called: the metric that lists where the kernel and
+        what it calls begin. expected: samples that were due in all of its time.
+        """
+        columns = {name: name if name in _CODES else column_of(name) for name in lists}
+        counts = _by_instruction(
+            [(column, lists[name]) for name, column in columns.items() if column is not None]
+        )
+        if counts is None:
             return
-        if not counted.get("samples"):
-            counted["samples"] = _summed(counted)
-        pcs = sorted({pc for values in counted.values() for pc in values})
-        columns: dict[str, list[Any]] = {
-            # What was sampled and has no sample at an instruction has none; other counts do not
-            # fit every instruction.
-            name: [values.get(pc, 0 if name.startswith("samples") else None) for pc in pcs]
-            for name, values in counted.items()
-            if values
-        }
-        for name, words, of in (("memory", SPACES, _MEMORY), ("access", ACCESSES, _ACCESS)):
-            codes = found.get(of, {})
-            columns[name] = [words.get(codes.get(pc, 0)) for pc in pcs]
-        self._counted.append(
-            _Counted(
-                launch, result.source.reference, np.array(pcs, np.int64), columns,
-                _starts(metrics.get("launch__function_pcs")), _expected(metrics),
+        pcs, found = counts
+        made = _with_all_samples(found)
+        for name, words in ((_MEMORY, SPACES), (_ACCESS, ACCESSES)):
+            codes = found.get(name)
+            made[_CODES[name]] = (
+                [None] * len(pcs)
+                if codes is None
+                else [words.get(one) for one in codes.to_pylist()]
             )
-        )  # fmt: skip
+        starts = _starts(called)
+        self._counted.append(_Counted(launch, reference, pcs, made, starts, expected))
 
     def table(self) -> pa.Table:
         """The source table of the report."""
         opened: dict[int, tuple[Cubin, Placed] | None] = {}
+        # Launches of one kernel run the same instructions.
+        placed: dict[tuple[int, bytes, tuple[int, ...]], dict[str, pa.Array]] = {}
         parts = []
         for one in self._counted:
             if one.reference not in opened:
                 opened[one.reference] = self._opened(one.reference)
-            parts.append(_table(one, opened[one.reference]))
+            key = (one.reference, one.pcs.tobytes(), tuple(one.starts))
+            if key not in placed:
+                placed[key] = _places(one, opened[one.reference])
+            size = len(one.pcs)
+            row = np.full(size, one.launch)
+            due = pa.repeat(pa.scalar(one.expected, pa.float64()), size)
+            parts.append(
+                source_table(
+                    {"row": row, "expected_samples": due, **one.columns, **placed[key]}, size
+                )
+            )
         return pa.concat_tables(parts) if parts else SOURCE.empty_table()
 
     def _opened(self, reference: int) -> tuple[Cubin, Placed] | None:
@@ -136,34 +146,64 @@ class ReportSource:
         return cubin, placed
 
 
-def _table(counted: _Counted, module: tuple[Cubin, Placed] | None) -> pa.Table:
-    """The instructions of one launch, each with its function and line."""
-    count = len(counted.pcs)
-    made: dict[str, Any] = {
-        "row": [counted.launch] * count,
-        "expected_samples": [counted.expected] * count,
-        **counted.columns,
+def _by_instruction(of: Sequence[tuple[str, bytes]]) -> tuple[Ints, dict[str, pa.Array]] | None:
+    """The program counters of a launch, ascending, and the counts of each column at them, null where
+    none was taken; None where nothing but codes is known."""
+    names = list(dict.fromkeys(column for column, _ in of))
+    if not set(names) - _CODES.keys():
+        return None
+    classes = (report_messages()[name] for name in ("Metric", "Instance"))
+    found = read_instances([raw for _, raw in of], *classes)
+    place = np.array([names.index(column) for column, _ in of])[found.of]
+    good = (found.at >= LEAST_ADDRESS) & (found.value >= 0) & (found.value < 2.0**62)
+    pcs, at = np.unique(found.at[good], return_inverse=True)
+    if not len(pcs):
+        return None
+    flat, size = place[good] * len(pcs) + at, len(names) * len(pcs)
+    total = np.bincount(flat, np.floor(found.value[good]), size).astype(np.int64)
+    seen = np.bincount(flat, minlength=size) > 0
+    # What was sampled and has no sample at an instruction has none; other counts do not fit every
+    # instruction.
+    sampled = np.repeat([name.startswith("samples") for name in names], len(pcs))
+    missing = (~(seen | sampled)).reshape(len(names), -1)
+    rows = total.reshape(len(names), -1)
+    counts = {
+        name: pa.array(rows[number], mask=missing[number] if missing[number].any() else None)
+        for number, name in enumerate(names)
+        if not missing[number].all()
     }
+    return (pcs, counts) if counts.keys() - _CODES.keys() else None
+
+
+def _with_all_samples(counts: Mapping[str, pa.Array]) -> dict[str, Any]:
+    """The counts, with all samples where only those of each reason are there."""
+    made: dict[str, Any] = {name: values for name, values in counts.items() if name not in _CODES}
+    reasons = [made[name] for name in SAMPLES_OF.values() if name in made]
+    if "samples" not in made and reasons:
+        made["samples"] = np.sum([one.to_numpy() for one in reasons], axis=0)
+    return made
+
+
+def _places(counted: _Counted, module: tuple[Cubin, Placed] | None) -> dict[str, pa.Array]:
+    """Function, address and line of the instructions of a launch."""
     starts = sorted(counted.starts) or [int(counted.pcs[0])]
     begin = np.array(starts, np.int64)
     before = np.clip(np.searchsorted(begin, counted.pcs, side="right") - 1, 0, None)
-    made["address"] = np.maximum(counted.pcs - begin[before], 0)
-    if module is None:
-        return source_table(made, count)
-    cubin, placed = module
-    places = [placed.find(pc) for pc in counted.pcs.tolist()]
-    made["function"] = [place and cubin.function_of(place[0]) for place in places]
-    made["address"] = [
-        place[1] if place else address
-        for place, address in zip(places, made["address"].tolist(), strict=True)
-    ]
-    lines = [_known(place and cubin.source.at(*place)) for place in places]
-    made["file"] = [(line[0] or None) if line else None for line in lines]
-    made["line"] = [line[1] if line and line[0] else None for line in lines]
-    inner = [_known(place and cubin.intermediate.at(*place)) for place in places]
-    made["ptx_line"] = [line[1] if line else None for line in inner]
-    made["ptx"] = [cubin.ptx_line(line) if line else None for line in inner]
-    return source_table(made, count)
+    address = np.maximum(counted.pcs - begin[before], 0)
+    made: dict[str, Any] = {"address": address}
+    if module is not None:
+        cubin, placed = module
+        places = [placed.find(pc) for pc in counted.pcs.tolist()]
+        made["function"] = [place and cubin.function_of(place[0]) for place in places]
+        pairs = zip(places, address.tolist(), strict=True)
+        made["address"] = [place[1] if place else own for place, own in pairs]
+        lines = [_known(place and cubin.source.at(*place)) for place in places]
+        made["file"] = [(line[0] or None) if line else None for line in lines]
+        made["line"] = [line[1] if line and line[0] else None for line in lines]
+        inner = [_known(place and cubin.intermediate.at(*place)) for place in places]
+        made["ptx_line"] = [line[1] if line else None for line in inner]
+        made["ptx"] = [cubin.ptx_line(line) if line else None for line in inner]
+    return {name: pa.array(values, SOURCE.field(name).type) for name, values in made.items()}
 
 
 def _known(line: tuple[str, int] | None) -> tuple[str, int] | None:
@@ -171,47 +211,9 @@ def _known(line: tuple[str, int] | None) -> tuple[str, int] | None:
     return line if line and 0 < line[1] < 2**31 else None
 
 
-def _summed(counted: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
-    """All samples by program counter, where only those of each reason are there."""
-    total: dict[int, int] = {}
-    for name, values in counted.items():
-        if name in SAMPLES_OF.values() and name != NOT_ISSUED:
-            for pc, value in values.items():
-                total[pc] = total.get(pc, 0) + value
-    return total
-
-
 def _starts(metric: Any) -> list[int]:
     """Start addresses of the kernel and of what it calls."""
-    if metric is None:
-        return []
-    values: Iterable[int | None] = (_whole(one.value) for one in metric.instances)
-    return [value for value in values if value is not None and LEAST_ADDRESS <= value < 2**63]
-
-
-def _expected(metrics: Mapping[str, Any]) -> float | None:
-    """Samples that sampling from the first to the last cycle takes: one per multiprocessor and
-    interval."""
-    found = [
-        _real(metrics[name].value) if name in metrics else None
-        for name in (
-            "device__attribute_multiprocessor_count",
-            "sm__cycles_active.avg",
-            "smsp__pcsamp_interval_cycles",
-        )
-    ]
-    units, cycles, interval = found
-    return units * cycles / interval if units and cycles and interval else None
-
-
-def _real(value: Any) -> float | None:
-    for name in ("real", "whole", "small", "single"):
-        if value.HasField(name):
-            return float(getattr(value, name))
-    return None
-
-
-def _whole(value: Any) -> int | None:
-    """A count; None where there is none."""
-    found = value.whole if value.HasField("whole") else _real(value)
-    return int(found) if found is not None and 0 <= found < 2**62 else None
+    instance = report_messages()["Instance"]
+    found = (parsed(raw, instance) for raw in (metric.instances if metric is not None else ()))
+    values = [number_of(one.value) for one in found if one is not None]
+    return [int(one) for one in values if LEAST_ADDRESS <= one < 2.0**53]

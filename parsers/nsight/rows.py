@@ -39,12 +39,16 @@ class Slot(NamedTuple):
 
 
 class Rows:
-    """Metric rows in columns: launch, slot and cell of each."""
+    """Metric rows in columns: launch, slot and cell of each. value: those that came as numbers, which
+    have no cell; NaN for all others."""
 
-    def __init__(self, launch: Ints, slot: Ints, text: list[str]) -> None:
+    def __init__(
+        self, launch: Ints, slot: Ints, text: list[str], value: Floats | None = None
+    ) -> None:
         self.launch = launch
         self.slot = slot
         self.text = text
+        self.value = np.full(len(text), np.nan) if value is None else value
         self._before: dict[int, int] = {}
 
     def move(self, rows: Ints, launches: Ints) -> None:
@@ -58,7 +62,7 @@ class Rows:
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> "Rows":
         text = [self.text[row] for row in np.flatnonzero(keep).tolist()]
-        return Rows(self.launch[keep], self.slot[keep], text)
+        return Rows(self.launch[keep], self.slot[keep], text, self.value[keep])
 
 
 @dataclass
@@ -86,8 +90,9 @@ class Measured:
     @classmethod
     def read(cls, rows: Rows, slots: list[Slot], sign: DecimalSign) -> "Measured":
         instances: dict[int, str] = {}
-        value = np.empty(len(rows.text), dtype=np.float64)
-        for row, text in enumerate(rows.text):
+        value = rows.value.copy()
+        for row in np.flatnonzero(np.isnan(value)).tolist():
+            text = rows.text[row]
             if text.endswith(")"):
                 text, listed = split_instances(text)
                 if listed:

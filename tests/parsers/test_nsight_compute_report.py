@@ -24,7 +24,13 @@ from traceroof.parsers.nsight.report_units import unit_of
 from traceroof.parsers.nsight_compute import PARSER as CSV
 from traceroof.parsers.nsight_compute_report import PARSER
 
-_WRITE = messages("tests.ncu_rep", _DESCRIBED)
+#: What a report is made with: metrics and instances as messages, which the reader takes as bytes.
+WRITTEN = {
+    **_DESCRIBED,
+    "Result": _DESCRIBED["Result"].replace("metrics *bytes", "metrics *Metric"),
+    "Metric": _DESCRIBED["Metric"].replace("instances *bytes", "instances *Instance"),
+}
+_WRITE = messages("tests.ncu_rep", WRITTEN)
 Number = int | float | str | None
 
 

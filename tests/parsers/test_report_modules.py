@@ -11,15 +11,14 @@ import pytest
 
 from tests.mutate import fuzz_count, mutate, time_limit
 from tests.parsers.cubin_maker import SLOT, Function, cubin
-from tests.parsers.test_nsight_compute_report import Maker, put, read, severe
+from tests.parsers.test_nsight_compute_report import WRITTEN, Maker, put, read, severe
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.messages import messages
 from traceroof.parsers.nsight import report_blocks
 from traceroof.parsers.nsight.cubin import Cubin
-from traceroof.parsers.nsight.report_blocks import _DESCRIBED
 
-_WRITE = messages("tests.ncu_modules", _DESCRIBED)
+_WRITE = messages("tests.ncu_modules", WRITTEN)
 BASE = 0x7F0000001000
 #: Where the second function is loaded: in front of the first, as the linker may do.
 HELPER = BASE - 0x400

@@ -5,7 +5,7 @@ has instructions, and a source line where it has lines only: the two are never i
 that every column adds up. Unknown is null, never 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -54,10 +54,16 @@ SOURCE: pa.Schema = pa.schema(
 )
 
 
-def source_table(columns: Mapping[str, Sequence[Any]], rows: int) -> pa.Table:
-    """n rows of ``SOURCE``; a column that is not given is null."""
+def source_table(columns: Mapping[str, Any], rows: int) -> pa.Table:
+    """n rows of ``SOURCE`` from sequences or arrays; a column that is not given is null."""
     arrays = [
-        pa.array(columns[one.name], one.type) if one.name in columns else pa.nulls(rows, one.type)
+        _array(columns[one.name], one.type) if one.name in columns else pa.nulls(rows, one.type)
         for one in SOURCE
     ]
     return pa.Table.from_arrays(arrays, schema=SOURCE)
+
+
+def _array(values: Any, type: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.Array):
+        return values if values.type == type else values.cast(type)
+    return pa.array(values, type)
