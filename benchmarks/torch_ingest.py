@@ -345,8 +345,8 @@ def main() -> None:
             table.append(row)
             print("  ".join(cell.ljust(14) for cell in row), flush=True)
     if given.page:
-        # The page's last section is that of startup.py.
-        _, heading, rest = given.page.read_text("utf-8").partition("## Start-up")
+        # Further sections are those of ncu_report.py and startup.py.
+        _, heading, rest = given.page.read_text("utf-8").partition("## ")
         written = page(table, given.rounds) + (f"\n{heading}{rest}" if heading else "")
         given.page.write_text(written, "utf-8")
 
