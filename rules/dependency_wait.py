@@ -82,8 +82,8 @@ RULES = (
             "time is no loss of the program."
         ),
         condition=(
-            "the longest gap lies before nearly all of the work, in which the next work was queued "
-            "and held, and takes {start:.0%} of the recording or more; from a quarter on, what follows is "
+            "the longest gap in which the next work was queued and held lies before nearly all of the "
+            "work, is most of such waiting, and takes {start:.0%} of the recording or more; from a quarter on, what follows is "
             "judged alone"
         ),
         needs=("start_wait_ns", "whole_span_ns"),

@@ -108,8 +108,8 @@ def _rule(one: _Repeat) -> Rule:
         applies=lambda k: ~np.isnan(getattr(k, time)),
         when=wasteful,
         because=(
-            f"{{{launches}}} launches of this kind take {{{time}}}, with {{{gap}}} between them: "
-            f"{{{example}}}"
+            f"{{{launches}}} launches of this kind take {{{time}}}, and the GPU is idle for {{{gap}}} while "
+            f"they are launched: {{{example}}}"
         ),
         fix=one.fix,
         refute=one.refute,

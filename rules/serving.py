@@ -108,6 +108,56 @@ RULES = (
         silent=({"decode_pct": 0.0, "mixed_pct": 100.0}, {"decode_pct": 0.0}, {}),
     ),
     Rule(
+        id="mixed-passes",
+        topic="mixed-prefill-decode",
+        title="Prompts delay the tokens that are made in the same pass",
+        scope="run",
+        why=(
+            "Where a pass reads prompts and makes tokens at once (chunked prefill), every sequence that "
+            "waits for its next token waits for the prompt too. The GPU is used better, and the time "
+            "between two tokens becomes that of the longest pass."
+        ),
+        condition=(
+            "passes that do both take more than {mixed_step_ns:.1f} times as long as those that only "
+            "make tokens, by the medians"
+        ),
+        needs=("mixed_step_ns", "decode_step_ns", "mixed_steps"),
+        uses=("mixed_delay_ns", "mixed_prompt_tokens", "mixed_pct", "decode_sequences"),
+        applies=lambda k: ~np.isnan(k.mixed_steps),
+        when=lambda k: k.meets("mixed_step_ns"),
+        because=(
+            "{mixed_steps:,.0f} passes read prompts and make tokens; they take {mixed_step_ns} (median), "
+            "passes that only make tokens {decode_step_ns}[, with {mixed_prompt_tokens:,.0f} prompt "
+            "tokens in a pass][; that delays tokens by {mixed_delay_ns} in all]"
+        ),
+        fix=(
+            "If the time between tokens matters: fewer prompt tokens in a pass (vLLM "
+            "max_num_batched_tokens, SGLang chunked_prefill_size), or prefill on GPUs of its own "
+            "(disaggregated serving). If only throughput matters, larger chunks are better, and nothing "
+            "is lost here."
+        ),
+        refute=(
+            "Serve the same requests with half the chunk: the longest time between two tokens must fall, "
+            "and the time to the first token rise."
+        ),
+        kind="option",
+        grade="observed",
+        layer="framework",
+        effort="config",
+        thresholds={"mixed_step_ns": above(1.5, of="decode_step_ns")},
+        references=("Agrawal et al.: Sarathi-Serve, OSDI 2024",
+                    "Zhong et al.: DistServe, OSDI 2024"),
+        fires=(
+            {"mixed_steps": 4.0, "mixed_step_ns": 61e6, "decode_step_ns": 40e6, "mixed_delay_ns": 80e6,
+             "mixed_prompt_tokens": 2_048.0},
+            {"mixed_steps": 1.0, "mixed_step_ns": 600e6, "decode_step_ns": 40e6},
+        ),
+        silent=(
+            {"mixed_steps": 4.0, "mixed_step_ns": 60e6, "decode_step_ns": 40e6},
+            {"mixed_step_ns": 600e6, "decode_step_ns": 40e6},
+        ),
+    ),
+    Rule(
         id="tpot-floor",
         topic="memory-bandwidth-decode",
         title="A decoding step takes far longer than reading the weights",

@@ -63,4 +63,55 @@ RULES = (
             {"span_ns": 200e6},
         ),
     ),
+    Rule(
+        id="kernels-slow-down",
+        topic="clock-falls",
+        title="Equal kernels take longer along the run",
+        scope="timeline",
+        why=(
+            "A kernel that does the same work takes the same time at the same clock. Where most kernels "
+            "get slower from quarter to quarter of the run, the GPU lowers its clock: it reaches a limit "
+            "of power or temperature, or another job shares it."
+        ),
+        condition=(
+            "the median kernel by time, of those with equal name, grid, block and shapes, takes over "
+            "{kernel_growth_pct} longer in the last quarter of its launches than in the first, and no "
+            "less from quarter to quarter; such kernels are half of the kernel time or more"
+        ),
+        needs=("kernel_growth_pct", "kernel_growth_ns", "span_ns"),
+        uses=("compared_kernel_ns",),
+        # Too few equal kernels show no trend.
+        applies=lambda k: np.isfinite(k.kernel_growth_pct),
+        when=lambda k: k.meets("kernel_growth_pct"),
+        because=(
+            "equal kernels take {kernel_growth_pct} longer in the last quarter of their launches than in "
+            "the first (median by time)[, of {compared_kernel_ns} of kernels]; beyond the first quarter's "
+            "times that is {kernel_growth_ns}"
+        ),
+        fix=(
+            "Log the clock and the power while it runs ([nvidia:nvidia-smi "
+            "--query-gpu=timestamp,clocks.sm,power.draw,clocks_event_reasons.active --format=csv -l 1]"
+            "[amd:amd-smi monitor -p -t -g -w 1]) and give the log with the trace. Then raise the limit, cool "
+            "better, or lock the clock to what it can hold. Kernels whose data grows (sparse, "
+            "dynamic shapes) get slower too."
+        ),
+        refute="Log the clock: if it stays, the work of these kernels grows.",
+        saves=lambda k, peak: part(k.kernel_growth_ns, k),
+        kind="conditional",
+        grade="inferred",
+        layer="hardware",
+        effort="config",
+        thresholds={"kernel_growth_pct": above(5)},
+        references=(
+            "RRZE gpu-benches: an L40 at 1740 to 2205 MHz of 2490, a MI300X at 1401 of 2100",
+        ),
+        fires=(
+            {"kernel_growth_pct": 12.0, "kernel_growth_ns": 8e6, "span_ns": 200e6},
+            {"kernel_growth_pct": 5.1, "kernel_growth_ns": 4e6, "span_ns": 200e6},
+        ),
+        silent=(
+            {"kernel_growth_pct": 5.0, "kernel_growth_ns": 4e6, "span_ns": 200e6},
+            {"span_ns": 200e6},
+        ),
+    ),
 )

@@ -478,9 +478,57 @@ def test_fp4_packs_two_values_in_an_element() -> None:
         ([512], FP8), ([512], FP8), NONE, NONE, scalar(15), scalar("False"),
     )  # fmt: skip
     # K = 64 values in 32 bytes
-    assert figures(found) == (2 * 128 * 256 * 64, 128 * 32 + 32 * 256 + 2 * 128 * 256)
+    # More scales than rows: they change along K, and are read as well.
+    moved = 128 * 32 + 32 * 256 + 2 * 128 * 256 + 512 + 512
+    assert figures(found) == (2 * 128 * 256 * 64, moved)
     assert found is not None
     assert found.dtype == "fp4"
+
+
+# M = 32, N = 4096, K = 2880 in two values a byte, a scale for each 32 (MXFP4) or 16 (NVFP4).
+BYTE = "unsigned char"
+A4, W4 = ([32, 1440], BYTE), ([4096, 1440], BYTE)
+MX_A, MX_W = ([32, 90], BYTE), ([4096, 90], BYTE)
+NV_A, NV_W = ([128, 180], FP8), ([4096, 180], FP8)
+OUT = ([32, 4096], BF16)
+
+
+@pytest.mark.parametrize(
+    ("found", "scales"),
+    [
+        (of("aiter::gemm_a4w4", A4, W4, MX_A, MX_W, NONE, scalar(15)), 32 * 90 + 4096 * 90),
+        (of("aiter::gemm_a4w4_asm", A4, W4, MX_A, MX_W, OUT, NONE), 32 * 90 + 4096 * 90),
+        (of("aiter::gemm_a4w4_blockscale", A4, W4, MX_A, MX_W, OUT, scalar(0)), 32 * 90 + 4096 * 90),
+        (of("_C::cutlass_scaled_fp4_mm", OUT, A4, W4, NV_A, NV_W, ([1], "float")), 128 * 180 + 4096 * 180),
+        (of("sgl_kernel::cutlass_scaled_fp4_mm", OUT, A4, W4, NV_A, NV_W, ([1], "float")), 128 * 180 + 4096 * 180),
+    ],
+)  # fmt: skip
+def test_products_of_four_bits_in_bytes(found: Work | None, scales: int) -> None:
+    moved = 32 * 1440 + 4096 * 1440 + 2 * 32 * 4096 + scales
+    assert figures(found) == (2 * 32 * 4096 * 2880, moved)
+    assert found is not None
+    assert (found.dtype, dict(found.dims)["K"]) == ("fp4", 2880)
+
+
+def test_weights_of_four_bits_beside_wider_activations() -> None:
+    """vLLM quantises the activations within the call: BF16 in, weights and their scales in bytes."""
+    found = of(
+        "vllm::gemm_with_dynamic_quant", ([32, 2880], BF16), W4, MX_W, scalar(15), NONE
+    )  # fmt: skip
+    weight = 4096 * 1440 + 4096 * 90
+    assert figures(found) == (2 * 32 * 4096 * 2880, 2 * 32 * 2880 + weight + 2 * 32 * 4096)
+    assert found is not None
+    assert found.weight_bytes == weight
+
+
+def test_the_autograd_function_of_flash_attention_tells_bytes() -> None:
+    """FlashAttnFunc (flash-attn 2 to 4) records its tensors, not whether the mask is causal. GQA, 32
+    heads of queries over 8 of keys: bytes are known, operations are not."""
+    q, kv = ([2, 4096, 32, 128], BF16), ([2, 4096, 8, 128], BF16)
+    found = of("FlashAttnFunc", q, kv, kv)
+    assert found is not None
+    assert found.flops is None
+    assert found.bytes_min == 2 * 2 * (2 * 4096 * 32 * 128 + 2 * 4096 * 8 * 128)
 
 
 def test_every_row_of_the_table_names_a_model() -> None:

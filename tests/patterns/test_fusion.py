@@ -341,10 +341,40 @@ def test_one_kernel_ten_times_in_a_row() -> None:
     assert "serial_regions" not in found_in(*[launch(ADD, us=100.001) for _ in range(10)])
 
 
-def test_gaps_between_repeated_launches_count() -> None:
-    spaced = [launch(ADD, us=5, start_ns=1_000 + at * 25_000) for at in range(12)]
-    found = found_in(*spaced)
-    assert found["serial_gap_ns"] == 11 * 20_000
+@pytest.mark.parametrize(
+    ("launched_us_before", "period_us", "gap_us"),
+    [
+        # Launched in the gap of 20 us: all of it is for the launch.
+        (5, 25, 20),
+        # Launched long before: 10 us are what a launch takes to arrive, the rest waits for something.
+        (500, 25, 10),
+        # The call is not known.
+        (None, 25, 20),
+        # 2 ms later the host did something else.
+        (5, 2_005, 0),
+    ],
+)
+def test_gaps_between_repeated_launches_count_as_far_as_they_are_launches(
+    launched_us_before: int | None, period_us: int, gap_us: int
+) -> None:
+    def one(at: int) -> Launch:
+        start = 1_000_000 + at * period_us * 1_000
+        early = None if launched_us_before is None else start - launched_us_before * 1_000
+        return launch(ADD, us=5, start_ns=start, host_launch_ns=early)
+
+    assert found_in(*(one(at) for at in range(12)))["serial_gap_ns"] == 11 * gap_us * 1_000
+
+
+def test_what_another_stream_fills_is_no_gap() -> None:
+    """GIVEN a kernel of 20 us on another stream in each gap of 20 us THEN nothing is idle."""
+    spaced, at = [], 1_000_000
+    for _ in range(12):
+        spaced += [
+            launch(ADD, us=5, start_ns=at, host_launch_ns=at - 2_000),
+            launch(GELU, us=20, start_ns=at + 5_000, host_launch_ns=at, stream=8),
+        ]
+        at += 25_000
+    assert found_in(*spaced)["serial_gap_ns"] == 0
 
 
 def test_a_loop_that_indexes() -> None:

@@ -93,6 +93,19 @@ def test_time_of_prompts_and_tokens() -> None:
     assert found["prompt_tokens_pct"] == pytest.approx(3000 / 3002 * 100)
 
 
+def test_prompts_delay_the_tokens_of_their_pass() -> None:
+    """GIVEN decoding passes of 400 and 250 us and one between that reads 3,000 prompt tokens as well,
+    600 us WHEN they are compared THEN it takes 275 us beyond the median of 325."""
+    mixed = "step[MIXED bs=1 toks=3000]"
+    steps = [f"{DECODE} 0", f"{DECODE} 0", mixed, f"{DECODE} 1", f"{DECODE} 1"]
+    found = facts_of(recording(passes(step=steps), time_basis="timeline"))
+    assert (found["mixed_steps"], found["mixed_step_ns"]) == (1, 600_000)
+    assert found["decode_step_ns"] == 325_000
+    assert found["mixed_delay_ns"] == 275_000
+    assert found["mixed_prompt_tokens"] == 3_000
+    assert "mixed_steps" not in facts_of(recording(passes(), time_basis="timeline"))
+
+
 def test_the_floor_of_a_decoding_step_is_its_weights_over_the_bandwidth() -> None:
     found = facts_of(recording(passes(), time_basis="timeline"))
     assert found["decode_weights_pct"] == pytest.approx(100)

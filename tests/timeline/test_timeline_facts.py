@@ -3,7 +3,7 @@
 import pytest
 
 from tests.timeline.test_ranks import Row, of
-from tests.timeline.test_timeline import only, run
+from tests.timeline.test_timeline import US, only, run
 from traceroof.timeline import Timeline
 
 MS = 1_000_000
@@ -205,6 +205,40 @@ def test_pauses_among_more_short_waits_are_launching(pause_ms: int, counts: bool
     facts = only(rows).facts
     assert ("launch_pauses_ns" in facts) == counts
     assert facts["pause_time_ns"] == pytest.approx(pause_ms * MS, abs=2_000)
+
+
+@pytest.mark.parametrize(
+    ("times", "growth"),
+    [
+        # Each 20 launches: slower by a fifth, quarter by quarter.
+        ([100, 105, 112, 120], 20.0),
+        # It changes once and goes back: no drift.
+        ([100, 130, 100, 120], 0.0),
+        ([120, 115, 110, 100], 0.0),
+    ],
+)
+def test_equal_kernels_that_get_slower(times: list[int], growth: float) -> None:
+    """GIVEN five launches of each time, us, of one kernel WHEN the quarters are compared THEN a rise
+    from quarter to quarter is drift."""
+    rows, at = [], 0
+    for time in times:
+        for _ in range(5):
+            rows.append(run(at, at + time * US))
+            at += (time + 1) * US
+    facts = only(rows).facts
+    assert facts["kernel_growth_pct"] == pytest.approx(growth)
+    excess = sum(5 * (time - times[0]) for time in times) if growth else 0
+    assert facts["kernel_growth_ns"] == pytest.approx(excess * US)
+
+
+def test_what_few_kernels_do_again_shows_no_drift() -> None:
+    """GIVEN 16 equal launches of 40 us beside one kernel of 1 ms WHEN the equal ones are less than
+    half of the kernel time THEN nothing is said; nor of 15 launches."""
+    equal = [run(50 * US * at, (50 * at + 40) * US) for at in range(16)]
+    other = run(900 * US, 1_900 * US, kernel_name="other")
+    assert "kernel_growth_pct" in only(equal).facts
+    assert "kernel_growth_pct" not in only([*equal, other]).facts
+    assert "kernel_growth_pct" not in only(equal[1:]).facts
 
 
 @pytest.mark.parametrize(

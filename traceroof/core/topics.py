@@ -86,6 +86,7 @@ TOPICS: Mapping[str, Topic] = {
     "blocking-launches": Topic(
         "each launch waits for its kernel", (IDLE,), measurement=True, unfit=True
     ),
+    "clock-falls": Topic("the clock falls along the run"),
     "clock": Topic("the clock is low or falls", (KERNELS,), measurement=True, unfit=True),
     "measurement": Topic("figures that do not fit together", (), measurement=True),
     "not-enough-metrics": Topic("what would decide was not collected", nothing=True),
@@ -119,6 +120,7 @@ TOPICS: Mapping[str, Topic] = {
     "memory-bandwidth-decode": Topic(
         "decoding reads weights or cache slowly", categories=("gemm", "attention")
     ),
+    "mixed-prefill-decode": Topic("prompts and tokens in one pass"),
     "kv-cache": Topic("writing the key-value cache"),
     "sampling": Topic(
         "choosing the next token", categories=("sort-scan", "softmax", "reduction", "random")

@@ -19,12 +19,16 @@ from traceroof.operators.work import Result, Unit, made
 def gemm(call: Call) -> Result:
     a, b, c = call["a"], call["b"], call["c"]
     left, right = a.shape, b.shape
+    a_packed, b_packed = (_packed(call, name) for name in ("a", "b"))
     if call.options.get("weight") == "nk":
-        if len(right) != 2 or not left or left[-1] != right[1]:
+        if len(right) != 2:
             raise Unfit
         right = (right[1], right[0])
+    if not left or not right:
+        raise Unfit
+    left = (*left[:-1], left[-1] * a_packed)
+    right = (*right[:-2], right[-2] * b_packed, right[-1]) if len(right) > 1 else right
     batch, m, n, k, a_batch, b_batch, result = _product(left, right)
-    packed = 2 if a.dtype == "fp4" else 1  # two values in an element of Float4_e2m1fn_x2
     size = _gemm_output_size(call, a, b)
     bias = 0
     if c.is_tensor and call["beta"].value not in ("0", "0.", 0, 0.0):
@@ -32,9 +36,9 @@ def gemm(call: Call) -> Result:
     cost = models.gemm(
         m,
         n,
-        k * packed,
-        a_size=a.size / packed,
-        b_size=b.size / packed,
+        k,
+        a_size=a.size / a_packed,
+        b_size=b.size / b_packed,
         out_size=size,
         batch=batch,
         a_batch=a_batch,
@@ -47,15 +51,29 @@ def gemm(call: Call) -> Result:
         result = (m, n)
     unit: Unit = "vector" if call.options.get("unit") == "vector" else "tensor"
     dims = {"B": batch} if batch > 1 else {}
-    weight = b.bytes if len(b.shape) == 2 else None
+    a_scales, b_scales = _block_scales(call["scale_a"], m), _block_scales(call["scale_b"], n)
+    cost = cost._replace(bytes=cost.bytes + a_scales + b_scales)
+    weight = b.bytes + b_scales if len(b.shape) == 2 else None
     return made(
         "gemm",
         cost,
-        {**dims, "M": m, "N": n, "K": k * packed},
-        dtype=a.dtype,
+        {**dims, "M": m, "N": n, "K": k},
+        dtype="fp4" if a_packed > 1 else a.dtype,
         unit=unit,
         weight_bytes=weight,
     ), result
+
+
+def _packed(call: Call, name: str) -> int:
+    """Values in an element of an operand: two of 4 bits in one of Float4_e2m1fn_x2, and in a byte
+    where the operator packs that operand."""
+    packs = name in call.options.get("fp4", "").split(",") and call[name].dtype in ("uint8", "int8")
+    return 2 if packs or call[name].dtype == "fp4" else 1
+
+
+def _block_scales(scales: Argument, rows: int) -> float:
+    """Bytes of scales that change along K as well; one a row, or one for all, is not counted."""
+    return scales.bytes if scales.is_tensor and scales.elements > rows else 0.0
 
 
 def _product(left: Shape, right: Shape) -> tuple[int, int, int, int, int, int, Shape]:

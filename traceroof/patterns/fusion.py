@@ -67,7 +67,7 @@ _FACTS = (
     ("pct", "%", "share of all GPU time: {what}", "GPU time"),
     ("least_ns", "ns", "time at peak bandwidth (attention: peak FLOP rate) when fused: {what}", ""),
     ("kept_ns", "ns", "measured time that would stay: {what}", ""),
-    ("gap_ns", "ns", "time between its launches: {what}", ""),
+    ("gap_ns", "ns", "idle time for its launches: {what}", ""),
     ("known_pct", "%", "part of its time with known sizes: {what}", "time of the pattern"),
 )
 

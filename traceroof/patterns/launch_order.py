@@ -23,6 +23,8 @@ from traceroof.core.kernel_table import as_reals
 from traceroof.core.text_search import Texts
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
+from traceroof.timeline.idle import LAUNCH_LATENCY_NS, PAUSE_NS
+from traceroof.timeline.lanes import UNKNOWN, whole
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -139,10 +141,31 @@ def in_order(kernels: pa.Table, at: Ints) -> tuple[Ints, Ints, Ints]:
     return at[order], lane[order], start[order]
 
 
+def _idle_for_launch(kernels: pa.Table) -> Reals:
+    """How long nothing ran on the GPU before each row because it was being launched, ns: until the
+    launch call, less than a pause of the host, and what a launch takes to arrive. What waits longer
+    in its queue waits for something else. Where the call is unknown, all of it below a pause."""
+    start, duration = (whole(kernels[name]) for name in ("start_ns", "duration_ns"))
+    idle = np.zeros(len(start), dtype=np.int64)
+    timed = np.flatnonzero((start != UNKNOWN) & (duration != UNKNOWN))
+    owner = (whole(kernels[name])[timed] for name in ("source", "rank", "process_id", "device"))
+    gpu, _ = together(np.where(one == UNKNOWN, -1, one) for one in owner)
+    for one in np.unique(gpu):
+        mine = timed[gpu == one]
+        mine = mine[np.argsort(start[mine], kind="stable")]
+        reached = np.maximum.accumulate(start[mine] + np.maximum(duration[mine], 0))
+        idle[mine[1:]] = np.maximum(start[mine[1:]] - reached[:-1], 0)
+    launch = whole(kernels["host_launch_ns"])
+    late = np.where(launch == UNKNOWN, idle, np.clip(launch - (start - idle), 0, idle))
+    arriving = np.minimum(idle - late, LAUNCH_LATENCY_NS)
+    return np.where(late < PAUSE_NS, late + arriving, 0).astype(np.float64)
+
+
 @dataclass(frozen=True)
 class Launches:
     """The launches by stream and start. at: their rows in the kernel table; group: their group;
-    lane: number of the stream; used: which a pattern has taken."""
+    lane: number of the stream; gap: idle time of the GPU for their launch, ns, behind another one of
+    the stream; used: which a pattern has taken."""
 
     at: Ints
     group: Ints
@@ -158,18 +181,16 @@ class Launches:
         start, duration = as_reals(kernels["start_ns"]), as_reals(kernels["duration_ns"])
         good = (grouped.of_row >= 0) & ~np.isnan(start) & (duration > 0)
         good &= as_reals(kernels["launch_count"]) == 1
-        at, lane, whole = in_order(kernels, np.flatnonzero(good))
+        at, lane, begin = in_order(kernels, np.flatnonzero(good))
         time = duration[at]
         follows = np.append(False, lane[1:] == lane[:-1]) if len(at) else np.zeros(0, dtype=bool)
-        gap = np.zeros(len(at))
-        gap[1:] = np.maximum(whole[1:] - (whole[:-1] + time[:-1]), 0.0)
         return Launches(
             at=at,
             group=grouped.of_row[at],
             lane=lane,
-            start=whole,
+            start=begin,
             time=time,
-            gap=np.where(follows, gap, 0.0),
+            gap=np.where(follows, _idle_for_launch(kernels)[at], 0.0),
             used=np.zeros(len(at), dtype=bool),
             groups=LaunchKinds.of(grouped),
         )

@@ -42,6 +42,11 @@ SERVING_COLUMNS: tuple[Column, ...] = sourced(
         ("mixed_pct", pa.float64(), "%", "GPU time of passes that do both", "passes"),
         ("prompt_tokens_pct", pa.float64(), "%", "prompt tokens among those of all passes",
          "tokens"),
+        ("mixed_steps", pa.float64(), "", "passes that do both", ""),
+        ("mixed_step_ns", pa.float64(), "ns", "median time of such a pass on the GPU", ""),
+        ("mixed_delay_ns", pa.float64(), "ns",
+         "what such passes take beyond the median of those that only make tokens", ""),
+        ("mixed_prompt_tokens", pa.float64(), "token", "median prompt tokens of such a pass", ""),
         ("decode_steps", pa.float64(), "", "passes that only make tokens", ""),
         ("decode_step_ns", pa.float64(), "ns", "median time of such a pass on the GPU", ""),
         ("decode_time_ns", pa.float64(), "ns", "time of all such passes", ""),
@@ -171,6 +176,8 @@ def _from_passes(
         facts[f"{kind}_pct"] = float(by_step[kinds == kind].sum()) / total * 100
     decoding = {name: one for name, one in zip(names, passes, strict=True)
                 if one and one.kind == "decode"}  # fmt: skip
+    mixed = {name: one for name, one in zip(names, passes, strict=True)
+             if one and one.kind == "mixed"}  # fmt: skip
     spans = [one for line in lines for one in line.steps if one.name in decoding]
     steady = [one for one in spans if not one.warm_up] or spans
     if not steady:
@@ -179,8 +186,26 @@ def _from_passes(
     facts["decode_step_ns"] = float(np.median([one.span_ns for one in steady]))
     facts["decode_time_ns"] = float(sum(one.span_ns for one in spans))
     facts["decode_sequences"] = float(np.median([decoding[one.name].sequences for one in steady]))
+    facts.update(_mixed(mixed, lines, float(facts["decode_step_ns"])))
     facts.update(_reads(_Decoding.of(kernels, named, passes, time, grouped)))
     return facts
+
+
+def _mixed(
+    mixed: Mapping[str, Pass], lines: Sequence[Timeline], alone_ns: float
+) -> Mapping[str, float]:
+    """How long the passes take that read prompts and make tokens, beside those that only make tokens
+    (``alone_ns``)."""
+    spans = [one for line in lines for one in line.steps if one.name in mixed]
+    if not spans:
+        return {}
+    facts = {
+        "mixed_steps": float(len(spans)),
+        "mixed_step_ns": float(np.median([one.span_ns for one in spans])),
+        "mixed_delay_ns": float(sum(max(one.span_ns - alone_ns, 0.0) for one in spans)),
+    }
+    prompts = float(np.median([mixed[one.name].prompt_tokens for one in spans]))
+    return facts if np.isnan(prompts) else {**facts, "mixed_prompt_tokens": prompts}
 
 
 @dataclass(frozen=True)

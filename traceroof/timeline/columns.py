@@ -9,6 +9,7 @@ _BASES = {
     "lost_pct": "launches",
     "call_id_density_pct": "range of ids",
     "blocking_pct": "kernel time",
+    "kernel_growth_pct": "first quarter",
     "step_growth_pct": "median of the first quarter",
 }
 
@@ -95,6 +96,13 @@ def _columns() -> tuple[Column, ...]:
         ("call_id_density_pct", "%", "call ids seen in the range that they span"),
         ("lost_pct", "%", "work without a record, by launch calls or by the density of call ids"),
         ("blocking_pct", "%", "kernel time whose launch call returned only after the kernel"),
+        (
+            "kernel_growth_pct",
+            "%",
+            "equal kernels in the last quarter of their launches against the first, median by time",
+        ),
+        ("kernel_growth_ns", "ns", "what they take beyond the first quarter's medians"),
+        ("compared_kernel_ns", "ns", "time of the kernels that are compared"),
         ("repeat_launches", "launch", "length of the launch sequence that repeats best"),
         ("repeats", "", "times that it fits into the timeline"),
         ("repeat_match", "", "share of launches equal to the one a sequence before, 0-1"),

@@ -297,13 +297,15 @@ class Idle:
 
     def start_wait(self) -> int:
         """How long the longest gap was held by an event, where it lies before nearly all of the
-        work: what it waited for was launched before the recording began. ns."""
+        work and is most of such waiting: what it waited for was launched before the recording
+        began. ns."""
         held = self.of("dependency")
         if not len(held):
             return 0
         longest = int(np.argmax(held))
         before = int(self.next[longest])
-        return int(held[longest]) if before <= _FIRST * len(self._lane.at) else 0
+        is_start = before <= _FIRST * len(self._lane.at) and 2 * held[longest] > held.sum()
+        return int(held[longest]) if is_start else 0
 
     def longest(self) -> tuple[Gap, ...]:
         """The longest gaps, longest first."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from traceroof.timeline import intervals
 from traceroof.timeline.communication import communication_facts
+from traceroof.timeline.drift import drift_facts
 from traceroof.timeline.host import Host
 from traceroof.timeline.idle import Idle
 from traceroof.timeline.intervals import Times
@@ -63,6 +64,7 @@ def measured(lane: Lane, unions: Unions, steps: Sequence[Step], shared: Shared) 
         **shares(numbers),
         **_idle_facts(idle, steady),
         **launch_facts(lane),
+        **drift_facts(lane),
         **host_facts(lane, view, steps, steady, end),
         **copy_facts(lane, unions),
         **communication_facts(lane, unions),

@@ -1,0 +1,60 @@
+"""Kernels that do the same work again and again, and take longer each time: the clock falls.
+
+Without a log of the clock this is how a GPU that reaches its limit of power or temperature shows.
+"""
+
+from itertools import chain
+
+import numpy as np
+
+from traceroof.core.dictionary import together
+from traceroof.timeline.lanes import Lane
+from traceroof.timeline.metrics import launch_columns
+
+# Shorter ones are as long as a launch; fewer launches have no quarters.
+_LONG_NS = 20_000
+_LEAST = 16
+_QUARTERS = 4
+
+
+def drift_facts(lane: Lane) -> dict[str, float]:
+    """How much longer equal kernels (name, grid, block, shapes) take in the last quarter of their
+    launches than in the first; empty where less than half of the kernel time can be compared.
+
+    A kernel counts as slower where its median rises from quarter to quarter, else as unchanged: what
+    changes its work once is no drift.
+    """
+    import pandas as pd
+
+    kernel = lane.is_kernel & ~lane.is_communication
+    whole = int((lane.end - lane.start)[kernel].sum())
+    at = np.flatnonzero(kernel & (lane.end - lane.start >= _LONG_NS))
+    if len(at) < _LEAST:
+        return {}
+    shapes = (lane.rows.text("input_shapes", lane.at[at])[0],)
+    frame = pd.DataFrame(
+        {
+            "work": together(chain(launch_columns(lane, at), shapes))[0],
+            "time": (lane.end - lane.start)[at],
+        }
+    )
+    by_work = frame.groupby("work")["time"]
+    count, turn = by_work.transform("size"), by_work.cumcount()
+    frame = frame[count >= _LEAST].assign(quarter=_QUARTERS * turn // count)
+    compared = int(frame["time"].sum())
+    if not compared or 2 * compared < whole:
+        return {}
+    medians = frame.groupby(["work", "quarter"])["time"].median().unstack()
+    sums = frame.groupby("work")["time"].agg(["sum", "size"])
+    quarters = medians.to_numpy()
+    rises = (np.diff(quarters, axis=1) >= 0).all(axis=1) & (quarters[:, -1] > quarters[:, 0])
+    growth = np.where(rises, quarters[:, -1] / quarters[:, 0], 1.0)
+    time = sums["sum"].to_numpy(dtype=np.float64)
+    excess = np.where(rises, time - sums["size"].to_numpy() * quarters[:, 0], 0.0)
+    order = np.argsort(growth)
+    middle = np.searchsorted(np.cumsum(time[order]), time.sum() / 2)
+    return {
+        "kernel_growth_pct": (float(growth[order][middle]) - 1) * 100,
+        "kernel_growth_ns": float(np.maximum(excess, 0.0).sum()),
+        "compared_kernel_ns": float(compared),
+    }
