@@ -54,7 +54,7 @@ RULES = (
             "no faster, this rate is what the device gives."
         ),
         saves=spare,
-        kind="hard",
+        kind="conditional",
         role="class",
         yields=True,
         grade="observed",

@@ -28,7 +28,7 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     elsewhere = np.fmin(arithmetic, np.where(np.isnan(least), waste, least))
     # At the wall of device memory only the wasted sectors that miss both caches cost time.
     missed = _known(1 - k.l1_hit_pct / 100) * _known(1 - k.l2_hit_pct / 100)
-    at_wall = waste * missed * k.dram_pct / 100
+    at_wall = np.fmin(waste * missed * k.dram_pct / 100, np.where(np.isnan(least), 1.0, least))
     return np.asanyarray(np.where(of_class(k, "dram-bound"), at_wall, elsewhere))
 
 

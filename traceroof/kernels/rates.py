@@ -31,6 +31,9 @@ _REPORTED = tuple(f"peak_{unit}_flops_per_s" for unit in _FLOP_UNITS)
 _CALIBRATED = tuple(f"calibrated_{unit}_flops_per_s" for unit in ("fp64", "fp32", "tensor"))
 _COUNTED = (*_WORK, *_REPORTED, "tensor_dtype", "duration_ns")
 
+# What shows that tensor cores worked.
+_TENSOR = ("pipe_tensor_pct", "name_tensor_core")
+
 # FP32 products of matrix units have a rate of their own.
 _MATRIX_ROWS = {"fp32": "fp32_tensor"}
 
@@ -65,7 +68,24 @@ def _dram_bytes(see: See) -> Reals:
 
 def _flops(see: See) -> Reals:
     work = _work(see)
-    return np.where((~np.isnan(work)).any(axis=0), np.nansum(work, axis=0), np.nan)
+    known = (~np.isnan(work)).any(axis=0) & ~_misses_tensor_work(see)
+    return np.where(known, np.nansum(work, axis=0), np.nan)
+
+
+# Of a kernel on tensor cores, a pipe that is used less than this did no work to speak of.
+_USED_PCT = 1.0
+
+
+def _misses_tensor_work(see: See) -> npt.NDArray[np.bool_]:
+    """Kernels on tensor cores whose operations there nobody counted: the others are a small part."""
+    used = (see("name_tensor_core") == 1) | (see("pipe_tensor_pct") >= _USED_PCT)
+    idle = see("pipe_tensor_pct") < _USED_PCT
+    return np.asarray(np.isnan(see("flop_tensor")) & used & ~idle)
+
+
+def _flop_pct(see: See) -> Reals:
+    known = np.fmax.reduce(_use(see), axis=0)
+    return np.where(_misses_tensor_work(see), np.nan, known)
 
 
 def _work(see: See) -> Reals:
@@ -254,14 +274,14 @@ TABLE: tuple[Derived, ...] = (
     Derived("dram_attainable", ("calibrated_dram_bytes_per_s", "dram_peak_bytes_per_s"),
             lambda see: see("calibrated_dram_bytes_per_s") / see("dram_peak_bytes_per_s"),
             "", "DRAM rate measured on this device over its peak", "nominal peak"),
-    Derived("flops", _WORK, _flops,
+    Derived("flops", (*_WORK, *_TENSOR), _flops,
             "FLOP", "measured operations of one launch, all precisions"),
     Derived("flops_per_s", ("flops", "duration_ns"), lambda see: see("flops") / seconds(see),
             "FLOP/s", "measured operations over time"),
     Derived("narrower_speedup", ("tensor_dtype",), _narrower_speedup,
             "", "device peak of the next narrower tensor type over tensor_dtype's",
             source="device"),
-    Derived("flop_pct", _COUNTED, lambda see: np.fmax.reduce(_use(see), axis=0),
+    Derived("flop_pct", (*_COUNTED, *_TENSOR), _flop_pct,
             "%", "operations over time and peak, of the precision nearest its peak",
             "peak FLOP rate"),
     Derived("fp64_rate_pct", _COUNTED, lambda see: _use(see)[0],
