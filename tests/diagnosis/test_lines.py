@@ -13,6 +13,7 @@ from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.lines import KernelLines, lines_of_groups
 from traceroof.diagnosis.narrow import of_kernels
+from traceroof.ingest.combine import combine
 
 FILE = "/src/gemv.cu"
 LOADS, WAITS = "samples_long_scoreboard", "samples_wait"
@@ -66,6 +67,7 @@ def test_instructions_of_a_line_are_added() -> None:
         ({"line": 41}, "line 41"),
         ({"address": 576}, "f+0x240"),
         ({"address": 576, "ptx_line": 132}, "f+0x240"),
+        ({"address": 16, "function": "void at::f<at::g<int>, 4>(int)"}, "f+0x10"),
         ({"ptx_line": 132, "ptx": "ret;"}, "f PTX:132"),
         ({"function": None, "instruction": "s_endpgm"}, "s_endpgm"),
     ],
@@ -225,6 +227,25 @@ def test_findings_that_no_line_has_stay_as_they_are(
     finding = next(one for one in diagnose(_plain()).findings if one.scope == "kernel")
     finding = replace(finding, rule=rule, state=state, subject_index=index)
     assert lines.named(finding) is finding
+
+
+def test_lines_of_counters_beside_a_timeline() -> None:
+    """GIVEN two launches of 3 ms on a timeline and the counters of one that took 1 ms under the
+    profiler THEN its lines have shares of the 6 ms."""
+    shape = {f"{what}_{axis}": [2] for what in ("grid", "block") for axis in "xyz"}
+    counted = recording({"kernel_name": ["f(float *)"], "duration_ns": [1_000_000], **shape})
+    counted = replace(counted, source_lines=source(sampled(41, 75), sampled(7, 25)))
+    twice = {name: values * 2 for name, values in shape.items()}
+    timeline = recording(
+        {"kernel_name": ["f(float *)"] * 2, "start_ns": [0, 4_000_000],
+         "duration_ns": [3_000_000] * 2, **twice},
+        time_basis="timeline",
+    )  # fmt: skip
+    [kernel] = diagnose(combine([timeline, counted])).kernels
+    assert kernel.source_lines is not None
+    assert [(one.line, one.time_ns) for one in kernel.source_lines.lines] == [
+        (41, 4_500_000), (7, 1_500_000),
+    ]  # fmt: skip
 
 
 def test_narrowing_keeps_the_lines_of_the_kernel() -> None:

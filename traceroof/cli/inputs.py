@@ -124,7 +124,9 @@ def read_each(
     mapping = mapping or reading.mapping()
     with _progress() as (progress, watch):
         reader = replace(mapping, watch=watch).read
-        found = detect.read_each(paths, progress, reading.parser_options(), reader)
+        found = detect.read_each(
+            paths, progress, reading.parser_options(), reader, one_gpu=reading.mode != "separate"
+        )
     _tell_failed(mapping.failed)
     severe = [note for recording in found for note in recording.notes if note.severe]
     if reading.strict and severe:

@@ -108,7 +108,8 @@ class _Spot:
         if self.line:
             file = PurePosixPath((self.file or "").replace(chr(92), "/")).name
             return f"{file}:{self.line}" if file else f"line {self.line}"
-        name = kernel_names.function(kernel_names.demangled(self.function or ""))
+        # Without template arguments: those of one kernel's functions seldom tell them apart.
+        name = kernel_names.function(kernel_names.demangled(self.function or "")).partition("<")[0]
         if self.address is not None:
             return "+".join(part for part in (name, f"0x{self.address:x}") if part)
         rest = f"PTX:{self.ptx_line}" if self.ptx_line else one_line(self.text or "")[:_TEXT]
@@ -211,7 +212,7 @@ class Lines:
         if found is None:
             return None
         samples = found.of("samples")
-        total = samples.sum()
+        total = float(samples.sum())
         weight = samples if total else found.of("instructions")
         order = np.argsort(-weight, kind="stable")[:MOST_LINES].tolist()
         known = np.array([bool(one.line) for one in found.spot], dtype=bool)

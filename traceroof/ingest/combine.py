@@ -186,7 +186,12 @@ def of_one_gpu(recordings: Sequence[Recording]) -> tuple[list[Recording], list[R
     if len(rows) < 2 or _are_ranks(recordings):
         return list(recordings), []
     most = max(rows, key=rows.__getitem__)
-    meant = [_models(one) in (most, frozenset()) for one in recordings]
+    # A file may name no model and still the architecture.
+    built = frozenset().union(*(_architectures(one) for one in recordings if _models(one) == most))
+    meant = [
+        _models(one) == most or (not _models(one) and _architectures(one) <= built)
+        for one in recordings
+    ]
     kept = [one for one, is_meant in zip(recordings, meant, strict=True) if is_meant]
     return kept, [one for one, is_meant in zip(recordings, meant, strict=True) if not is_meant]
 

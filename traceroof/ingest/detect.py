@@ -70,10 +70,12 @@ def read_each(
     progress: Progress = silent,
     options: Options | None = None,
     reader: Reader = in_turn,
+    *,
+    one_gpu: bool = True,
 ) -> list[Recording]:
     """Read files and folders, each file into a recording of its own; as ``read`` otherwise.
 
-    Of many files that are named (from ``MANY`` on) one that cannot be read is left out with a note.
+    one_gpu: of a folder, leave out files of another GPU model than most. Of many files that are named (from ``MANY`` on) one that cannot be read is left out with a note.
     """
     options = options or Options()
     if not paths:
@@ -92,7 +94,7 @@ def read_each(
     for plan in planned:
         found = list(zip(plan.files, islice(results, len(plan.files)), strict=True))
         if plan.folder is not None:
-            recordings += _of_folder(plan, found)
+            recordings += _of_folder(plan, found, one_gpu)
             continue
         for file, one in found:
             if isinstance(one, Recording):
@@ -254,10 +256,10 @@ def _planned_folder(folder: Path, seen: _Seen) -> _Plan:
 
 
 def _of_folder(
-    plan: _Plan, results: Sequence[tuple[File, Recording | TraceroofError]]
+    plan: _Plan, results: Sequence[tuple[File, Recording | TraceroofError]], one_gpu: bool
 ) -> list[Recording]:
     """What the files of a folder hold; those that cannot be read, and those of another GPU model
-    than most, are left out with a note. Raises the first refusal where no file can be read."""
+    than most (if one_gpu), are left out with a note. Raises the first refusal where no file can be read."""
     found = [one for _, one in results if isinstance(one, Recording)]
     refused = [(file, one) for file, one in results if isinstance(one, TraceroofError)]
     if refused and not found:
@@ -268,7 +270,7 @@ def _of_folder(
         named = ", ".join(plan.skipped[:_LISTED]) + (", …" if plan.skipped[_LISTED:] else "")
         text = f"other files in {name} are not profiler files, skipped: {named}"
         notes.append(Note(text, len(plan.skipped), severe=False))
-    found, foreign = of_one_gpu(found)
+    found, foreign = of_one_gpu(found) if one_gpu else (found, [])
     if foreign:
         named = ", ".join(Path(one.sources[0].path).name for one in foreign[:_LISTED])
         notes.append(Note(f"files of another GPU model in {name}, left out: {named}", len(foreign)))
