@@ -26,7 +26,7 @@ RULES = (
         # A matrix instruction does the work of many: few issue slots keep its pipe busy.
         applies=lambda k: has_headroom(k) & ~matrix_work(k),
         when=lambda k: k.meets("issue_active"),
-        because="schedulers issue {issue_active} instructions per active cycle, of 1 possible",
+        because="a scheduler issues {issue_active:.2f} instructions per active cycle, of 1 possible",
         fix=(
             "Give the schedulers more ready warps: more resident warps (see the occupancy "
             "findings), or more independent instructions in each warp (unrolling, several "

@@ -92,7 +92,7 @@ def test_measured_and_least_bytes_with_their_ratio(made: list[Section]) -> None:
 
 def test_occupancy_with_what_limits_it(made: list[Section]) -> None:
     found = lines_of(made, "occupancy")
-    assert found["registers"] == "128 a thread"
+    assert found["registers"] == "128 per thread"
     assert found["limited by"] == "registers, shared memory: 2 blocks fit at once"
     stalls = lines_of(made, "stalls")
     assert list(stalls.items()) == [("long scoreboard", "60.0 %"), ("barrier", "10.0 %")]

@@ -27,7 +27,7 @@ def calibrate(
     ] = None,
     reading: ReadOptions,
 ) -> None:
-    """Measure what a GPU really reaches, from profiles of probes (docs/calibrate.md)."""
+    """Measure what a GPU really reaches, from profiles of probes."""
     from traceroof.report.run import calibration as shown
     from traceroof.store import calibration_of
 

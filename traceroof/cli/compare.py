@@ -55,7 +55,7 @@ def compare(
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
-    """Say what changed between two runs, and whether it is more than noise."""
+    """Say what changed between two runs, and what is only noise."""
     from traceroof import plugins
     from traceroof.compare import gates
 

@@ -153,7 +153,7 @@ def export(
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
-    """Write the kernel table of a run to a file, or its timeline for Perfetto and speedscope."""
+    """Write the kernel table of a run, or its timeline for Perfetto."""
     from traceroof.report.run.export import export_kernels, format_of
 
     wanted = format_of(output, format.value if format else None)

@@ -19,7 +19,7 @@ def rules(
     *,
     setting: ConfigOptions,
 ) -> None:
-    """List the rules, or print the card of one, with the thresholds in force."""
+    """List the rules, or print the card of one."""
     from traceroof import plugins
     from traceroof.report.common.cards import rule_card, rules_table
 
@@ -34,7 +34,7 @@ def config(
     setting: StoreOptions,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Print the settings in force, and where each was set (docs/configuration.md)."""
+    """Print the settings in force, and where each was set."""
     from traceroof import plugins
     from traceroof.report.common import settings
 
@@ -56,14 +56,14 @@ def devices(
     *,
     setting: ConfigOptions,
 ) -> None:
-    """List the GPUs of the device table, or print one with its source."""
+    """List the GPUs of the device table, or print one."""
     from traceroof.report.common.cards import device_card, devices_table
 
     write(device_card(name) if name else devices_table(), None)
 
 
 def formats() -> None:
-    """List the file formats that traceroof reads, and how to collect each."""
+    """List the file formats that are read, and how to collect each."""
     from traceroof.report.common.cards import formats_table
 
     write(formats_table(), None)

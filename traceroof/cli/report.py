@@ -51,7 +51,7 @@ def report(
     no_calibration: NoCalibration = False,
     reading: ReadOptions,
 ) -> None:
-    """Write the bottleneck report: one HTML page that works anywhere, offline."""
+    """Write the bottleneck report: one HTML page that works offline."""
     from traceroof.diagnosis.diagnose import diagnose as diagnose_run
     from traceroof.report.html import render
 

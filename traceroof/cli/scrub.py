@@ -18,7 +18,7 @@ def scrub(
         Path, typer.Option("--output", "-o", metavar="CLEAN", help="Where the copy goes; new.")
     ],
 ) -> None:
-    """Copy a profile without environment, users, hosts and folders, to show it to others."""
+    """Copy a profile without environment, users, hosts and folders."""
     from traceroof.scrub import scrub as scrubbed
 
     for what in scrubbed(file, output):

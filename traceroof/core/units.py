@@ -121,7 +121,7 @@ class Sentence(Formatter):
             )
             return found.group(1) if told else ""
 
-        said = self.format(re.sub(r"\[([^\[\]]*)\]", clause, template), **values)
+        said = self.format(re.sub(r"\[([^\[\]]*)\]", clause, template), **values).rstrip(" ;,")
         return _ONE.sub(lambda found: f"1 {_SINGULAR[found.group(1)]}", said)
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

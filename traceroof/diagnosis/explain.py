@@ -441,6 +441,7 @@ _PLACES = 8
 _FROM = {
     "measured": "measured on this device by the profiler",
     "calibrated": "calibrated",
+    "published": "as others measured it on this model",
     "assumed": "assumed: what large kernels usually reach",
 }
 

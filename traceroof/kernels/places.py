@@ -59,14 +59,12 @@ class Place:
     @property
     def words(self) -> str:
         """'Qwen2DecoderLayer[0-23].Qwen2RMSNorm (71 ×)': the module, else the innermost range, else
-        the operator, with how many launches it has, and the line that launches most; empty where
-        none is known."""
+        the operator, with how many launches it has; empty where none is known."""
         name = self.module or (self.range or "").rsplit(" > ", 1)[-1] or self.operator or ""
-        line = f", {self.source}" if self.source else ""
         if not name or self.launches is None or self.of_launches is None:
-            return f"{name}{line}" if name else self.source or ""
+            return name
         part = "" if self.launches == self.of_launches else f" of {self.of_launches:,}"
-        return f"{name} ({self.launches:,}{part} ×){line}"
+        return f"{name} ({self.launches:,}{part} ×)"
 
 
 NOWHERE = Place()

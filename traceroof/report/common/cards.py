@@ -121,13 +121,18 @@ def devices_table() -> str:
     return to_text(draw, width=terminal_width())
 
 
+_NEAR = 6
+
+
 def device_card(name: str) -> str:
     """One GPU with every figure and its source. Raises TraceroofError for an unknown name."""
     device = device_table.find(name)
     matches = (device,) if device else device_table.matches(name)
     if not matches:
         names = {one.name.lower(): one.name for one in device_table.all_devices()}
-        near = [names[found] for found in get_close_matches(name.lower(), names, n=3, cutoff=0.4)]
+        like = [full for low, full in names.items() if low.startswith(name.lower())]
+        close = get_close_matches(name.lower(), names, n=3, cutoff=0.4)
+        near = like[:_NEAR] or [names[found] for found in close]
         hint = f"did you mean {', '.join(near)}?" if near else "`traceroof devices` lists them"
         raise TraceroofError(f"no GPU called {name} in the device table", hint)
 

@@ -33,7 +33,20 @@ def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False)
         legacy_windows=False,
     )
     draw(console)
-    return no_commands("\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n")
+    drawn = buffer.getvalue().replace(_TOGETHER, " ")
+    return no_commands("\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
+
+
+# A space at which no line ends; rich breaks at all that Python calls a space.
+_TOGETHER = "\ue000"
+_UNIT = regex.compile(
+    r"(?<=\d) (?=(?:%|×|[nµm]?s|[kMGTP]?B(?:/s)?|[kMGTP]?FLOP(?:/s|/byte)?|[kMG]?Hz)(?!\w))"
+)
+
+
+def unbroken(text: str) -> str:
+    """The text with figures that keep their units on their line."""
+    return _UNIT.sub(_TOGETHER, text)
 
 
 def no_commands(text: str) -> str:

@@ -53,6 +53,8 @@ class Fix:
     bound_bar: float
     likely_bar: float
     reasons: tuple[Reason, ...]
+    source: str
+    commands: tuple[str, ...]
 
 
 # What a fix speaks of, where its subject's name alone does not say it.
@@ -95,6 +97,11 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 likely_bar=_bar(likely, most),
                 reasons=tuple(
                     _reason(finding) for finding in (*one.found, *one.folded)[:_MOST_REASONS]
+                ),
+                source=one.where.source or "",
+                commands=(
+                    f"{summary.command(diagnosis)} --explain {one.rank}",
+                    *summary.commands(one)[1:],
                 ),
             )
         )

@@ -82,7 +82,8 @@ def rows(
     for index, one in enumerate(kernels):
         # In a cell a bracket takes four bytes; a name that several rows share is held once.
         room -= 270 + each + len(escape(names[one.kernel]).encode())
-        place = one.where.words if one.where.module or one.where.range else ""
+        known = one.where.words if one.where.module or one.where.range else ""
+        place = ", ".join(part for part in (known, one.where.source) if part)
         room -= len(escape(place).encode())
         room -= 0 if one.kernel in seen else len(demangled(one.kernel)[:NAMED].encode())
         seen.add(one.kernel)

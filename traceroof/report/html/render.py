@@ -72,6 +72,7 @@ def render(what: Diagnosis | Comparison, source_root: Path | None = None) -> str
         finalize=_finalize,
     )
     environment.filters["prose"] = _prose
+    environment.filters["lack"] = summary.lack
     template = environment.get_template("report.html.j2")
     changes = Changes(what) if isinstance(what, Comparison) else None
     diagnosis = what.head if isinstance(what, Comparison) else what

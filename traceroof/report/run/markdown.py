@@ -73,8 +73,8 @@ def render(
         lines.append(f"\n{len(diagnosis.kernels) - len(rows):,} more kernels not shown.")
     lines += ["", f"### {_heading(diagnosis, len(worth), len(advised))}", ""]
     if not worth:
-        lines.append("Nothing to recommend: no rule fired.")
-    entries = ["\n".join(_entry(one, labels)) for one in worth]
+        lines.append("No rule fired: traceroof found nothing to change in this profile.")
+    entries = ["\n".join(_entry(one, labels, summary.command(diagnosis))) for one in worth]
     listed = fitting(entries, _FINDING_BUDGET)
     lines += listed
     if len(entries) > len(listed):
@@ -131,20 +131,23 @@ def _heading(diagnosis: Diagnosis, listed: int, all: int) -> str:
     return f"Worth trying, best first ({some}shares of {summary.whole_words(diagnosis)})"
 
 
-def _entry(entry: Entry, names: Mapping[int, str]) -> list[str]:
+def _entry(entry: Entry, names: Mapping[int, str], run: str) -> list[str]:
     """What is worth trying, on what, and how it could be wrong."""
     lead = entry.lead
     where = summary.subjects(entry, names)
     place = entry.where.words
+    on = "on" if lead.scope == "timeline" else "in"
     gain = summary.gain(entry)
     return [
         f"{entry.rank}. **{text(entry.title)}** ({entry.severity})"
-        + (f" in {code(where) if lead.scope == 'kernel' else short(where)}" if where else "")
-        + (f" in {code(place)}" if place else ""),
+        + (f" {on} {code(where) if lead.scope == 'kernel' else short(where)}" if where else "")
+        + (f" in {code(place)}" if place else "")
+        + (f" at {code(entry.where.source)}" if entry.where.source else ""),
         *([f"   - {text(gain)}; {text(summary.confidence(entry))}"] if gain else []),
         f"   - because {prose(entry.because)}",
         f"   - try: {prose(entry.fix)}",
         f"   - to refute: {prose(lead.refute)}",
+        f"   - more: {' or '.join(code(f'{run} {one}') for one in summary.commands(entry))}",
         *([f"   - also {code(summary.also(entry))}"] if entry.folded else []),
     ]
 

@@ -7,7 +7,6 @@ a kilobyte.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from traceroof.core.kernel_names import demangled
@@ -47,11 +46,11 @@ _USES = (
 
 # What decides how many blocks or warps are resident, and what follows.
 _OCCUPANCY = (
-    ("registers", "registers_per_thread", "", " a thread"),
-    ("shared memory", "shared_memory_bytes", "byte", " a block"),
+    ("registers", "registers_per_thread", "", " per thread"),
+    ("shared memory", "shared_memory_bytes", "byte", " per block"),
     ("waves of blocks", "waves", "", ""),
-    ("a scheduler issues", "issue_active", "", " instructions a cycle"),
-    ("eligible warps", "warps_eligible", "", " a scheduler"),
+    ("scheduler issues", "issue_active", "", " instructions per cycle"),
+    ("eligible warps", "warps_eligible", "", " per scheduler"),
 )
 _LIMIT = "occupancy_limit_"
 _INSUFFICIENT = "insufficient_"
@@ -130,7 +129,7 @@ def facts(kernel: KernelGroup) -> Iterable[Line]:
     """What was launched: operator, shapes, types, grid."""
     lines = (
         Line("operator", kernel.operator or ""),
-        Line("module", replace(kernel.where, source=None).words if kernel.where.module else ""),
+        Line("module", kernel.where.words if kernel.where.module else ""),
         Line("source line", kernel.where.source or ""),
         Line("range", cut(kernel.where.range or "", _SHAPES_LENGTH)),
         Line("input shapes", cut(shapes.shapes(kernel.input_shapes or ""), _SHAPES_LENGTH)),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import Literal
 
 from traceroof.core import recording, regex
@@ -132,7 +133,7 @@ def total(diagnosis: Diagnosis) -> str:
     # No known duration at all: the sum is not zero but unknown.
     known = totals.kernel_time_ns or not totals.unknown_durations
     time = quantity(totals.kernel_time_ns, "ns") if known else "An unknown time"
-    text = f"{time} in {launches} of {groups}."
+    text = f"{time} of kernel time in {launches} of {groups}."
     if diagnosis.narrowed:
         text = _narrowed(diagnosis, diagnosis.narrowed)
     if totals.time_saved_bound_ns:
@@ -251,9 +252,13 @@ def advised_kernels(entries: Sequence[Entry]) -> list[int]:
     ]
 
 
-def located(entry: Entry, names: Mapping[int, str]) -> str:
-    """Where an entry is, first in the program, then the kernels (``subjects``)."""
-    return ": ".join(part for part in (entry.where.words, subjects(entry, names)) if part)
+def located(entry: Entry, names: Mapping[int, str]) -> list[str]:
+    """Where an entry is, a line each: first in the program, with the kernels (``subjects``); then
+    the line of Python that launches them."""
+    found = [part for part in (entry.where.words, subjects(entry, names)) if part]
+    on = entry.lead.scope == "timeline" and not entry.where.words
+    lines = [f"{'On' if on else 'In'} {': '.join(found)}"] if found else []
+    return lines + ([f"At {entry.where.source}"] if entry.where.source else [])
 
 
 def time_by(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[PlaceTime]:
@@ -268,15 +273,22 @@ def time_by(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[PlaceTim
     ]
 
 
-def commands(entry: Entry) -> str:
+def commands(entry: Entry) -> list[str]:
     """The options that go on from an entry: its arithmetic, and the cards of its kernels."""
     kernels = [one.subject_index for one in entry.found if one.scope == "kernel"]
     numbers = dict.fromkeys(index + 1 for index in kernels if index is not None)
-    cards = [f"--card {number}" for number in list(numbers)[:_CARDS]]
-    return f"More: {' or '.join([f'--explain {entry.rank}', *cards])}"
+    return [
+        f"--explain {entry.rank}",
+        *(f"--card {number}" for number in list(numbers)[:_CARDS]),
+    ]
 
 
 _CARDS = 2
+
+
+def command(diagnosis: Diagnosis) -> str:
+    """The command that gives this diagnosis, in the folder of its file or of the store."""
+    return f"traceroof diagnose {quote(diagnosis.run_name)}"
 
 
 def also(entry: Entry) -> str:
@@ -355,4 +367,10 @@ def not_judged(found: NotJudged) -> str:
     """What lacks data, and which of it the command would decide."""
     words = ["the class" if one == CLASS else one for one in found.decides]
     first = f". Most telling next: {', '.join(words)}" if words else ""
-    return f"{found.what} lack data{first}"
+    return f"{found.what} {lack(found)} data{first}"
+
+
+def lack(found: NotJudged) -> str:
+    """The verb behind what could not be judged."""
+    one = found.what.startswith(("the class of", "1 rule")) and " and " not in found.what
+    return "lacks" if one else "lack"

@@ -14,7 +14,7 @@ from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.kernels.places import By
-from traceroof.report.common.console import cut, heading, to_text
+from traceroof.report.common.console import cut, heading, to_text, unbroken
 from traceroof.report.run import summary
 from traceroof.report.run.timeline_lines import timeline_lines
 
@@ -55,11 +55,11 @@ def render(
             console.print(covered)
             covered = ""
         console.print(Text(summary.about(diagnosis), style="bold"))
-        console.print(summary.total(diagnosis))
+        console.print(unbroken(summary.total(diagnosis)))
         if covered:
             console.print(covered)
         for line in (*summary.settings(diagnosis), *summary.clocks(diagnosis)):
-            console.print(line)
+            console.print(unbroken(line))
         _care(console, diagnosis)
         if not diagnosis.narrowed:
             _timelines(console, diagnosis)
@@ -98,7 +98,7 @@ def _timelines(console: Console, diagnosis: Diagnosis) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column()
     for label, text in lines:
-        table.add_row(label, text)
+        table.add_row(label, unbroken(text))
     console.print()
     console.print(table)
 
@@ -193,16 +193,16 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
         console.print(head)
         if gain := summary.gain(entry):
             _indented(console, f"{gain}; {summary.confidence(entry)}")
-        if where := summary.located(entry, names):
-            _indented(console, f"In {where}")
+        for where in summary.located(entry, names):
+            _indented(console, where)
         _indented(console, f"{entry.lead.rule}: {entry.because}")
         _indented(console, _advice_text(f"Try: {entry.fix}", _LINES * (console.width - 4)))
-        _indented(console, summary.commands(entry), style="green")
+        _indented(console, f"More: {' or '.join(summary.commands(entry))}", style="green")
         others = [one for one in (summary.also(entry), *_vendor_says(diagnosis, entry)) if one]
         if others:
             _indented(console, f"Also: {', '.join(others)}", style="dim")
     if ceilings := summary.ceilings(diagnosis):
-        console.print(Text(ceilings, style="dim"))
+        console.print(Text(unbroken(ceilings), style="dim"))
 
 
 # How many lines a fix may take; --explain N and --format json have all of it.
@@ -237,7 +237,7 @@ def _vendor_says(diagnosis: Diagnosis, one: Entry) -> list[str]:
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
-    console.print(Padding(Text(text, style=style), (0, 0, 0, 3)))
+    console.print(Padding(Text(unbroken(text), style=style), (0, 0, 0, 3)))
 
 
 def _vendor(console: Console, shown: tuple[KernelGroup, ...], names: Mapping[int, str]) -> None:
