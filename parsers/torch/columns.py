@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.parsers.torch import events as events_of
+from traceroof.parsers.torch.collectives import described
 from traceroof.parsers.torch.event_columns import (
     CALL_CATEGORIES,
     GPU_KINDS,
@@ -224,9 +225,9 @@ class Fold:
         whats = []
         for arg in args:
             what = (arg.collective, arg.elements_in, arg.elements_out, arg.group_size, arg.dtype)
-            group = arg.group_description if arg.group_name is None else arg.group_name
+            group = described(_given(arg.group_name), _given(arg.group_description))
             whats.append(
-                (*map(str, what), _given(group), _given(arg.group_ranks))
+                (*map(str, what), group, _given(arg.group_ranks))
                 if arg.collective is not None
                 else None
             )

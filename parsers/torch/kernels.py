@@ -1,6 +1,6 @@
 """The kernel table of a folded and linked trace, column by column."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -103,10 +103,12 @@ def kernels_of(
     base: int,
     rank: int,
     devices: Sequence[DeviceInfo],
+    groups: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """The kernel table, rows by start. Uses up the fold's GPU columns.
 
-    base: nanoseconds to add to all times. rank: the file's, for rows without their own.
+    base: nanoseconds to add to all times. rank: the file's, for rows without their own. groups: what
+    process groups are, by name (``collectives.descriptions``).
     """
     graph, graphs = _graphs(fold, links, launches)
     sm_count = np.full(len(launches.device), np.nan)
@@ -125,7 +127,7 @@ def kernels_of(
         steps=Texts(links.steps.names),
         phases=Texts(PHASES),
         kinds=Texts(KINDS),
-        collectives=Collectives(fold.collectives),
+        collectives=Collectives(fold.collectives, groups),
         graphs=Texts(graphs),
         graph=graph,
         sm_count=sm_count,

@@ -19,6 +19,7 @@ from traceroof.core.recording import (
 )
 from traceroof.parsers.host.arrow import Texts, wholes
 from traceroof.parsers.host.unrecorded import placed
+from traceroof.parsers.torch.collectives import descriptions
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import KINDS
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
@@ -82,7 +83,8 @@ def build(
     note_times(fold, host, links, launches, note)
     note_operators(fold, links, note)
     count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
-    kernels, told = placed(kernels_of(fold, host, links, launches, base, rank, devices))
+    groups = descriptions(metadata)
+    kernels, told = placed(kernels_of(fold, host, links, launches, base, rank, devices, groups))
     note(told, _TOLD)
     for text, number, severe in lost_records(host_calls, kernels):
         note(number, text, severe)

@@ -54,7 +54,7 @@ def test_partials_merge_to_that_of_the_run_in_any_order() -> None:
     parts = [partial_of(one, CATEGORIES).shifted(at) for at, one in enumerate(files)]
     whole = seen(files)
     assert [one.rank for one in whole.timelines] == [0, 1, 2]
-    assert whole.categories[1] == {"communication": 40 * US, "gemm": 70 * US}
+    assert whole.categories[1] == {"ProfilerStep#1": {"communication": 40 * US, "gemm": 70 * US}}
     for order in permutations(parts):
         assert merge_partials(order) == whole
     found = ranks(whole)

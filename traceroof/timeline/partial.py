@@ -32,7 +32,7 @@ class Partial:
     """The timelines of some files of a run.
 
     files: the run's files that were looked at. keys: what each timeline is told by and sorted by.
-    categories: its GPU time by operator category, ns. collectives: the communication kernels of
+    categories: its GPU time by step and operator category, ns. collectives: the communication kernels of
     all, ``COLLECTIVES``, with the position of their timeline. owners: rank, process, device and
     GPU of all rows, UNKNOWN where not known.
     """
@@ -40,7 +40,7 @@ class Partial:
     files: tuple[int, ...] = ()
     timelines: tuple[Timeline, ...] = ()
     keys: tuple[Key, ...] = ()
-    categories: tuple[Mapping[str, int], ...] = ()
+    categories: tuple[Mapping[str, Mapping[str, int]], ...] = ()
     collectives: pa.Table = field(default_factory=lambda: recordings.empty(COLLECTIVES))
     owners: tuple[Owner, ...] = ()
 
@@ -206,18 +206,23 @@ def _seen(recording: "Recording", category: Any, rows: Any, together: tuple[int,
     return replace(partial_of(some, category[rows].tolist()), files=together)
 
 
-def _category_times(lane: Lane, categories: Sequence[str]) -> dict[str, int]:
-    """GPU time of each category of a timeline, ns, by name."""
-    names = np.asarray(categories, dtype=object)[lane.rows.at[lane.at]]
-    found: dict[str, int] = {}
+def _category_times(lane: Lane, categories: Sequence[str]) -> dict[str, dict[str, int]]:
+    """GPU time of a timeline by step ('' outside of any) and category, ns."""
     import pandas as pd
 
-    codes, texts = pd.factorize(names)
-    spent = np.zeros(len(texts), dtype=np.int64)
-    np.add.at(spent, codes, lane.end - lane.start)
-    for text, time in zip(texts, spent.tolist(), strict=True):
-        found[str(text)] = time
-    return dict(sorted(found.items()))
+    names = np.array([*lane.rows.step_names, ""], dtype=object)
+    frame = pd.DataFrame(
+        {
+            "step": names[lane.step],
+            "category": np.asarray(categories, dtype=object)[lane.rows.at[lane.at]],
+            "time": lane.end - lane.start,
+        }
+    )
+    sums = frame.groupby(["step", "category"], sort=True)["time"].sum()
+    found: dict[str, dict[str, int]] = {}
+    for (step, category), time in zip(sums.index.tolist(), sums.tolist(), strict=True):
+        found.setdefault(str(step), {})[str(category)] = int(time)
+    return found
 
 
 def encoded(partial: Partial) -> bytes:
@@ -255,6 +260,6 @@ class _Encoded(msgspec.Struct):
     timelines: tuple[Timeline, ...]
     keys: tuple[Key, ...]
     files: tuple[int, ...]
-    categories: tuple[dict[str, int], ...]
+    categories: tuple[dict[str, dict[str, int]], ...]
     owners: tuple[Owner, ...]
     collectives: dict[str, list[Any]]

@@ -45,7 +45,7 @@ class Meetings:
     """The matched collectives of one group: one row a collective, one column a member.
 
     name: the group's, '' where unknown. members: positions in the list of compared ranks. start,
-    end: ns, each on its rank's own clock.
+    end: ns, each on its rank's own clock. operation, payload (bytes, -1: unknown): of each row.
     """
 
     name: str
@@ -53,6 +53,8 @@ class Meetings:
     members: Whole
     start: Whole
     end: Whole
+    operation: Sequence[str] = ()
+    payload: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -256,6 +258,8 @@ def _meetings(part: "pd.DataFrame", order: Sequence[int]) -> Meetings:
         members=np.searchsorted(np.asarray(order), start.columns.to_numpy()),
         start=start.to_numpy(dtype=np.int64),
         end=end.to_numpy(dtype=np.int64),
+        operation=start.index.get_level_values("operation").tolist(),
+        payload=start.index.get_level_values("size").tolist(),
     )
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from traceroof.core import regex
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column
-from traceroof.timeline import Timeline
+from traceroof.timeline import Timeline, rank_spread
 from traceroof.timeline.partial import Partial
 from traceroof.timeline.process_groups import (
     Alignment,
@@ -28,6 +28,7 @@ from traceroof.timeline.process_groups import (
     matched,
     with_groups,
 )
+from traceroof.timeline.rank_spread import GroupKind, Short, SlowGroup, Spread, Straggler
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,12 +119,20 @@ class Ranks:
 
     comparable: whether the clocks agree well enough for gaps across ranks; where not, nothing is
     said of waiting. groups: the process groups in which collectives were matched, most first.
+    categories to short: how the ranks differ (``rank_spread``). missing: ranks of the job without a
+    timeline.
     """
 
     ranks: tuple[RankTimes, ...]
     facts: Mapping[str, float]
     comparable: bool
     groups: tuple[GroupTimes, ...] = ()
+    categories: tuple[Spread, ...] = ()
+    stragglers: tuple[Straggler, ...] = ()
+    group_kinds: tuple[GroupKind, ...] = ()
+    slow_groups: tuple[SlowGroup, ...] = ()
+    missing: tuple[int, ...] = ()
+    short: tuple[Short, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -160,7 +169,20 @@ def ranks(partial: Partial) -> Ranks | None:
         facts["matched_collectives"] = float(sum(len(one.last) for one in alignment.groups))
         facts["clock_residual_ns"] = alignment.residual
         facts["clock_sets"] = float(alignment.sets)
+    lines = [by_rank[rank] for rank in order]
+    by_category = rank_spread.category_times(
+        lines, [partial.categories[place[rank]] for rank in order]
+    )
+    caused = [
+        int(waits.caused[at]) if waits and waits.entered[at] else None for at in range(len(order))
+    ]
     return Ranks(
+        categories=rank_spread.category_spread(order, by_category),
+        stragglers=rank_spread.stragglers(order, lines, by_category, caused),
+        group_kinds=rank_spread.group_kinds(lines),
+        slow_groups=rank_spread.slow_groups(meetings, order),
+        missing=rank_spread.missing(sent["group"].drop_duplicates().tolist(), order),
+        short=rank_spread.short(order, lines),
         ranks=tuple(
             RankTimes(
                 rank=rank,
@@ -171,7 +193,7 @@ def ranks(partial: Partial) -> Ranks | None:
                 own_ns=_own(by_rank[rank]),
                 **_clock(alignment, order, at),
                 waiting_ns=int(waits.waiting[at]) if waits and waits.entered[at] else None,
-                caused_ns=int(waits.caused[at]) if waits and waits.entered[at] else None,
+                caused_ns=caused[at],
                 skew_ns=int(waits.skew[at]) if waits and waits.entered[at] else None,
                 last_share=waits.last_share(at) if waits else None,
                 step_compute_ns=tuple(int(step) for step in computes[:, at]),

@@ -18,6 +18,7 @@ from traceroof.report.html.fixes import Fix, numbers
 from traceroof.report.html.palette import look
 from traceroof.report.html.timeline_figures import gpu_labels
 from traceroof.report.run import operator_card, summary
+from traceroof.report.run.rank_lines import rank_lines, straggler
 
 # What rows may take of a page; the limits only matter for thousands of kernels.
 _ROW_BYTES, _MOST_ROWS = 110_000, 600
@@ -238,19 +239,37 @@ def gaps(diagnosis: Diagnosis) -> list[Gap]:
     ]
 
 
-def ranks(diagnosis: Diagnosis) -> list[Sequence[str]]:
-    """A line a rank: its times, what it waited for others and they for it."""
+def ranks(diagnosis: Diagnosis) -> list[tuple[int, Sequence[tuple[str, float | None]]]]:
+    """A line a rank: its times, what it waited for others and they for it; as text, and as the
+    number by which it is sorted."""
     if diagnosis.ranks is None:
         return []
     return [
         (
-            str(one.rank),
-            *(
-                quantity(time, "ns")
-                for time in (one.compute_ns, one.communication_ns, one.exposed_communication_ns,
-                             one.idle_ns, one.waiting_ns, one.caused_ns)
+            one.rank,
+            (
+                *(
+                    (quantity(time, "ns"), time)
+                    for time in (one.compute_ns, one.communication_ns,
+                                 one.exposed_communication_ns, one.idle_ns, one.waiting_ns,
+                                 one.caused_ns)
+                ),
+                (percent(one.last_share), one.last_share),
             ),
-            percent(one.last_share),
         )
         for one in diagnosis.ranks.ranks
     ]  # fmt: skip
+
+
+def slow_ranks(diagnosis: Diagnosis) -> list[tuple[int, str]]:
+    """The stragglers, each with what is said of it."""
+    found = diagnosis.ranks.stragglers if diagnosis.ranks else ()
+    return [(one.rank, straggler(one)) for one in found[:_MOST_SLOW]]
+
+
+def rank_words(diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """What else is to be said of the ranks together."""
+    return [line for line in rank_lines(diagnosis.ranks) if line[0] != "Stragglers"]
+
+
+_MOST_SLOW = 50

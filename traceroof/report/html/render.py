@@ -29,6 +29,7 @@ from traceroof.report.html.compared_card import compared_card
 from traceroof.report.html.fixes import Fix, findings_of_kernels, that_fit
 from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.palette import COLORS
+from traceroof.report.html.rank_map import rank_map
 from traceroof.report.run import operator_card, summary
 from traceroof.report.run.source_lines import Sources
 from traceroof.report.run.verdict import verdict
@@ -190,6 +191,9 @@ def _context(
         "classes": sorted({row.primary_class for row in rows}),
         "gaps": page.gaps(diagnosis),
         "ranks": page.ranks(diagnosis),
+        "rank_map": rank_map(diagnosis),
+        "slow_ranks": page.slow_ranks(diagnosis),
+        "rank_words": page.rank_words(diagnosis),
         "not_judged": [one for one in (diagnosis.not_judged,) if one],
         "sources": provenance.sources(diagnosis),
         "devices": provenance.devices(diagnosis),
@@ -265,6 +269,7 @@ def _policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
         "default-src": "'none'",
         "script-src": " ".join(_hash(text) for text in scripts),
         "style-src": " ".join(_hash(text) for text in styles),
+        "img-src": "data:",
         "base-uri": "'none'",
         "form-action": "'none'",
     }

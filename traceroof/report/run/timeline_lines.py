@@ -7,6 +7,7 @@ import numpy as np
 from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.headline import no_shares
+from traceroof.report.run.rank_lines import rank_lines
 from traceroof.timeline import Gap, Timeline
 from traceroof.timeline.ranks import RESIDUAL_LIMIT_NS, Ranks
 
@@ -40,7 +41,7 @@ _FULL = 0.95
 
 
 def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """(label, text) pairs, at most six; none where the run has no timeline."""
+    """(label, text) pairs, six and what is to be said of ranks; none where the run has no timeline."""
     found = diagnosis.timelines
     span = sum(one.span_ns for one in found)
     if not span:
@@ -58,6 +59,7 @@ def timeline_lines(diagnosis: Diagnosis) -> list[tuple[str, str]]:
         ("Moving data", _moving(found, span)),
         ("Steps", _steps(found)),
         ("Ranks", _ranks(diagnosis.ranks)),
+        *rank_lines(diagnosis.ranks),
     ]
     return [(label, text) for label, text in lines if text]
 

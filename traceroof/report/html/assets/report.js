@@ -342,6 +342,28 @@
     }
   });
 
+  // Tables of amounts whose rows have nothing below them: a click on a title sorts them.
+  function sortRows(header) {
+    const body = header.closest("table").tBodies[0];
+    const column = header.cellIndex;
+    const natural = column === 0 ? "ascending" : "descending";
+    const opposite = natural === "ascending" ? "descending" : "ascending";
+    const way = header.getAttribute("aria-sort") === natural ? opposite : natural;
+    for (const other of header.parentNode.cells) other.setAttribute("aria-sort", "none");
+    header.setAttribute("aria-sort", way);
+    const sign = way === "ascending" ? 1 : -1;
+    const valueOf = (row) => row.cells[column].dataset.v;
+    const keyed = [...body.rows].map((row) => [valueOf(row), row]);
+    // What is unknown comes last, whichever way.
+    keyed.sort(([a], [b]) => (a === "") - (b === "") || sign * (Number(a) - Number(b)));
+    body.append(...keyed.map(([, row]) => row));
+  }
+
+  document.addEventListener("click", (event) => {
+    const header = event.target.closest("table.sortable:not(#table) thead th");
+    if (header) sortRows(header);
+  });
+
   byId("theme").addEventListener("click", nextTheme);
   byId("help").addEventListener("click", help);
   if (table) {
