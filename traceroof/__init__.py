@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from traceroof.compare import Comparison
     from traceroof.config import Settings
     from traceroof.core.recording import Recording, Run
+    from traceroof.diagnosis.card import KernelCard
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.history.history import History
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "TraceroofError", "__version__", "calibrate", "compare", "diagnose", "export", "history", "ingest", "load",
+    "TraceroofError", "__version__", "calibrate", "card", "compare", "diagnose", "export", "history",
+    "ingest", "load",
     "read", "report", "runs",
 ]  # fmt: skip
 
@@ -273,6 +275,19 @@ def compare(
     from traceroof.compare.narrow import narrowed
 
     return narrowed(comparison, kernel)
+
+
+def card(run: "Source | Diagnosis | None", kernel: str | int, **options: Any) -> "KernelCard":
+    """Everything known of one kernel of a run (as for ``load``) or a diagnosis.
+
+    kernel: a number of the table, a part of the name, or a pattern; of several, the one with the most
+    time. Other options as for ``diagnose``.
+    """
+    from traceroof.diagnosis.card import card_of
+    from traceroof.diagnosis.diagnosis import Diagnosis
+
+    diagnosis = run if isinstance(run, Diagnosis) else diagnose(run, **options)
+    return card_of(diagnosis, str(kernel))
 
 
 def report(

@@ -10,6 +10,7 @@ from traceroof.core.recording import (
     DeviceInfo,
     Note,
     Recording,
+    Run,
     merge,
     on_device,
 )
@@ -63,3 +64,18 @@ def test_the_user_names_the_device() -> None:
 def test_notes_say_how_often() -> None:
     assert str(Note("rows without a name", 1200)) == "rows without a name (1,200 times)"
     assert str(Note("cut off at the end")) == "cut off at the end"
+
+
+def test_the_types_of_a_data_frame_are_those_of_every_run() -> None:
+    """GIVEN a column that is known, in part or nowhere WHEN asked as a DataFrame THEN it has one type, and
+    nanoseconds since 1970 are exact beside an unknown one."""
+    at = 1_790_000_000_123_456_789
+    known = Run(recording({"kernel_name": ["a", "b"], "start_ns": [at, None]}), "known").kernels
+    other = Run(recording({"kernel_name": ["a"], "grid_x": [4], "dram_bytes": [1.5]}), "o").kernels
+    assert known.dtypes.tolist() == other.dtypes.tolist()
+    assert known["start_ns"].tolist()[0] == at
+    assert known["start_ns"].isna().tolist() == [False, True]
+    assert {str(one) for one in known.dtypes} <= {"Int64", "Int32", "float64", "string", "boolean"}
+    assert str(known["start_ns"].dtype) == "Int64"
+    assert str(known["operator"].dtype) == "string"
+    assert list(known.columns) == list(other.columns)

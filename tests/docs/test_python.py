@@ -24,7 +24,7 @@ def folder(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_examples_print_what_the_page_says(folder: Path, root: Path) -> None:
     blocks = CODE.findall((root / "docs/python.md").read_text("utf-8"))
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     namespace: dict[str, Any] = {}
     for block in blocks:
         printed = io.StringIO()

@@ -35,6 +35,7 @@ from traceroof.report.html import (
 from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.marks import MOST_MARKS
 from traceroof.report.html.palette import COLORS, LOOKS
+from traceroof.report.html.templates import prose
 from traceroof.report.run.verdict import verdict
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
@@ -169,10 +170,10 @@ def test_notes_and_file_names_stay_text(tmp_path: Path) -> None:
 
 
 def test_prose_marks_code_and_escapes_all() -> None:
-    assert render._prose("no `x<y>` in <b> of 5 ms") == (
+    assert prose("no `x<y>` in <b> of 5 ms") == (
         "no <code>x&lt;y&gt;</code> in &lt;b&gt; of 5\u00a0ms"
     )
-    assert render._prose("one ` alone <i>") == "one ` alone &lt;i&gt;"
+    assert prose("one ` alone <i>") == "one ` alone &lt;i&gt;"
 
 
 def test_verdict_names_walls_where_none_has_most() -> None:
@@ -190,9 +191,10 @@ def test_verdict_names_walls_where_none_has_most() -> None:
 
 
 def test_template_escapes_everything() -> None:
-    template = (ASSETS / "report.html.j2").read_text("utf-8")
-    assert "safe" not in template
-    assert "autoescape" not in template
+    for file in sorted(ASSETS.glob("*.j2")):
+        template = file.read_text("utf-8")
+        assert "safe" not in template
+        assert "autoescape" not in template.replace("(autoescape)", "")
 
 
 def test_ten_thousand_kernels_fit(large: Diagnosis) -> None:

@@ -18,6 +18,7 @@ from traceroof.compare.samples import By, Per
 from traceroof.compare.sides import Side
 from traceroof.compare.verdicts import Thresholds, Word, tally
 from traceroof.config import NONE, Settings
+from traceroof.core.displayed import Displayed
 from traceroof.core.recording import Run
 from traceroof.core.selection import Narrowed
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -36,8 +37,8 @@ _COUNTER_RULES = frozenset(
 _CLOCK_RULE = "cmp-clock-explains"
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Everything that traceroof says about the difference of two runs, ready to be rendered.
 
     per: what a time is given for. sampled: what a sample is. forced: times are compared although
@@ -69,6 +70,11 @@ class Comparison:
     notes: tuple[str, ...] = ()
     settings: Settings = NONE
     narrowed: Narrowed | None = None
+
+    @property
+    def said(self) -> str:
+        """Both runs and the verdict."""
+        return f"{self.base.run_name} -> {self.head.run_name}: {self.verdict}"
 
     @property
     def blocked(self) -> bool:

@@ -536,6 +536,26 @@ def launches(table: pa.Table, kind: str | None = "kernel") -> int:
     return int(pc.sum(_of_kind(table, kind, ["launch_count"])["launch_count"]).as_py() or 0)
 
 
+def by_name(table: pa.Table) -> list[tuple[str, int | None, int]]:
+    """Kernel name, known time in ns (None where no launch has one) and launches, most time first."""
+    part = _of_kind(table, "kernel", ["kernel_name", "launch_count", "duration_ns"])
+    time = pc.multiply(part["launch_count"], part["duration_ns"])
+    summed = (
+        pa.table(
+            {
+                "name": part["kernel_name"].cast(pa.string()),
+                "time": time,
+                "launches": part["launch_count"],
+            }
+        )
+        .group_by("name", use_threads=False)
+        .aggregate([("time", "sum"), ("launches", "sum")])
+        .to_pylist()
+    )
+    rows = [(one["name"] or "", one["time_sum"], int(one["launches_sum"] or 0)) for one in summed]
+    return sorted(rows, key=lambda one: (-(one[1] or 0), one[0]))
+
+
 def _of_kind(table: pa.Table, kind: str | None, columns: Sequence[str]) -> pa.Table:
     """These columns of the rows of a kind (None: all); filtering every column would copy all."""
     part = table.select(columns)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from traceroof.core import dictionary, kernel_table
 from traceroof.core.clock_log import CLOCK_LOG
+from traceroof.core.displayed import Displayed
 from traceroof.core.source_lines import SOURCE
 from traceroof.errors import TraceroofError
 
@@ -202,8 +203,8 @@ class Recording:
         return _without(self, beside)
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Displayed):
     """A recording that has a name. ``id`` is empty while the run is not stored."""
 
     recording: Recording
@@ -211,15 +212,36 @@ class Run:
     id: str = ""
     created: str | None = None
 
+    @property
+    def said(self) -> str:
+        """Its name, id and format, and how many launches it has."""
+        launches = kernel_table.launches(self.recording.judged().kernels)
+        named = f"{self.name} ({self.id})" if self.id else self.name
+        return f"{named}: {launches:,} kernel launches, {self.recording.format}"
+
     @cached_property
     def kernels(self) -> "pd.DataFrame":
-        """The kernel table as a DataFrame, one row per GPU activity; unknown is NA."""
+        """The kernel table as a DataFrame, one row per GPU activity, of the same types for every run:
+        whole numbers ``Int64``, real numbers ``float64``, texts ``string``. Unknown is NA (NaN in a
+        real number)."""
+        import pandas as pd
+
         kernels = self.recording.kernels
-        frame: pd.DataFrame = kernels.to_pandas()
+        nullable = {
+            pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype(),
+        }  # fmt: skip
+        texts = [one.name for one in kernels.schema if one.type == kernel_table.TEXT]
+        frame: pd.DataFrame = kernels.drop_columns(texts).to_pandas(types_mapper=nullable.get)
         # Categories would surprise: a group-by over two of them lists every combination. As objects
         # the rows still share their texts.
-        for name in (one.name for one in kernels.schema if one.type == kernel_table.TEXT):
-            frame[name] = dictionary.coded(kernels[name]).values()
+        shared = pd.StringDtype("python")
+        columns = {
+            name: pd.array(dictionary.coded(kernels[name]).values(), dtype=shared)
+            if name in texts
+            else frame[name]
+            for name in kernels.column_names
+        }
+        frame = pd.DataFrame(columns, copy=False)
         return frame
 
 

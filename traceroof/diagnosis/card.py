@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from traceroof.core.displayed import Displayed
+from traceroof.diagnosis import collect
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.narrow import kernels_meant, of_kernels
+from traceroof.errors import TraceroofError
 from traceroof.kernels.groups import VOCABULARY
 from traceroof.kernels.utilisation import BASIS_OF
 
 SCHEMA = "traceroof/card/1"
+_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -25,13 +30,20 @@ class Figure:
     meaning: str
 
 
-@dataclass(frozen=True)
-class KernelCard:
+@dataclass(frozen=True, repr=False)
+class KernelCard(Displayed):
     """One kernel group of a run. diagnosis: narrowed to it, with the totals of the whole run.
     also_meant: how many more kernels have the name that was asked for, all with less time."""
 
     diagnosis: Diagnosis
     also_meant: int = 0
+
+    @property
+    def said(self) -> str:
+        """The kernel, its class and its time."""
+        kernel = self.kernel
+        time = "unknown time" if kernel.time_ns is None else f"{kernel.time_ns:,} ns"
+        return f"#{kernel.number} {kernel.kernel[:_NAME]}: {kernel.primary_class}, {time}"
 
     @property
     def kernel(self) -> KernelGroup:
@@ -47,6 +59,22 @@ class KernelCard:
     def figures_known(self) -> tuple[Figure, ...]:
         """Every figure that is known of it."""
         return tuple(_figures(self.kernel))
+
+    def value(self, name: str) -> float | str:
+        """A figure by the name of its column. Raises TraceroofError where it is not known, with what
+        collects it."""
+        found = self.kernel.metrics.get(name)
+        if found is not None:
+            return found
+        if name not in VOCABULARY:
+            near = get_close_matches(name, VOCABULARY, n=3)
+            hint = f"did you mean {', '.join(near)}?" if near else "docs/kernel-table.md lists them"
+            raise TraceroofError(f"no column is called {name}", hint)
+        kernel = self.kernel.kernel
+        command = collect.command([name], [kernel], vendor=self.diagnosis.tool)
+        raise TraceroofError(
+            f"{name} of {kernel[:_NAME]} is not known", f"collect it: {command}" if command else ""
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form ``traceroof/card/1``; times in ns, shares 0-1 of the kernel time."""

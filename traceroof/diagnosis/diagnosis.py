@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.config import NONE, Settings
+from traceroof.core.displayed import Displayed
 from traceroof.core.facts import Facts, unknown
 from traceroof.core.recording import (
     Source,
@@ -208,8 +209,8 @@ class Grounds:
     lines: Lines = NO_LINES
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Displayed):
     """Everything that traceroof says about a run, ready to be rendered.
 
     places: the time by module, operator and range. narrowed: which kernels alone are listed, None for
@@ -244,6 +245,11 @@ class Diagnosis:
     grounds: Grounds | None = field(default=None, repr=False, compare=False)
 
     @property
+    def said(self) -> str:
+        """The run and what it comes down to."""
+        return f"{self.run_name}: {self.headline}"
+
+    @property
     def vendor(self) -> str | None:
         """Whose GPUs the run used, where that is known."""
         return vendor_of(self.devices)
@@ -257,6 +263,13 @@ class Diagnosis:
     def next_capture(self) -> Capture | None:
         """The capture that would decide most of what is open; None where none would."""
         return next_capture(self)
+
+    def numbered(self, numbers: Sequence[int]) -> list[KernelGroup]:
+        """The kernels of these numbers that are listed, in their order."""
+        if self.narrowed is None:
+            return [self.kernels[one - 1] for one in numbers if 0 < one <= len(self.kernels)]
+        by_number = {one.number: one for one in self.kernels}
+        return [by_number[one] for one in numbers if one in by_number]
 
     def fired(self) -> tuple[Finding, ...]:
         """The findings that hold, most worth first."""

@@ -64,7 +64,7 @@ def _of_kernels(diagnosis: "Diagnosis") -> Iterable[Capture]:
     asked = diagnosis.not_judged
     if asked is None or asked.command is None:
         return
-    meant = [one for one in diagnosis.kernels if one.number in asked.kernels]
+    meant = diagnosis.numbered(asked.kernels)
     open_ns = sum(map(_open_ns, meant))
     whole = diagnosis.totals.kernel_time_ns
     share = open_ns / whole if whole else None

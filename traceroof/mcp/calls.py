@@ -49,6 +49,10 @@ class Diagnose(Call):
         Meta(description="Profiler files or folders below the root."),
     ] = None
     run: Run | None = None
+    combine: Annotated[
+        Literal["auto", "passes", "join", "repeats", "ranks"],
+        Meta(description="What several paths are, where it is not told right by itself."),
+    ] = "auto"
     top: Top = 5
     kernel: Kernel = None
     more: More = None

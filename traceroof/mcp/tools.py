@@ -70,7 +70,9 @@ class Tools:
                 "diagnose takes paths or a run, not both",
                 "give paths for new files, run for a stored run",
             )
-        run = self._ingested(_listed(call.paths)) if call.paths else self._run(call.run)
+        run = (
+            self._ingested(_listed(call.paths), call.combine) if call.paths else self._run(call.run)
+        )
         return diagnosed(self._narrowed(run, call.kernel), call.top, self.roots)
 
     @answer.register
@@ -135,8 +137,7 @@ class Tools:
         made = capture.to_dict()
         rules, missing = made.pop("rules"), made.pop("missing")
         then = [*files, "THE_NEW_FILE"] if capture.adds else ["THE_NEW_FILE"]
-        by_number = {one.number: one for one in diagnosis.kernels}
-        made["kernels"] = [_kernel(by_number[at]) for at in capture.kernels if at in by_number]
+        made["kernels"] = [_kernel(one) for one in diagnosis.numbered(capture.kernels)]
         head = {"run": _named(diagnosis), **made, "then": {"tool": "diagnose", "paths": then}}
         parts = [*(("rules", one) for one in rules), *(("missing", one) for one in missing)]
         return Answer(head, parts, ("rules", "missing"))
@@ -145,12 +146,12 @@ class Tools:
     def _(self, call: calls.List) -> Answer:
         if call.what != "kernels" and call.run is not None:
             raise TraceroofError(f"the {call.what} are those of no run", "leave run out")
+        head, lists = {"of": call.what}, (call.what,)
+        if call.what == "kernels":
+            kernels = self._diagnosis(self._run(call.run)).kernels
+            return Answer(head, _Made(kernels, lambda one: ("kernels", _kernel(one))), lists)
         rows = _LISTED[call.what](self, call)
-        return Answer({"of": call.what}, [(call.what, one) for one in rows], (call.what,))
-
-    def kernels(self, call: calls.List) -> Iterable[dict[str, Any]]:
-        """The kernels of a run, most time first."""
-        return map(_kernel, self._diagnosis(self._run(call.run)).kernels)
+        return Answer(head, [(call.what, one) for one in rows], lists)
 
     def runs(self, call: calls.List) -> Iterable[dict[str, Any]]:
         """The stored runs, newest first, with the baselines that stand for them."""
@@ -203,12 +204,12 @@ class Tools:
             return self._ingested([named])
         raise refusal or TraceroofError("no run is stored yet", "diagnose paths first")
 
-    def _ingested(self, paths: Sequence[str]) -> "Run":
+    def _ingested(self, paths: Sequence[str], combine: str = "auto") -> "Run":
         """The files as a stored run; those that did not change since are not read again."""
         from traceroof.store import Store
 
         files = list(dict.fromkeys(self.roots.checked(one) for one in paths))
-        state = tuple((str(one), _state(one)) for one in files)
+        state = (combine, *((str(one), _state(one)) for one in files))
         if (known := self._read.get(state)) and (store := self._store()):
             try:
                 return store.get(known)
@@ -216,7 +217,11 @@ class Tools:
                 pass  # removed meanwhile
         Store.open(self._folder())  # says before the reading that it cannot be written
         run = traceroof.ingest(
-            files, store=self.setup.store, config=self.setup.settings, progress=self.progress
+            files,
+            store=self.setup.store,
+            config=self.setup.settings,
+            progress=self.progress,
+            combine=combine,
         )
         self._read[state] = run.id
         self._diagnoses.pop(run.id, None)
@@ -240,6 +245,19 @@ class Tools:
 
         diagnosis = self._diagnosis(run)
         return diagnosis if kernel is None else narrowed(diagnosis, str(kernel))
+
+
+class _Made(Sequence[Any]):
+    """Parts that are made as a page comes to them: a run may have a hundred thousand kernels."""
+
+    def __init__(self, of: Sequence[Any], make: Callable[[Any], Any]) -> None:
+        self._of, self._make = of, make
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._make(self._of[at])
 
 
 def _listed(paths: list[str] | str) -> list[str]:
@@ -371,7 +389,6 @@ def _devices(tools: Tools, call: calls.List) -> Iterable[dict[str, Any]]:
 
 _LISTED: Mapping[str, Callable[[Tools, calls.List], Iterable[dict[str, Any]]]] = {
     "runs": Tools.runs,
-    "kernels": Tools.kernels,
     "rules": _rules,
     "devices": _devices,
 }

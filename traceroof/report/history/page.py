@@ -8,7 +8,7 @@ import numpy as np
 from traceroof.core.units import quantity
 from traceroof.history.history import History, Series
 from traceroof.report.history import words
-from traceroof.report.html.render import stylesheet
+from traceroof.report.html.templates import asset
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 960, 190, 86, 12, 12, 26
 # A longer series is drawn as medians of neighbours.
@@ -39,7 +39,7 @@ def render(history: History) -> str:
             "style-src 'unsafe-inline'\">"
         ),
         f"<title>History of {title}</title>",
-        f"<style>{stylesheet()}{_STYLE}</style></head><body><main>",
+        f"<style>{asset('report.css')}{_STYLE}</style></head><body><main>",
         f"<h1>History of {title}</h1>",
         f"<p>{escape(words.headline(history))}.</p>",
         *(f"<p>{escape(note)}.</p>" for note in history.notes),

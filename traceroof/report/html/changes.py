@@ -183,6 +183,13 @@ class Changes(ChangedFixes):
             )
         return Some(told, len(fired) - len(told))
 
+    def lines(self, changes: Sequence[Change]) -> list[Line]:
+        """Kernels with their times, the difference, the verdict, and why there is none."""
+        return [
+            self._timed(label, one, why=cut(words.remark(self.comparison, one), _LONGEST))
+            for one, label in zip(changes, words.labels(changes, _NAME_WIDTH), strict=True)
+        ]
+
     @cached_property
     def unclear(self) -> Some:
         """Kernels without a verdict, and those that counters alone call slower, with the reason."""
@@ -191,12 +198,7 @@ class Changes(ChangedFixes):
         found = [one for one in self.comparison.of("regressed") if one.basis == "counters"]
         found += self.comparison.of("inconclusive")
         shown = found[:_MOST_UNCLEAR]
-        labels = words.labels(shown, _NAME_WIDTH)
-        lines = [
-            self._timed(label, one, why=cut(words.remark(self.comparison, one), _LONGEST))
-            for one, label in zip(shown, labels, strict=True)
-        ]
-        return Some(lines, len(found) - len(shown))
+        return Some(self.lines(shown), len(found) - len(shown))
 
     # --- kernels ----------------------------------------------------------------------------
 

@@ -10,13 +10,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceroof.compare import Comparison
-from traceroof.core import regex
 from traceroof.core.units import one_line, percent
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -30,13 +27,13 @@ from traceroof.report.html.fixes import Fix, findings_of_kernels, that_fit
 from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.palette import COLORS
 from traceroof.report.html.rank_map import rank_map
+from traceroof.report.html.templates import asset, template_of
 from traceroof.report.run import operator_card, summary
 from traceroof.report.run.source_lines import Sources
 from traceroof.report.run.verdict import verdict
 
 if TYPE_CHECKING:
     from jinja2 import Template
-    from markupsafe import Markup
 
 #: No page is larger, however many kernels ran and however long their names are. Plotly's bundle
 #: takes 1.19 MB of it, the cards get what the rest leaves.
@@ -49,8 +46,6 @@ _MARGIN = 1000
 # Fixes in view, and how many of those whose saving nobody can say; the others are folded away.
 _MOST_IN_VIEW, _WITHOUT_FIGURE = 10, 3
 
-_UNIT = regex.compile(r"(?<=\d) (?=%|[num\u00b5]?s\b)")
-
 _BUNDLE = "plotly-basic.min.js"
 # Plotly adds an empty style element and fills it by script: only the empty text needs leave.
 _EMPTY = ""
@@ -62,19 +57,7 @@ def render(what: Diagnosis | Comparison, source_root: Path | None = None) -> str
     source_root: folder with the source, whose hot lines then stand in the cards. The same input
     gives the same bytes.
     """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FunctionLoader(_asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
-    environment.filters["prose"] = _prose
-    environment.filters["lack"] = summary.lack
-    template = environment.get_template("report.html.j2")
+    template = template_of("report.html.j2")
     changes = Changes(what) if isinstance(what, Comparison) else None
     diagnosis = what.head if isinstance(what, Comparison) else what
     context = _context(diagnosis, changes)
@@ -119,34 +102,6 @@ def _figure(chart: Chart) -> Mapping[str, Any]:
     return {**chart.figure, "layout": {**chart.figure["layout"], "showlegend": False}}
 
 
-def _finalize(value: Any) -> Any:
-    """Text from a file comes without control characters, surrogates and marks of direction."""
-    return one_line(value) if type(value) is str else value
-
-
-def _prose(text: str) -> "Markup":
-    """Prose of ours: `x` becomes code, and no line ends between a number and its unit."""
-    from markupsafe import Markup, escape
-
-    parts = one_line(text).split("`")
-    if len(parts) % 2 == 0:
-        return escape("`".join(parts))
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if at % 2 else escape(_UNIT.sub("\u00a0", part))
-        for at, part in enumerate(parts)
-    )
-
-
-@cache
-def stylesheet() -> str:
-    """The style of every page."""
-    return _asset("report.css")
-
-
-def _asset(name: str) -> str:
-    return (files("traceroof.report.html") / "assets" / name).read_text("utf-8")
-
-
 def _context(
     diagnosis: Diagnosis, changes: Changes | None, most: int | None = None
 ) -> dict[str, Any]:
@@ -158,16 +113,16 @@ def _context(
     fixes = that_fit(all_fixes)
     rows, unlisted = page.rows(diagnosis, fixes, each=_CHANGE_BYTES if changes else 0, most=most)
     charts = change_figures.charts(changes) if changes else figures.charts(diagnosis)
-    script, style, bundle = _asset("report.js"), _asset("report.css"), _asset(_BUNDLE)
+    script, style, bundle = asset("report.js"), asset("report.css"), asset(_BUNDLE)
     if changes:
-        style += _asset("changes.css")
+        style += asset("changes.css")
     # Markup is what this package wrote; everything else is escaped where it is shown.
     return {
         "policy": _policy(scripts=(bundle, script), styles=(style, _EMPTY)),
         "style": Markup(style),
         "script": Markup(script),
         "bundle": Markup(bundle),
-        "licence": Markup(_asset("plotly.LICENSE.txt")),
+        "licence": Markup(asset("plotly.LICENSE.txt")),
         "version": __version__,
         "run": diagnosis.run_name,
         "about": summary.about(diagnosis),
