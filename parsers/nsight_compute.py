@@ -28,7 +28,7 @@ class _NsightComputeCsv:
 
     name = FORMAT
     title = "Nsight Compute: CSV pages (details, raw, summary, source), also inside a log"
-    gives = "one row per profiled launch: utilisation, traffic, occupancy, stalls, verdicts"
+    gives = "one row per profiled launch: utilisation, traffic, stalls, verdicts, source lines"
     collect = COLLECT
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:

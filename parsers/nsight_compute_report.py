@@ -35,7 +35,7 @@ class _NsightComputeReport:
 
     name = FORMAT
     title = "Nsight Compute: reports (.ncu-rep)"
-    gives = "one row per profiled launch: every metric in full precision, stalls, verdicts"
+    gives = "one row per profiled launch: every metric in full precision, verdicts, source lines"
     collect = "ncu --set full -o kernels ./program"
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:

@@ -14,6 +14,7 @@ from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.lines import KernelLines, lines_of_groups
 from traceroof.diagnosis.narrow import of_kernels
 from traceroof.ingest.combine import combine
+from traceroof.report.run.summary import commands
 
 FILE = "/src/gemv.cu"
 LOADS, WAITS = "samples_long_scoreboard", "samples_wait"
@@ -146,6 +147,8 @@ def test_stalls_name_the_line_where_they_are() -> None:
     ]
     assert wait.because.endswith("; gemv.cu:41 is where they wait: 75.0 % of these samples")
     assert wait.where.source == "gemv.cu:41"
+    [entry] = [one for one in diagnosis.advice if wait in one.found]
+    assert commands(entry)[1:] == ["--card 1", "--lines 1"]
     bound = wait.time_saved_bound_ns
     assert bound is not None
     assert [one.bound_ns for one in wait.lines] == [int(bound * 0.75), int(bound * 0.225)]

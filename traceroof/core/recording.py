@@ -224,25 +224,33 @@ class Run(Displayed):
         """The kernel table as a DataFrame, one row per GPU activity, of the same types for every run:
         whole numbers ``Int64``, real numbers ``float64``, texts ``string``. Unknown is NA (NaN in a
         real number)."""
-        import pandas as pd
+        return _frame(self.recording.kernels)
 
-        kernels = self.recording.kernels
-        nullable = {
-            pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype(),
-        }  # fmt: skip
-        texts = [one.name for one in kernels.schema if one.type == kernel_table.TEXT]
-        frame: pd.DataFrame = kernels.drop_columns(texts).to_pandas(types_mapper=nullable.get)
-        # Categories would surprise: a group-by over two of them lists every combination. As objects
-        # the rows still share their texts.
-        shared = pd.StringDtype("python")
-        columns = {
-            name: pd.array(dictionary.coded(kernels[name]).values(), dtype=shared)
-            if name in texts
-            else frame[name]
-            for name in kernels.column_names
-        }
-        frame = pd.DataFrame(columns, copy=False)
-        return frame
+    @cached_property
+    def source_lines(self) -> "pd.DataFrame":
+        """The source table as a DataFrame, one row per instruction or line of a launch; ``row``
+        is the launch's in ``kernels`` (of its counters, beside a timeline)."""
+        return _frame((self.recording.counters or self.recording).source_lines)
+
+
+def _frame(table: pa.Table) -> "pd.DataFrame":
+    import pandas as pd
+
+    nullable = {
+        pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.bool_(): pd.BooleanDtype(),
+    }  # fmt: skip
+    texts = [one.name for one in table.schema if one.type == kernel_table.TEXT]
+    frame: pd.DataFrame = table.drop_columns(texts).to_pandas(types_mapper=nullable.get)
+    # Categories would surprise: a group-by over two of them lists every combination. As objects
+    # the rows still share their texts.
+    shared = pd.StringDtype("python")
+    columns = {
+        name: pd.array(dictionary.coded(table[name]).values(), dtype=shared)
+        if name in texts
+        else frame[name]
+        for name in table.column_names
+    }
+    return pd.DataFrame(columns, copy=False)
 
 
 def merge(recordings: Sequence[Recording]) -> Recording:

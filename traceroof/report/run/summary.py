@@ -274,12 +274,17 @@ def time_by(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[PlaceTim
 
 
 def commands(entry: Entry) -> list[str]:
-    """The options that go on from an entry: its arithmetic, and the cards of its kernels."""
+    """The options that go on from an entry: its arithmetic, the cards of its kernels, and the source
+    lines of the first that has any."""
     kernels = [one.subject_index for one in entry.found if one.scope == "kernel"]
     numbers = dict.fromkeys(index + 1 for index in kernels if index is not None)
+    lined = [
+        one.subject_index + 1 for one in entry.found if one.lines and one.subject_index is not None
+    ]
     return [
         f"--explain {entry.rank}",
         *(f"--card {number}" for number in list(numbers)[:_CARDS]),
+        *(f"--lines {number}" for number in lined[:1]),
     ]
 
 
