@@ -24,7 +24,7 @@ CLASSES: Mapping[str, str] = {
     "compute-leaning": "compute is the busier side, short of its wall",
     "balanced": "compute and memory are about equally busy: both must shrink",
     "latency-bound": "neither side is busy: the kernel waits",
-    "below-roof": "far from both roofs by its shapes; why, only counters tell",
+    "below-roof": "far from both roofs by its shapes; the cause is unknown without counters",
     "launch-bound": "so short that starting it costs about as much as running it",
     "communication": "moves data between GPUs: judged by its link, not by DRAM",
     "copy": "moves or fills memory without computing: judged by its link",

@@ -209,7 +209,7 @@ def use(diagnosis: Diagnosis) -> Chart | None:
         title="Compute and memory use",
         summary=f"{len(shown)} kernels by memory use and compute use in percent of peak; the "
         "numbers are in the table below.",
-        caption=f"{of_all(shown, known)} Near an axis end: at that wall. Lower left: waiting.",
+        caption=f"{of_all(shown, known)} Near the end of an axis: at that wall. Lower left: neither is busy.",
         figure=plain_json(figure),
         header=(("#", True), ("Kernel", False), ("Class", False), ("Memory", True),
                 ("Compute", True), ("DRAM", True), ("Time", True)),

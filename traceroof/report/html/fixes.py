@@ -53,6 +53,7 @@ class Fix:
     bound_bar: float
     likely_bar: float
     reasons: tuple[Reason, ...]
+    rules: tuple[str, ...]
     source: str
     commands: tuple[str, ...]
 
@@ -98,6 +99,7 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 reasons=tuple(
                     _reason(finding) for finding in (*one.found, *one.folded)[:_MOST_REASONS]
                 ),
+                rules=tuple(dict.fromkeys(each.rule for each in (*one.found, *one.folded))),
                 source=one.where.source or "",
                 commands=(
                     f"{summary.command(diagnosis)} --explain {one.rank}",

@@ -1,4 +1,4 @@
-"""What the classes look like: six families, each with a colour, a mark and a pattern.
+"""What the classes look like: seven families, each with a colour, a mark and a pattern.
 
 Colour is never the only sign: a mark's shape tells the family, an open mark a kernel short of its
 wall, and the words stand beside it. The colours are those of ``assets/report.css`` in its light
@@ -18,6 +18,7 @@ COLORS: Mapping[str, str] = {
     "compute": "#c5500f",
     "balanced": "#8b5a9e",
     "waiting": "#a67c00",
+    "below": "#7a7340",
     "moving": "#10826a",
     "unknown": "#7d858f",
 }
@@ -37,13 +38,14 @@ class Family:
         return _SIGNS[self.pattern]
 
 
-_SIGNS = {"": "■", "/": "▨", "x": "▩", ".": "▦", "-": "▤", "|": "▥"}
+_SIGNS = {"": "■", "/": "▨", "x": "▩", ".": "▦", "+": "⊞", "-": "▤", "|": "▥"}
 
 FAMILIES: tuple[Family, ...] = (
     Family("memory", "memory", ""),
     Family("compute", "compute", "/"),
     Family("balanced", "balanced", "x"),
     Family("waiting", "waiting", "."),
+    Family("below", "below roof", "+"),
     Family("moving", "communication and copies", "-"),
     Family("unknown", "not judged", "|"),
 )
@@ -67,7 +69,7 @@ LOOKS: Mapping[str, Look] = {
     "compute-leaning": Look("compute", "◇", "diamond-open"),
     "balanced": Look("balanced", "■", "square"),
     "latency-bound": Look("waiting", "▲", "triangle-up"),
-    "below-roof": Look("waiting", "▽", "triangle-down-open"),
+    "below-roof": Look("below", "▽", "triangle-down-open"),
     "launch-bound": Look("waiting", "△", "triangle-up-open"),
     "communication": Look("moving", "✚", "cross"),
     "copy": Look("moving", "✚", "cross"),
