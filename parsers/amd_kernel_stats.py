@@ -174,6 +174,8 @@ def _part(rows: TextTable, notes: list[Note]) -> Part:
             pa.string(),
         ),
     }
+    for name, printed in (("shortest", "minns"), ("longest", "maxns")):
+        columns[f"{name}_launch_ns"] = rows.reals(printed)
     return Part(rows.path, kernel_table.kernel_table(columns), _spread(rows), notes)
 
 

@@ -184,6 +184,8 @@ def _sums(table: Table, counted: str) -> list[Row]:
             "launch_count": count,
             "duration_ns": None if total is None else _spent(total / count),
             "spread": {title: values[at] for title, values in spread.items()},
+            "shortest_launch_ns": _some(spread["Min"][at]),
+            "longest_launch_ns": _some(spread["Max"][at]),
         }
         for what, cells in zip(("grid", "block"), shapes, strict=True):
             sizes = [_index(part) for part in cells[at].replace(",", " ").split()]
@@ -235,6 +237,10 @@ def _spent(value: Decimal | None) -> int | None:
     """A duration in ns; one below zero is none."""
     found = _whole(value)
     return None if found is None or found < 0 else found
+
+
+def _some(value: Decimal | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def _real(value: Decimal | None) -> float | None:

@@ -13,7 +13,7 @@ from traceroof.rule import Attainable, Threshold, at_least, below
 #: Columns that ``has_headroom`` and ``spare`` read.
 STATE = ("primary_class", "compute_pct", "memory_pct")
 
-_AT_WALL = ("dram-bound", "l2-bound", "l1-bound", "compute-bound")
+_AT_WALL = ("dram-bound", "l2-bound", "l1-bound", "memory-bound", "compute-bound")
 _LINKS = ("communication", "copy")
 
 #: Thresholds of ``has_headroom``: a rule that asks it lists them with its own.

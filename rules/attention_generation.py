@@ -36,7 +36,7 @@ RULES = (
         when=lambda k: k.meets("least_capability") & k.meets("consumer"),
         because=(
             "by its name this is FlashAttention 2, on a GPU of compute capability "
-            "{least_capability:.1f} or higher[; {launches:,.0f} launches with a median of {median_ns}]"
+            "{least_capability:.1f} or higher[; {launches:,.0f} launches, typically {median_ns} each]"
         ),
         fix=(
             "Use FlashAttention 3 (Hopper) or 4 (Hopper, Blackwell), cuDNN's attention "

@@ -10,7 +10,7 @@ from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._models import size
 
-_MEMORY = ("dram-bound", "l2-bound", "memory-leaning", "balanced")
+_MEMORY = ("dram-bound", "l2-bound", "memory-bound", "memory-leaning", "balanced")
 _BYTES = {"fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "fp4": 0.5}
 
 

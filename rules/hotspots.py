@@ -26,7 +26,7 @@ RULES = (
         applies=lambda k: ~np.isnan(k.rank_by_time),
         when=lambda k: k.meets("rank_by_time") & k.meets("share_pct") & k.meets("others"),
         because=(
-            "{launches} launches with a median of {median_ns} take {share_pct} of the GPU time"
+            "{launches} launches, typically {median_ns} each, take {share_pct} of the GPU time"
             "[ (share of their roof, by shapes: {roof_pct})]"
         ),
         fix=(
@@ -76,7 +76,7 @@ RULES = (
         applies=computes,
         when=lambda k: k.meets("share_pct") & k.meets("others"),
         because=(
-            "{timed_launches} launches with a median of {median_ns} take {share_pct} of the "
+            "{timed_launches} launches, typically {median_ns} each, take {share_pct} of the "
             "kernel time"
         ),
         fix=(

@@ -31,7 +31,7 @@ def _narrower(k: Facts) -> Mask:
 
 
 def _memory_limited_before(k: Facts) -> Mask:
-    limited = one_of(k.class_base, "dram-bound", "memory-leaning", "balanced")
+    limited = one_of(k.class_base, "dram-bound", "memory-bound", "memory-leaning", "balanced")
     return np.asanyarray(on_both_sides(k) & limited)
 
 

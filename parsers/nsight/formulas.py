@@ -115,6 +115,7 @@ class Book:
     """The data file: formulas per column, and the spellings of sections and stall reasons."""
 
     columns: Mapping[str, Sequence[Formula]]
+    rates: Mapping[str, Sequence[Formula]]
     pipes: Mapping[str, Mapping[str, Sequence[Formula]]]
     stall_names: Mapping[str, str]
     stall_phrases: Mapping[str, str]
@@ -128,6 +129,7 @@ def book() -> Book:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     return Book(
         columns=_formulas(data["columns"]),
+        rates=_formulas(data["rates"]),
         pipes={basis: _formulas(data["pipes"], basis=basis) for basis in ("active", "elapsed")},
         stall_names=data["stall_names"],
         stall_phrases=data["stall_phrases"],
@@ -200,7 +202,19 @@ def apply_formulas(metrics: Metrics, count: int) -> Columns:
         if column != "duration_ns":
             columns.fill(column, ways, known)
     _apply_pipes(columns, known)
+    _apply_rates(columns, known)
     return columns
+
+
+def _apply_rates(columns: Columns, metrics: Metrics) -> None:
+    """Rates of the launches whose duration is unknown; of the others, work and time tell them."""
+    duration = columns.values.get("duration_ns")
+    timed = np.zeros(columns.count, dtype=bool) if duration is None else duration > 0
+    if timed.all():
+        return
+    untimed = {name: np.where(timed, np.nan, value) for name, value in metrics.items()}
+    for column, ways in book().rates.items():
+        columns.fill(column, ways, untimed)
 
 
 def _apply_pipes(columns: Columns, metrics: Metrics) -> None:

@@ -222,6 +222,10 @@ class Launches:
         self._add_identity(columns, devices)
         self._add_shapes(columns, metrics)
         self._check_times(columns)
+        for name, statistic in (("shortest", "minimum"), ("longest", "maximum")):
+            columns.values[f"{name}_launch_ns"] = measured.extreme(
+                "gpu__time_duration.sum", statistic, len(self.found)
+            )
         kernels = kernel_table(columns.values)
         raw = measured.raw_metrics(columns)
         found = self._named(self._devices(columns, devices, metrics, _display_names(raw)), gpus)
@@ -597,8 +601,9 @@ def _no_number(text: str) -> str | None:
 def _name_of(launch: Launch) -> str:
     """The kernel's name; that of a range result is its range, each a workload of its own."""
     name = launch.name.strip()
-    if name == "range" and launch.range and not launch.grid:
-        return f"(range {launch.range})"
+    shapes = {"".join(one.split()) for one in (launch.grid, launch.block)}
+    if name == "range" and shapes <= {"", "n/a", "(1,1,1)", "1,1,1", "1"}:
+        return f"(range {launch.range})" if launch.range else "(range)"
     return name or NO_NAME
 
 

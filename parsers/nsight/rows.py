@@ -136,6 +136,15 @@ class Measured:
                 found[name] = self._dense(rows, launches)
         return found
 
+    def extreme(self, metric: str, statistic: str, launches: int) -> Floats:
+        """The minimum or maximum that a summary prints of a metric, per launch."""
+        found = np.full(launches, np.nan)
+        for position, slot in enumerate(self.slots):
+            if slot.metric == metric and slot.statistic == statistic:
+                rows = self._rows_of(position)
+                found[self.rows.launch[rows]] = self.value[rows]
+        return found
+
     def _dense(self, rows: Ints, launches: int) -> Floats:
         launch = self.rows.launch[rows]
         dense = np.full(launches, np.nan)

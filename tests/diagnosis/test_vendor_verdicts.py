@@ -20,10 +20,10 @@ from traceroof.report.run import operator_card, terminal
         ("This kernel grid is too small to fill the available resources", {"latency-bound", "launch-bound"}),
         ("This kernel exhibits low compute throughput and memory bandwidth utilization", {"latency-bound", "launch-bound"}),
         ("Compute and Memory are well-balanced: To reduce runtime, both must be reduced.", {"balanced"}),
-        ("Memory is more heavily utilized than Compute: look at the section to identify the DRAM bottleneck", {"dram-bound", "memory-leaning"}),
-        ("Memory is more heavily utilized than Compute: look at the section to identify the L2 bottleneck", {"l2-bound", "memory-leaning"}),
+        ("Memory is more heavily utilized than Compute: look at the section to identify the DRAM bottleneck", {"dram-bound", "memory-bound", "memory-leaning"}),
+        ("Memory is more heavily utilized than Compute: look at the section to identify the L2 bottleneck", {"l2-bound", "memory-bound", "memory-leaning"}),
         ("Compute is more heavily utilized than Memory: look at the section", {"compute-leaning", "compute-bound"}),
-        ("The kernel is utilizing greater than 80.0% of the available performance. Start by analyzing DRAM in the section", {"dram-bound"}),
+        ("The kernel is utilizing greater than 80.0% of the available performance. Start by analyzing DRAM in the section", {"dram-bound", "memory-bound"}),
         ("nothing that we know", set()),
     ],
 )  # fmt: skip

@@ -137,12 +137,19 @@ def test_walls_of_the_caches(
         (60.0, 59.9, "balanced"),
         (0.0, 0.0, "latency-bound"),
         (0.0, 60.0, "memory-leaning"),
-        # Memory at 80 % and more without DRAM or a cache at its wall only leans.
-        (20.0, 95.0, "memory-leaning"),
+        # Memory at 80 % and more is at its wall; which level, nobody knows.
+        (20.0, 79.9, "memory-leaning"),
+        (20.0, 80.0, "memory-bound"),
     ],
 )
 def test_leaning_and_waiting(compute: float, memory: float, expected: str) -> None:
     assert class_of(compute_pct=compute, memory_pct=memory) == expected
+
+
+def test_memory_at_its_wall_leans_where_dram_is_known_and_is_not() -> None:
+    known = {"compute_pct": 20.0, "memory_pct": 95.0, "dram_pct": 70.0}
+    assert class_of(**known) == "memory-leaning"
+    assert class_of(**{**known, "compute_pct": 85.0, "dram_pct": None}) == "compute-bound"
 
 
 @pytest.mark.parametrize(
@@ -272,8 +279,8 @@ def test_no_kernels_no_classes() -> None:
 
 def test_every_class_says_what_it_means() -> None:
     assert set(CLASSES) == {
-        "dram-bound", "l2-bound", "l1-bound", "compute-bound", "memory-leaning", "compute-leaning",
-        "balanced", "latency-bound", "below-roof", "launch-bound", "communication", "copy",
+        "dram-bound", "l2-bound", "l1-bound", "memory-bound", "compute-bound", "memory-leaning",
+        "compute-leaning", "balanced", "latency-bound", "below-roof", "launch-bound", "communication", "copy",
         "not-evaluable",
     }  # fmt: skip
     assert all(CLASSES.values())

@@ -14,6 +14,7 @@ import traceroof
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read as read_paths
+from traceroof.report.run import operator_card
 
 Read = Callable[[str], Recording]
 
@@ -243,3 +244,100 @@ def test_ranges_are_workloads_of_their_own(root: Path) -> None:
     assert set(kernels) == {"(range prefill)", "(range decode)"}
     assert kernels["(range decode)"].primary_class == "memory-leaning"
     assert {one.category for one in kernels.values()} == {"other"}
+
+
+# --- what a verdict may rest on ------------------------------------------------------------------
+
+
+def diagnosed(root: Path, name: str) -> Any:
+    return traceroof.diagnose(root / "tests/field_cases/nsight_compute" / name)
+
+
+def test_rates_without_a_duration(root: Path) -> None:
+    """GIVEN FADD 100, FMUL 12, 2 FFMA 800 a cycle at 2.4 GHz and no duration THEN 2.19 TFLOP/s of
+    9,216 a cycle, 22.1; and 98 GB/s of 32 bytes at 13.79 GHz, 441."""
+    (kernel,) = diagnosed(root, "roofline_only.csv").kernels
+    assert kernel.metrics["flops_per_s"] == pytest.approx(912 * 2.4e9)
+    assert kernel.metrics["flop_peak_per_s"] == pytest.approx(9216 * 2.4e9)
+    assert kernel.metrics["dram_pct"] == pytest.approx(100 * 98 / (32 * 13.79))
+    roof = kernel.roofline
+    assert roof["achieved_flops_per_s"] == pytest.approx(2.1888e12)
+    assert roof["intensity"] == pytest.approx(2.1888e12 / 98e9)
+    assert (roof["flops"], roof["bytes"], roof["t_min_ns"]) == (None, None, None)
+    # min(9216 x 2.4e9, 22.335 x 441.28e9) FLOP/s is the roof there.
+    assert roof["utilisation"] == pytest.approx(2.1888e12 / (2.1888e12 / 98e9 * 32 * 13.79e9))
+
+
+def test_rates_are_taken_only_where_no_duration_is(root: Path, tmp_path: Path) -> None:
+    """GIVEN the same with 10 us THEN operations, and no rate of the report's own."""
+    text = (root / "tests/field_cases/nsight_compute/roofline_only.csv").read_text()
+    front = '"0","11","a.out","127.0.0.1","my_gemm","1","7","(256, 1, 1)","(32, 16, 1)","0","12.0"'
+    path = tmp_path / "timed.csv"
+    path.write_text(text + f'{front},"GPU Speed Of Light Throughput","","Duration","us","10"\n')
+    kernels = read_paths([path]).kernels
+    assert kernels["flop_fp32"].to_pylist() == [pytest.approx(912 * 2.4e9 * 1e-5)]
+    assert kernels["rate_fp32_flops_per_s"].to_pylist() == [None]
+
+
+def test_memory_at_its_wall_of_unknown_level(root: Path) -> None:
+    """GIVEN memory at 93 % and nothing of DRAM THEN memory-bound, and what to collect."""
+    found = diagnosed(root, "mem_wall_only.csv")
+    assert found.kernels[0].primary_class == "memory-bound"
+    assert [one.rule for one in found.fired()] == ["memory-at-wall"]
+    assert "gpu__dram_throughput" in found.fired()[0].fix
+
+
+@pytest.mark.parametrize("shape", ["", " (1, 1, 1)x(1, 1, 1),"])
+def test_no_rule_on_kernels_judges_a_range(root: Path, tmp_path: Path, shape: str) -> None:
+    """GIVEN results of ranges THEN they have a class, no finding, and a note says why."""
+    found = diagnosed(root, "range_two_nvtx.csv")
+    assert found.fired() == ()
+    assert not [one for one in found.not_evaluable() if one.scope == "kernel"]
+    assert any("2 results of ranges" in note for note in found.notes)
+    page = tmp_path / "page.txt"
+    page.write_text(
+        f"[1] a@127.0.0.1\n  range{shape} Context 1, Stream 7, Device 0, CC 8.0\n"
+        "    Section: GPU Speed Of Light Throughput\n"
+        "    ----------------- ----------- ------------\n"
+        "    Metric Name       Metric Unit Metric Value\n"
+        "    ----------------- ----------- ------------\n"
+        "    Memory Throughput           %        12.15\n"
+        "    Duration                   ms        31.21\n"
+        "    Compute Throughput          %         4.66\n"
+        "    ----------------- ----------- ------------\n"
+    )
+    of_text = traceroof.diagnose(page)
+    assert ([one.kernel for one in of_text.kernels], of_text.fired()) == (["(range)"], ())
+
+
+def test_an_average_is_called_one(root: Path) -> None:
+    """GIVEN a summary of 250 launches, 23.49 to 83.26 us, 31.21 on average THEN a mean with its
+    ends, not a median."""
+    path = root / "tests/field_cases/nsight_compute/summary_occ.txt"
+    kernels = read_paths([path]).kernels
+    assert kernels["shortest_launch_ns"].to_pylist() == [pytest.approx(23_490)]
+    assert kernels["longest_launch_ns"].to_pylist() == [pytest.approx(83_260)]
+    (kernel,) = traceroof.diagnose(path).kernels
+    (launches,) = [
+        one for one in operator_card.sections(kernel, ()) if one.title.startswith("Launches")
+    ]
+    assert {one.label: one.text for one in launches.lines}["per launch"] == (
+        "31.2 µs (mean), 23.5 µs to 83.3 µs"
+    )
+
+
+def test_tables_of_sections_that_users_share(made: Callable[[str], Recording]) -> None:
+    """GIVEN the tables of the sections Memory Check and Frame Buffer Partition THEN their labels
+    are the metrics that the section files name: 64 MB read, 2,000 sectors of 500 requests."""
+    cells = [
+        ("Frame Buffer Partition", "Read Bytes", "Mbyte", "64"),
+        ("Frame Buffer Partition", "Write Sectors", "sector", "1000"),
+        ("Memory Check", "L1 Cache Request", "", "500"),
+        ("Memory Check", "L1 Cache Sector", "sector", "2000"),
+    ]
+    front = '"0","1","k","1","7","(1, 1, 1)","(1, 1, 1)","0","8.9"'
+    rows = [f'{front},"{one}","{name}","{unit}","{cell}"\n' for one, name, unit, cell in cells]
+    recording = made(HEADER + "".join(rows))
+    assert column(recording, "dram_read_bytes") == [64_000_000]
+    assert column(recording, "dram_write_bytes") == [32_000]
+    assert column(recording, "global_load_requests") == [500]

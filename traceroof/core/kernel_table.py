@@ -291,6 +291,20 @@ def _columns() -> tuple[Column, ...]:
         ("peak_fp16_flops_per_s", "FLOP/s", "FP16 peak at the measured clock, from the report"),
         ("peak_tensor_flops_per_s", "FLOP/s", "tensor peak at the measured clock, from the report"),
     )
+    add(
+        "arithmetic",
+        real,
+        ("rate_dram_bytes_per_s", "byte/s", "DRAM rate that the report shows, without a duration"),
+        ("rate_fp64_flops_per_s", "FLOP/s", "FP64 rate that the report shows, without a duration"),
+        ("rate_fp32_flops_per_s", "FLOP/s", "FP32 rate that the report shows, without a duration"),
+        ("rate_fp16_flops_per_s", "FLOP/s", "FP16 rate that the report shows, without a duration"),
+    )
+    add(
+        "launch",
+        real,
+        ("shortest_launch_ns", "ns", "the shortest launch of a row of a summary", "", "clock"),
+        ("longest_launch_ns", "ns", "the longest launch of a row of a summary", "", "clock"),
+    )
     add("peaks", text, ("peaks_from", "", "what the peaks were derived from", "", "derived"))
     add(
         "peaks",

@@ -14,6 +14,7 @@ from traceroof.core.recording import (
     Recording,
     Run,
 )
+from traceroof.core.units import count
 from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
@@ -275,6 +276,12 @@ def _run_notes(totals: Totals, devices: Sequence[RunDevice], facts: Facts) -> tu
         for device in devices
         if device.info.name and device.known is None
     ]
+    ranges = int((facts.only(("name_range",)).name_range == 1).sum())
+    if ranges:
+        notes.append(
+            f"{count(ranges, 'result')} of ranges: a range holds several kernels and the gaps "
+            "between them, so no rule on kernels judges it; its class is that of the whole"
+        )
     work = facts.only(("dram_bytes", "flops", "model_bytes"))
     counted = any(not np.isnan(getattr(work, name)).all() for name in work.names())
     if counted and not any(device.name for device in devices):

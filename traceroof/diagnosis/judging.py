@@ -30,6 +30,7 @@ def judge_all(
         try:
             checked(rule)
             made = judge(rule, scopes[rule.scope].facts, context.ceilings(rule.scope)[0])
+            made = _of_kernels_alone(made, scopes[rule.scope].facts)
             if made.fired.any():
                 made.work_out()
             judged[rule.scope].append(made)
@@ -41,6 +42,14 @@ def judge_all(
         for scope, found in judged.items()
     }
     return _doubted(silenced, across, scopes, context.settings), broken
+
+
+def _of_kernels_alone(judgement: Judgement, facts: Facts) -> Judgement:
+    """A rule on kernels says nothing of a range, which holds several and the gaps between them."""
+    if judgement.rule.scope != "kernel" or "name_range" not in facts:
+        return judgement
+    alone = facts.name_range != 1
+    return replace(judgement, fired=judgement.fired & alone, unjudged=judgement.unjudged & alone)
 
 
 def checked(rule: Rule) -> None:

@@ -1,7 +1,7 @@
 """The kernel groups of a diagnosis, from their facts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -122,16 +122,20 @@ def _rooflines(facts: Facts, row: int) -> tuple[Mapping[str, Any] | None, Mappin
     bandwidth = value["dram_peak_bytes_per_s"]
     made = []
     if counted:
+        # Of what only rates are known, a second of the kernel has its place.
+        of_rates = value["duration_ns"] is None
         by_counters = roofline(
-            flops=value["flops"],
-            bytes=value["dram_bytes"],
-            time_ns=value["duration_ns"],
+            flops=value["flops_per_s"] if of_rates else value["flops"],
+            bytes=value["dram_bytes_per_s"] if of_rates else value["dram_bytes"],
+            time_ns=1e9 if of_rates else value["duration_ns"],
             peak_flops_per_s=value["flop_peak_per_s"],
             peak_bytes_per_s=bandwidth,
             dtype=value["flop_dtype"],
             ceiling_basis="report" if value["peaks_from"] else "device-table",
             traffic_basis="measured",
         )
+        if of_rates:
+            by_counters = replace(by_counters, flops=None, bytes=None, t_min_ns=None)
         made.append(_with_ceilings(facts, row, by_counters))
     if modelled:
         ridge = value["model_ridge"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 _WAITING = frozenset({"latency-bound", "launch-bound"})
-_MEMORY = frozenset({"memory-leaning", "dram-bound", "l2-bound", "l1-bound"})
+_MEMORY = frozenset({"memory-leaning", "memory-bound", "dram-bound", "l2-bound", "l1-bound"})
 _COMPUTE = frozenset({"compute-leaning", "compute-bound"})
 
 #: Nsight Compute's SpeedOfLight verdict -> the classes that mean the same; first match wins.
@@ -19,16 +19,16 @@ _SPEED_OF_LIGHT: Sequence[tuple[str, frozenset[str]]] = (
     (r"low compute throughput and memory bandwidth|latency (issues|bound)", _WAITING),
     (r"well.balanced", frozenset({"balanced"})),
     (r"memory is more heavily utilized.*(identify the|analyzing) DRAM",
-     frozenset({"dram-bound", "memory-leaning"})),
+     frozenset({"dram-bound", "memory-bound", "memory-leaning"})),
     (r"memory is more heavily utilized.*(identify the|analyzing) L2",
-     frozenset({"l2-bound", "memory-leaning"})),
+     frozenset({"l2-bound", "memory-bound", "memory-leaning"})),
     (r"memory is more heavily utilized.*(identify the|analyzing) L1",
-     frozenset({"l1-bound", "memory-leaning"})),
+     frozenset({"l1-bound", "memory-bound", "memory-leaning"})),
     (r"memory is more heavily utilized", _MEMORY),
     (r"compute is more heavily utilized", _COMPUTE),
-    (r"(more|greater) than \d+(\.\d+)?%.*analyzing DRAM", frozenset({"dram-bound"})),
-    (r"(more|greater) than \d+(\.\d+)?%.*analyzing L2", frozenset({"l2-bound"})),
-    (r"(more|greater) than \d+(\.\d+)?%.*analyzing L1", frozenset({"l1-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%.*analyzing DRAM", frozenset({"dram-bound", "memory-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%.*analyzing L2", frozenset({"l2-bound", "memory-bound"})),
+    (r"(more|greater) than \d+(\.\d+)?%.*analyzing L1", frozenset({"l1-bound", "memory-bound"})),
     (r"(more|greater) than \d+(\.\d+)?%.*Compute Workload Analysis", frozenset({"compute-bound"})),
     (r"(more|greater) than \d+(\.\d+)?%", _MEMORY | _COMPUTE | {"balanced"}),
 )  # fmt: skip

@@ -19,6 +19,7 @@ CLASSES: Mapping[str, str] = {
     "dram-bound": "device memory is at its wall: only fewer bytes help",
     "l2-bound": "the second-level cache is at its wall while device memory is not",
     "l1-bound": "the first-level cache or shared memory is at its wall",
+    "memory-bound": "memory is at its wall, the file does not tell which level of it",
     "compute-bound": "an execution or load/store pipe is at its wall: fewer instructions help",
     "memory-leaning": "memory is the busier side, short of its wall",
     "compute-leaning": "compute is the busier side, short of its wall",
@@ -94,6 +95,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
         compute_wall,
         cache_wall & l2_wall & ~(l1_wall & (l1 > l2)),
         cache_wall,
+        (memory >= WALL_PCT) & np.isnan(dram),
         leaning & (np.abs(compute - memory) < APART_POINTS),
         leaning & (memory > compute),
         leaning,
@@ -101,7 +103,8 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     ]
     outcomes = [
         "communication", "copy", "not-evaluable", "launch-bound", "balanced", "dram-bound",
-        "compute-bound", "l2-bound", "l1-bound", "balanced", "memory-leaning", "compute-leaning", "below-roof",
+        "compute-bound", "l2-bound", "l1-bound", "memory-bound", "balanced", "memory-leaning", "compute-leaning",
+        "below-roof",
     ]  # fmt: skip
     chosen = np.select(conditions, list(range(len(outcomes))), default=len(outcomes))
     names = [*outcomes, "latency-bound"]

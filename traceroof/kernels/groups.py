@@ -45,6 +45,7 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("dram_chain_bytes", REAL, "byte", "bytes of a launch that its neighbours in a chain at DRAM speed move again", "", "counter"),
         ("dram_chain_with", TEXT, "", "a neighbour in that chain", "", "name"),
         ("launches", REAL, "launch", "launches of the group", "", "launch"),
+        ("mean_over_launches", REAL, "launch", "most launches that a row of a summary stands for: its time is their mean", "", "launch"),
         ("timed_launches", REAL, "launch", "launches of the group with a known duration", "", "launch"),
         ("time_ns", REAL, "ns", "GPU time of all launches with a known duration", "", "clock"),
         ("share_pct", REAL, "%", "share of all kernel time", "kernel time", "clock"),
@@ -70,6 +71,7 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("least_instructions", REAL, "inst", "fewest instructions of the kernel on the same bytes with another grid", "", "counter"),
         ("name_split_k", REAL, "", "1 where the name marks split-K or stream-K", "", "name"),
         ("name_warp_specialised", REAL, "", "1 where the name marks producer and consumer warps", "", "name"),
+        ("name_range", REAL, "", "1 where the result is of a range of several kernels", "", "name"),
         ("name_dtype", TEXT, "", "narrowest element type that the kernel name mentions", "", "name"),
         ("name_fp64", REAL, "", "1 where the kernel name mentions FP64", "", "name"),
         ("name_alignment", REAL, "element", "operand alignment that the kernel name states", "", "name"),
@@ -171,6 +173,7 @@ def group(
     columns["category"] = category[first]
     columns["launches"] = np.bincount(codes, weights=launches, minlength=count)
     columns["timed_launches"] = np.bincount(codes, weights=launches * timed, minlength=count)
+    columns.update(_of_summaries(part, codes, launches, count))
     has_time = np.bincount(codes, weights=timed, minlength=count) > 0
     columns["time_ns"] = np.where(has_time, time[order], np.nan)
     total = float(np.nansum(columns["time_ns"])) if count else 0.0
@@ -290,6 +293,26 @@ def _averages(
                 part.reals(entry.name), codes, count, launches if by_launch else weight, launches
             )
     return columns
+
+
+def _of_summaries(
+    part: _Rows,
+    codes: npt.NDArray[np.int64],
+    launches: Reals,
+    count: int,
+) -> dict[str, Reals]:
+    """Of rows that stand for several launches: how many, and the extremes of their times."""
+    if not (launches > 1).any():
+        return {}
+    found: dict[str, Reals] = {}
+    for name, values, over in (
+        ("mean_over_launches", np.where(launches > 1, launches, np.nan), np.fmax),
+        ("shortest_launch_ns", part.reals("shortest_launch_ns"), np.fmin),
+        ("longest_launch_ns", part.reals("longest_launch_ns"), np.fmax),
+    ):
+        found[name] = np.full(count, np.nan)
+        over.at(found[name], codes, values)
+    return {name: values for name, values in found.items() if not np.isnan(values).all()}
 
 
 def _modelled(

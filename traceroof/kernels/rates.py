@@ -26,10 +26,11 @@ _BLOCK_LIMITS = tuple(
 
 _FLOP_UNITS = ("fp64", "fp32", "fp16", "tensor")
 _WORK = tuple(f"flop_{unit}" for unit in _FLOP_UNITS)
+_RATES = tuple(f"rate_{unit}_flops_per_s" for unit in ("fp64", "fp32", "fp16"))
 _REPORTED = tuple(f"peak_{unit}_flops_per_s" for unit in _FLOP_UNITS)
 # No probe measures plain half arithmetic.
 _CALIBRATED = tuple(f"calibrated_{unit}_flops_per_s" for unit in ("fp64", "fp32", "tensor"))
-_COUNTED = (*_WORK, *_REPORTED, "tensor_dtype", "duration_ns")
+_COUNTED = (*_WORK, *_RATES, *_REPORTED, "tensor_dtype", "duration_ns")
 
 # What shows that tensor cores worked.
 _TENSOR = ("pipe_tensor_pct", "name_tensor_core")
@@ -92,6 +93,13 @@ def _work(see: See) -> Reals:
     return np.stack([see(name) for name in _WORK])
 
 
+def _per_second(see: See) -> Reals:
+    """The rate of each unit: work over time, else the report's own."""
+    none = np.full(see.count, np.nan)
+    reported = np.stack([*(see(name) for name in _RATES), none])
+    return first_known(_work(see) / seconds(see), reported)
+
+
 def _tensor_rows(see: See) -> Texts:
     """Key of the device table for the element type of tensor operations: fp8_e4m3 is fp8."""
     return np.array([_tensor_row(one) for one in see.text("tensor_dtype")], dtype=object)
@@ -120,7 +128,7 @@ def _peaks(see: See) -> Reals:
 
 def _use(see: See) -> Reals:
     """Use of each unit, percent of its peak."""
-    return _work(see) / seconds(see) / _peaks(see) * 100
+    return _per_second(see) / _peaks(see) * 100
 
 
 def _nearest(see: See) -> npt.NDArray[np.intp]:
@@ -131,7 +139,27 @@ def _nearest(see: See) -> npt.NDArray[np.intp]:
 def _most(see: See) -> npt.NDArray[np.intp]:
     """The unit with most of the operations."""
     work = _work(see)
+    work = np.where(np.isnan(work).all(axis=0), _per_second(see), work)
     return np.asarray(np.argmax(np.where(~np.isnan(work), work, -1.0), axis=0))
+
+
+def _works(see: See) -> npt.NDArray[np.bool_]:
+    """Groups that are known to have operations."""
+    return (see("flops") > 0) | (see("flops_per_s") > 0)
+
+
+def _flops_per_s(see: See) -> Reals:
+    rates = _per_second(see)
+    by_report = np.where((~np.isnan(rates)).any(axis=0), np.nansum(rates, axis=0), np.nan)
+    return first_known(see("flops") / seconds(see), by_report)
+
+
+def _intensity(see: See) -> Reals:
+    by_count = np.where(see("dram_bytes") > 0, see("flops") / see("dram_bytes"), np.nan)
+    uncounted = np.isnan(see("dram_bytes")) & (see("dram_bytes_per_s") > 0)
+    return first_known(
+        by_count, np.where(uncounted, see("flops_per_s") / see("dram_bytes_per_s"), np.nan)
+    )
 
 
 def _of(table: Reals, unit: npt.NDArray[np.intp]) -> Reals:
@@ -173,7 +201,7 @@ def _flop_dtype(see: See) -> Texts:
     most = _most(see)
     dtype: Texts = names[most]
     dtype[most == 3] = see.text("tensor_dtype")[most == 3]
-    dtype[~(see("flops") > 0)] = None
+    dtype[~_works(see)] = None
     return dtype
 
 
@@ -265,9 +293,9 @@ TABLE: tuple[Derived, ...] = (
             "", "blocks over those that fit at once: the report's, else by limits or SMs",
             source="launch"),
     Derived("dram_bytes", ("dram_bytes", "dram_read_bytes", "dram_write_bytes"), _dram_bytes),
-    Derived("dram_bytes_per_s", ("dram_bytes", "duration_ns"),
-            lambda see: see("dram_bytes") / seconds(see),
-            "byte/s", "measured DRAM bytes over time"),
+    Derived("dram_bytes_per_s", ("dram_bytes", "duration_ns", "rate_dram_bytes_per_s"),
+            lambda see: first_known(see("dram_bytes") / seconds(see), see("rate_dram_bytes_per_s")),
+            "byte/s", "measured DRAM bytes over time, else the report's own rate"),
     Derived("dram_peak_bytes_per_s", ("peak_dram_bytes_per_s",),
             lambda see: first_known(see("peak_dram_bytes_per_s"), see.device("dram_peak")),
             "byte/s", "DRAM peak: the report's, else the device's", source="device"),
@@ -276,8 +304,8 @@ TABLE: tuple[Derived, ...] = (
             "", "DRAM rate measured on this device over its peak", "nominal peak"),
     Derived("flops", (*_WORK, *_TENSOR), _flops,
             "FLOP", "measured operations of one launch, all precisions"),
-    Derived("flops_per_s", ("flops", "duration_ns"), lambda see: see("flops") / seconds(see),
-            "FLOP/s", "measured operations over time"),
+    Derived("flops_per_s", ("flops", *_COUNTED), _flops_per_s,
+            "FLOP/s", "measured operations over time, else the report's own rate"),
     Derived("narrower_speedup", ("tensor_dtype",), _narrower_speedup,
             "", "device peak of the next narrower tensor type over tensor_dtype's",
             source="device"),
@@ -295,13 +323,12 @@ TABLE: tuple[Derived, ...] = (
     Derived("tensor_pct", (*_COUNTED, "pipe_tensor_pct", "tensor_ceiling_pct"), _tensor_pct,
             "%", "tensor-core use: their pipe, else operations over time and peak",
             "peak of the tensor cores"),
-    Derived("flop_dtype", (*_WORK, "tensor_dtype", "flops"), _flop_dtype,
+    Derived("flop_dtype", (*_COUNTED, "flops", "flops_per_s"), _flop_dtype,
             "", "precision of most of the operations", source="name", text=True),
-    Derived("flop_peak_per_s", (*_WORK, *_REPORTED, "tensor_dtype", "flops"),
-            lambda see: np.where(see("flops") > 0, _of(_peaks(see), _most(see)), np.nan),
+    Derived("flop_peak_per_s", (*_COUNTED, "flops", "flops_per_s"),
+            lambda see: np.where(_works(see), _of(_peaks(see), _most(see)), np.nan),
             "FLOP/s", "peak of that precision: the report's, else the device's", source="device"),
-    Derived("intensity", ("flops", "dram_bytes"),
-            lambda see: np.where(see("dram_bytes") > 0, see("flops") / see("dram_bytes"), np.nan),
+    Derived("intensity", ("flops", "dram_bytes", "flops_per_s", "dram_bytes_per_s"), _intensity,
             "FLOP/byte", "operations per DRAM byte, measured"),
     Derived("model_dtype", (*_MODEL_ROOF, "model_on_tensor_cores"), _model_dtype,
             "", "element type of the modelled arithmetic", source="name", text=True),

@@ -64,6 +64,7 @@ LOOKS: Mapping[str, Look] = {
     "dram-bound": Look("memory", "●", "circle"),
     "l2-bound": Look("memory", "●", "circle"),
     "l1-bound": Look("memory", "●", "circle"),
+    "memory-bound": Look("memory", "●", "circle"),
     "memory-leaning": Look("memory", "○", "circle-open"),
     "compute-bound": Look("compute", "◆", "diamond"),
     "compute-leaning": Look("compute", "◇", "diamond-open"),

@@ -101,9 +101,9 @@ def _launches(kernel: KernelGroup) -> Iterable[Line]:
     yield Line("launches", f"{kernel.launches:,}")
     if kernel.median_ns is not None:
         # A row of a summary knows the mean of its launches only.
-        is_mean = float(kernel.metrics.get("launch_count") or 1) > 1
-        kind = "mean" if is_mean else "median"
-        yield Line("per launch", f"{quantity(kernel.median_ns, 'ns')} ({kind}){spread(kernel)}")
+        kind = "mean" if "mean_over_launches" in kernel.metrics else "median"
+        text = f"{quantity(kernel.median_ns, 'ns')} ({kind}){spread(kernel)}"
+        yield Line("per launch", f"{text}{_extremes(kernel)}")
     yield Line("category", kernel.category)
     yield from facts(kernel)
     yield from _beside(kernel)
@@ -118,6 +118,15 @@ def _beside(kernel: KernelGroup) -> Iterable[Line]:
     if isinstance(clock, float):
         boost = f", {quantity(share, '%')} of boost" if isinstance(share, float) else ""
         yield Line("core clock", f"{quantity(clock, 'Hz')}{boost} (clock log)")
+
+
+def _extremes(kernel: KernelGroup) -> str:
+    """``, 23.5 µs to 83.3 µs``: the shortest and the longest launch, where a summary tells them."""
+    ends = [kernel.metrics.get(f"{name}_launch_ns") for name in ("shortest", "longest")]
+    least, most = (one if isinstance(one, float) else None for one in ends)
+    if least is None or most is None:
+        return ""
+    return f", {quantity(least, 'ns')} to {quantity(most, 'ns')}"
 
 
 def spread(kernel: KernelGroup) -> str:
@@ -164,6 +173,7 @@ def reason(kernel: KernelGroup) -> str:
         "l2-bound": f"L2 {uses['L2']}, DRAM {dram or 'unknown'}; L2 from {WALL_PCT:g} % on",
         "l1-bound": f"L1 {_use(kernel, 'l1_pct', 'l1_basis')}, DRAM {dram or 'unknown'}; "
         f"L1 from {WALL_PCT:g} % on",
+        "memory-bound": f"memory {memory}, DRAM unknown; at its wall from {WALL_PCT:g} % on",
         "memory-leaning": apart,
         "compute-leaning": apart,
         "balanced": f"compute {compute}, memory {memory}; busy from {BUSY_PCT:g} % on",

@@ -7,7 +7,7 @@ from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.headline import class_shares
 from traceroof.report.run import summary
 
-_AT_A_WALL = ("dram-bound", "l2-bound", "l1-bound", "compute-bound")
+_AT_A_WALL = ("dram-bound", "l2-bound", "l1-bound", "memory-bound", "compute-bound")
 
 
 @dataclass(frozen=True)
