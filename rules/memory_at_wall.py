@@ -45,7 +45,10 @@ RULES = (
         suppresses=("stall-*", "occ-limited-*", "occ-achieved-gap", "issue-slots-idle"),
         thresholds={"memory_pct": at_least(80)},
         references=("Nsight Compute Profiling Guide: the breakdown of memory throughput by unit",),
-        fires=({"memory_pct": 93.0, "compute_pct": 12.0, "primary_class": "memory-bound"},),
+        fires=(
+            {"memory_pct": 93.0, "compute_pct": 12.0, "primary_class": "memory-bound"},
+            {"memory_pct": 80.0, "l1_pct": 40.0, "primary_class": "memory-bound"},
+        ),
         silent=(
             {"memory_pct": 93.0, "primary_class": "dram-bound"},
             {"memory_pct": 79.0, "compute_pct": 12.0, "primary_class": "memory-bound"},

@@ -287,7 +287,7 @@ def test_memory_at_its_wall_of_unknown_level(root: Path) -> None:
     assert "gpu__dram_throughput" in found.fired()[0].fix
 
 
-@pytest.mark.parametrize("shape", ["", " (1, 1, 1)x(1, 1, 1),"])
+@pytest.mark.parametrize("shape", [",", " (1, 1, 1)x(1, 1, 1),"])
 def test_no_rule_on_kernels_judges_a_range(root: Path, tmp_path: Path, shape: str) -> None:
     """GIVEN results of ranges THEN they have a class, no finding, and a note says why."""
     found = diagnosed(root, "range_two_nvtx.csv")
