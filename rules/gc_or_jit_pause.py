@@ -13,8 +13,7 @@ def _pauses(k: Facts) -> Column:
 
 def _saves(k: Facts) -> Column:
     idle = np.nan_to_num(k.idle_load_ns) + np.nan_to_num(k.idle_collect_ns)
-    # Loading in the cold start is not counted.
-    spent = np.fmax(k.late_load_time_ns, k.idle_load_ns) + k.collect_time_ns
+    spent = np.fmax(k.warm_load_time_ns, k.idle_load_ns) + k.collect_time_ns
     return off_host(k, idle, spent)
 
 
@@ -30,7 +29,7 @@ RULES = (
         ),
         condition="idle for {idle_load_ns:.1%} of the span or more in such pauses",
         needs=("idle_load_ns", "idle_collect_ns", "load_time_ns", "collect_time_ns"),
-        uses=("late_load_time_ns", *HOST, *QUALITY),
+        uses=("late_load_time_ns", "warm_load_time_ns", *HOST, *QUALITY),
         when=lambda k: k.meets("idle_load_ns"),
         because=(
             "the GPU is idle for {idle_load_ns} while code is compiled or loaded[ "

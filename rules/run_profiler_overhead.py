@@ -4,6 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.rule import Doubt, Rule, above
+from traceroof.rules._timelines import HOST, off_host
 
 # From this share of the span on the profiler made what it shows (nsys-ai: contaminated).
 _CONTAMINATED = 0.15
@@ -31,7 +32,7 @@ RULES = (
             "Python stacks are recorded (more than {stack_files} files)"
         ),
         needs=("profiler_time_ns", "span_ns"),
-        uses=("idle_profiler_ns", "stack_files"),
+        uses=("idle_profiler_ns", "stack_files", *HOST),
         when=lambda k: k.meets("profiler_time_ns") | k.meets("stack_files"),
         because=(
             "[Python stacks were recorded ({stack_files:some}); ][the profiler's own work takes "
@@ -43,7 +44,7 @@ RULES = (
             "kernels."
         ),
         refute=("Time the same steps without a profiler. If they take as long, it did not matter."),
-        saves=lambda k, peak: np.nan_to_num(k.idle_profiler_ns) / k.span_ns,
+        saves=lambda k, peak: off_host(k, np.nan_to_num(k.idle_profiler_ns), k.profiler_time_ns),
         kind="hard",
         grade="observed",
         layer="framework",

@@ -120,6 +120,7 @@ def _columns() -> tuple[Column, ...]:
         ("late_allocate_calls", "call", "of these after warm-up, or in the second half"),
         ("late_allocate_time_ns", "ns", "sum of their times"),
         ("load_time_ns", "ns", "host time loading, compiling or tuning code"),
+        ("warm_load_time_ns", "ns", "of this outside the cold start"),
         ("late_load_time_ns", "ns", "of this after warm-up, or in the second half"),
         ("warm_up_set_up_ns", "ns", "of this and of allocate_time_ns within warm-up steps"),
         ("collect_time_ns", "ns", "host time collecting garbage"),

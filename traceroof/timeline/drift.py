@@ -45,16 +45,15 @@ def drift_facts(lane: Lane) -> dict[str, float]:
     if not compared or 2 * compared < whole:
         return {}
     medians = frame.groupby(["work", "quarter"])["time"].median().unstack()
-    sums = frame.groupby("work")["time"].agg(["sum", "size"])
     quarters = medians.to_numpy()
     rises = (np.diff(quarters, axis=1) >= 0).all(axis=1) & (quarters[:, -1] > quarters[:, 0])
     growth = np.where(rises, quarters[:, -1] / quarters[:, 0], 1.0)
-    time = sums["sum"].to_numpy(dtype=np.float64)
-    excess = np.where(rises, time - sums["size"].to_numpy() * quarters[:, 0], 0.0)
+    time = frame.groupby("work")["time"].sum().to_numpy(dtype=np.float64)
+    usual = np.where(rises, quarters[:, 0], np.inf)[np.searchsorted(medians.index, frame["work"])]
     order = np.argsort(growth)
     middle = np.searchsorted(np.cumsum(time[order]), time.sum() / 2)
     return {
         "kernel_growth_pct": (float(growth[order][middle]) - 1) * 100,
-        "kernel_growth_ns": float(np.maximum(excess, 0.0).sum()),
+        "kernel_growth_ns": float(np.maximum(frame["time"] - usual, 0.0).sum()),
         "compared_kernel_ns": float(compared),
     }

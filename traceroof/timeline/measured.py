@@ -65,7 +65,7 @@ def measured(lane: Lane, unions: Unions, steps: Sequence[Step], shared: Shared) 
         **_idle_facts(idle, steady),
         **launch_facts(lane),
         **drift_facts(lane),
-        **host_facts(lane, view, steps, steady, end),
+        **host_facts(lane, view, steps, steady, end, idle.cold),
         **copy_facts(lane, unions),
         **communication_facts(lane, unions),
         **_launched_facts(lane, shared.launched),

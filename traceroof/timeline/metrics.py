@@ -182,9 +182,9 @@ def launch_columns(lane: Lane, at: npt.NDArray[np.int64]) -> Iterator[npt.NDArra
 
 
 def host_facts(
-    lane: Lane, view: HostView, found: Sequence[Step], steady: int, end: int
+    lane: Lane, view: HostView, found: Sequence[Step], steady: int, end: int, cold: Intervals
 ) -> dict[str, float]:
-    """What the host spent its time on, as far as it was recorded."""
+    """What the host spent its time on, as far as it was recorded. cold: where it was starting up."""
     if not len(view.host):
         return {}
     launches = known(lane.launch)
@@ -204,6 +204,7 @@ def host_facts(
     facts["late_allocate_calls"], facts["late_allocate_time_ns"] = len(late), total(late)
     load = view.union("load")
     facts["load_time_ns"] = intervals.length(load)
+    facts["warm_load_time_ns"] = intervals.length(intervals.subtraction(load, cold))
     after = Intervals(np.array([steady], dtype=np.int64), np.array([end], dtype=np.int64))
     facts["late_load_time_ns"] = int(intervals.covered(load, after.starts, after.ends).sum())
     warm = [step for step in found if step.warm_up]
