@@ -97,7 +97,7 @@ def _rule(one: _Gaps) -> Rule:
         ),
         fix=(
             "Record the host as well, which tells the cause: torch.profiler with "
-            "ProfilerActivity.CPU[nvidia:, nsys profile --trace=cuda,nvtx][amd:, rocprofv3 "
+            "ProfilerActivity.CPU[nvidia: , nsys profile --trace=cuda,nvtx][amd: , rocprofv3 "
             f"--sys-trace]. {one.fix}"
         ),
         refute="Record the host's calls: the gaps must end with a late launch.",

@@ -89,9 +89,9 @@ RULES = (
             "times that is {kernel_growth_ns}"
         ),
         fix=(
-            "Log the clock and the power while it runs ([nvidia:nvidia-smi "
+            "Log the clock and the power while it runs ([nvidia: nvidia-smi "
             "--query-gpu=timestamp,clocks.sm,power.draw,clocks_event_reasons.active --format=csv -l 1]"
-            "[amd:amd-smi monitor -p -t -g -w 1]) and give the log with the trace. Then raise the limit, cool "
+            "[amd: amd-smi monitor -p -t -g -w 1]) and give the log with the trace. Then raise the limit, cool "
             "better, or lock the clock to what it can hold. Kernels whose data grows (sparse, "
             "dynamic shapes) get slower too."
         ),
