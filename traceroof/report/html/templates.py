@@ -28,6 +28,7 @@ def template_of(name: str) -> "Template":
         finalize=finalize,
     )
     environment.filters["prose"] = prose
+    environment.filters["whole"] = whole
     environment.filters["lack"] = summary.lack
     return environment.get_template(name)
 
@@ -48,6 +49,16 @@ def prose(text: str) -> "Markup":
         Markup("<code>{}</code>").format(part) if at % 2 else escape(_UNIT.sub("\u00a0", part))
         for at, part in enumerate(parts)
     )
+
+
+def whole(text: str) -> "Markup":
+    """The text with what stands in brackets, ``[0-23]``, on one line."""
+    from markupsafe import Markup, escape
+
+    return Markup(_BRACKETS.sub(r'<span class="nb">\g<0></span>', str(escape(text))))
+
+
+_BRACKETS = regex.compile(r"\[[0-9,…-]{2,24}\]")
 
 
 @cache
