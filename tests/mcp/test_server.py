@@ -85,7 +85,7 @@ def test_six_tools_and_the_rule_cards(samples: Path, tmp_path: Path) -> None:
         made = await ask(client, "diagnose", paths=[TRACE], top=3)
         run = made["run"]["id"]
         assert made["advice"][0]["rule"] == "exposed-comm"
-        assert (await ask(client, "explain", run=run, entry=1))["explanations"]
+        assert (await ask(client, "explain", run=run, entry=1))["says"]
         assert (await ask(client, "card", run=run, kernel=2))["kernel"]["number"] == 2
         assert (await ask(client, "next_capture", run=run))["command"]
         assert (await ask(client, "compare", base=run, head=run))["verdict"] == "unchanged"

@@ -72,13 +72,15 @@ def test_one_kernel(tools: Tools) -> None:
 
 def test_explain_by_entry_and_by_rule(tools: Tools) -> None:
     run = ask(tools, "diagnose", paths=[TRACE])["run"]["id"]
-    by_entry = ask(tools, "explain", run=run, entry=1)
-    (one,) = by_entry["explanations"]
+    one = ask(tools, "explain", run=run, entry=1)
     assert (one["rule"], one["state"]) == ("exposed-comm", "fired")
     assert one["condition"][0]["holds"] is True
-    assert ask(tools, "explain", run=run, rule="exposed-comm")["explanations"] == [one]
+    assert [step["label"] for step in one["bound"]] == ["share of the time", "time saved"]
+    # What it says is never cut: it is what an agent acts on.
+    assert not [text for text in one.values() if isinstance(text, str) and text.endswith("…")]
+    assert ask(tools, "explain", run=run, rule="exposed-comm") == one
     of_kernel = ask(tools, "explain", run=run, rule="not-enough-metrics", subject=2)
-    assert of_kernel["explanations"][0]["number"] == 2
+    assert of_kernel["number"] == 2
     assert "takes an entry or a rule" in refused(tools, "explain", run=run)
     assert "takes an entry or a rule" in refused(tools, "explain", run=run, entry=1, rule="x")
     assert "there is no entry 9" in refused(tools, "explain", run=run, entry=9)

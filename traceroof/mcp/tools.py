@@ -87,11 +87,8 @@ class Tools:
         wanted = entry(diagnosis, call.entry) if call.entry is not None else str(call.rule)
         if call.subject is not None:
             wanted = f"{wanted}:{call.subject}"
-        found = explain(diagnosis, wanted)
-        parts = [("explanations", _explanation(asdict(one))) for one in found.answers]
-        return Answer(
-            {"run": _named(diagnosis), "asked": wanted, "left_out": found.left_out}, parts
-        )
+        found = explain(diagnosis, wanted, most=1)
+        return _explained(diagnosis, asdict(found.answers[0]), found.left_out)
 
     @answer.register
     def _(self, call: calls.Card) -> Answer:
@@ -357,10 +354,18 @@ def _kernel(one: "KernelGroup") -> dict[str, Any]:
 _NAME = 160
 
 
-def _explanation(made: dict[str, Any]) -> dict[str, Any]:
-    """An explanation without what other answers say."""
+def _explained(diagnosis: "Diagnosis", made: dict[str, Any], more_subjects: int) -> Answer:
+    """An explanation: what it says first, then its steps; what other answers say is left out."""
     del made["finding"]
-    return {name: value for name, value in made.items() if value not in (None, "", (), [])}
+    parts = [(name, one) for name in _STEPS for one in made.pop(name)]
+    head = {name: value for name, value in made.items() if value not in (None, "", (), [])}
+    return Answer(
+        {"run": _named(diagnosis), **head, "more_subjects": more_subjects}, parts, _STEPS[:3]
+    )
+
+
+# The steps of an explanation, what decides first.
+_STEPS = ("condition", "bound", "likely", "concerns", "inputs", "unknown", "references")
 
 
 def _rules(tools: Tools, call: calls.List) -> Iterable[dict[str, Any]]:
