@@ -30,7 +30,6 @@ _HINTS = {
     Kind.LOG: _PROFILE,
     Kind.COUNTER_LIST: _PROFILE,
     Kind.ROCMINFO: "give results.csv, results.db or results.json of the same run",
-    Kind.HAND_MADE: "give what the profiler itself wrote, for example results.csv of rocprof",
 }
 
 
@@ -44,10 +43,7 @@ class AmdNoKernels:
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
         found = layout(head) if head else None
-        if found is None or found.kind not in _HINTS:
-            return 0
-        # Only a hand-made table looks like another profiler's output.
-        return 2 if found.kind is Kind.HAND_MADE else 1
+        return 1 if found is not None and found.kind in _HINTS else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         found = kinds.look(source)

@@ -1,12 +1,14 @@
 """What keeps further workgroups out of the compute units of an AMD GPU, as its counters saw it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule, at_least, below
+from traceroof.core.facts import Column, Facts
+from traceroof.rule import Rule, at_least, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 
@@ -112,15 +114,25 @@ def _most(k: Facts) -> Column:
     return np.asanyarray(reduce(np.fmax, [getattr(k, column) for column in _COLUMNS]))
 
 
+def _fires(own: str) -> tuple[Mapping[str, Any], ...]:
+    return (
+        {"vendor": "amd", own: 5.0},
+        {"vendor": "amd", own: 40.0, "compute_pct": 20.0, "memory_pct": 50.0},
+    )
+
+
+def _silent(own: str) -> tuple[Mapping[str, Any], ...]:
+    return (
+        {"vendor": "amd", own: 4.9},
+        {"vendor": "amd", own: 20.0, _another(own): 21.0},
+        {"vendor": "amd", own: 40.0, "memory_pct": 85.0, "primary_class": "dram-bound"},
+        {"vendor": "amd", own: 40.0, "tensor_pct": 50.0},
+        {"vendor": "nvidia", own: 40.0},
+    )
+
+
 def _rule(one: _Resource) -> Rule:
     own = f"insufficient_{one.column}_pct"
-
-    def when(k: Facts) -> Mask:
-        return k.meets(own) & k.meets("most")
-
-    def saves(k: Facts, peak: Attainable) -> Column:
-        return np.asanyarray(np.fmin(getattr(k, own) / 100, spare(k, peak)))
-
     return Rule(
         id=one.id,
         topic=one.topic,
@@ -143,14 +155,14 @@ def _rule(one: _Resource) -> Rule:
         ),
         # Matrix kernels trade wavefronts for registers and LDS on purpose.
         applies=lambda k: on_amd(k) & has_headroom(k) & k.meets("tensor_pct"),
-        when=when,
+        when=lambda k: k.meets(own) & k.meets("most"),
         because=f"workgroups could not start for lack of {one.words} in {{{own}}} of the time",
         fix=one.fix,
         refute=(
             "Reduce the need and profile again. The share must fall, and the time with it. If the "
             "time stays, occupancy was not the limit."
         ),
-        saves=saves,
+        saves=lambda k, peak: np.asanyarray(np.fmin(getattr(k, own) / 100, spare(k, peak))),
         kind="conditional",
         grade="observed",
         layer="hardware",
@@ -166,17 +178,8 @@ def _rule(one: _Resource) -> Rule:
             "rocprofiler-compute, workgroup manager: resource allocation (table 6.2)",
             "LLVM, AMDGPU usage: register allocation",
         ),
-        fires=(
-            {"vendor": "amd", own: 5.0},
-            {"vendor": "amd", own: 40.0, "compute_pct": 20.0, "memory_pct": 50.0},
-        ),
-        silent=(
-            {"vendor": "amd", own: 4.9},
-            {"vendor": "amd", own: 20.0, _another(own): 21.0},
-            {"vendor": "amd", own: 40.0, "memory_pct": 85.0, "primary_class": "dram-bound"},
-            {"vendor": "amd", own: 40.0, "tensor_pct": 50.0},
-            {"vendor": "nvidia", own: 40.0},
-        ),
+        fires=_fires(own),
+        silent=_silent(own),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -323,31 +324,34 @@ _WASTES = (
 )
 
 
+def _when(k: Facts, waste: _Waste) -> Mask:
+    found = k.meets(f"{slug(waste.role)}_pct")
+    if waste.also:
+        found = np.asanyarray(found | waste.also(k))
+    if waste.only:
+        found = np.asanyarray(found & waste.only(k))
+    return np.asanyarray(found & k.meets("most"))
+
+
+def _saves(k: Facts, peak: Attainable, waste: _Waste) -> Column:
+    part = np.where(np.asanyarray(peak.memory) < 1, waste.likely, _ALL)
+    return np.asanyarray(part * getattr(k, f"{slug(waste.role)}_pct") / k.share_pct)
+
+
+def _example(waste: _Waste, value: float) -> Mapping[str, Any]:
+    role = slug(waste.role)
+    return {
+        f"{role}_pct": value,
+        f"{role}_launches": 12.0,
+        f"{role}_from": waste.launcher,
+        "share_pct": 40.0,
+        **dict.fromkeys(waste.more, 4.0),
+    }
+
+
 def _rule(waste: _Waste) -> Rule:
     pct, launches, source = (f"{slug(waste.role)}_{what}" for what in ("pct", "launches", "from"))
-
-    def when(k: Facts) -> Mask:
-        found = k.meets(pct)
-        if waste.also:
-            found = np.asanyarray(found | waste.also(k))
-        if waste.only:
-            found = np.asanyarray(found & waste.only(k))
-        return np.asanyarray(found & k.meets("most"))
-
-    def saves(k: Facts, peak: Attainable) -> Column:
-        part = np.where(np.asanyarray(peak.memory) < 1, waste.likely, _ALL)
-        return np.asanyarray(part * getattr(k, pct) / k.share_pct)
-
-    def example(value: float, **more: float) -> Mapping[str, Any]:
-        return {
-            pct: value,
-            launches: 12.0,
-            source: waste.launcher,
-            "share_pct": 40.0,
-            **dict.fromkeys(waste.more, 4.0),
-            **more,
-        }
-
+    example = partial(_example, waste)
     return Rule(
         id=waste.id,
         topic=waste.topic,
@@ -362,14 +366,14 @@ def _rule(waste: _Waste) -> Rule:
         uses=(launches, source, "share_pct", "category", *waste.more),
         # Shares of what a counter tool was pointed at say nothing.
         applies=lambda k: ~np.isnan(getattr(k, pct)),
-        when=when,
+        when=partial(_when, waste=waste),
         because=(
             f"{{{launches}}} launches that {waste.what} take {{{pct}}} of the GPU time, most of it "
             f"from {{{source}}}"
         ),
         fix=waste.fix,
         refute=waste.refute,
-        saves=saves,
+        saves=partial(_saves, waste=waste),
         kind="hard",
         grade=waste.grade,
         layer=waste.layer,

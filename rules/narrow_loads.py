@@ -17,7 +17,7 @@ def _likely(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(0.5 * beyond_kept(k, peak))
 
 
-_NARROW = {"by_counters": 1.0, "dram_pct": 60.0, "load_sectors_per_request": 4.0,
+_NARROW = {"by_counters": 1.0, "streaming_pct": 60.0, "load_sectors_per_request": 4.0,
            "load_bytes_per_sector": 32.0}  # fmt: skip
 
 RULES = (
@@ -32,11 +32,12 @@ RULES = (
             "128 bytes per warp, and a warp waits for each before the next."
         ),
         condition=(
-            "device memory between {dram_least} and {dram_most} of its peak, loads of one word "
+            "device memory (or memory as a whole, where most loads come from device memory) between "
+            "{dram_least} and {dram_most} of its peak, loads of one word "
             "per thread (at most {load_sectors_per_request:.1f} sectors per request) that waste at "
             "most {load_wasted_pct} of their bytes; nothing at its wall, and stalls not collected"
         ),
-        needs=("dram_pct", "load_sectors_per_request"),
+        needs=("streaming_pct", "load_sectors_per_request"),
         uses=(
             *STATE,
             "stall_long_scoreboard",
@@ -54,7 +55,7 @@ RULES = (
             & k.meets("load_wasted_pct")
         ),
         because=(
-            "device memory runs at {dram_pct} of its peak with loads of "
+            "memory runs at {streaming_pct} of its peak with loads of "
             "{load_sectors_per_request:.1f} sectors per request[ and {achieved_occupancy_pct} of "
             "the warp slots full]"
         ),
@@ -74,8 +75,8 @@ RULES = (
         layer="operator",
         thresholds={
             **HEADROOM,
-            "dram_least": at_least(40, column="dram_pct"),
-            "dram_most": at_most(80, column="dram_pct"),
+            "dram_least": at_least(40, column="streaming_pct"),
+            "dram_most": at_most(80, column="streaming_pct"),
             "load_sectors_per_request": at_most(4.5),
             "load_wasted_pct": at_most(25, or_unknown=True),
         },
@@ -85,12 +86,12 @@ RULES = (
         ),
         fires=(
             _NARROW,
-            {**_NARROW, "dram_pct": 40.0, "load_sectors_per_request": 4.5},
-            {**_NARROW, "dram_pct": 79.0, "load_wasted_pct": 25.0},
+            {**_NARROW, "streaming_pct": 40.0, "load_sectors_per_request": 4.5},
+            {**_NARROW, "streaming_pct": 79.0, "load_wasted_pct": 25.0},
         ),
         silent=(
-            {**_NARROW, "dram_pct": 39.0},
-            {**_NARROW, "dram_pct": 80.5},
+            {**_NARROW, "streaming_pct": 39.0},
+            {**_NARROW, "streaming_pct": 80.5},
             {**_NARROW, "load_sectors_per_request": 4.6},
             {**_NARROW, "load_wasted_pct": 25.5},
             {**_NARROW, "stall_long_scoreboard": 0.2},

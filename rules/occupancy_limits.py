@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -93,30 +93,27 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(np.fmin(unused, spare(k, peak)))
 
 
+def _column(one: _Limit) -> str:
+    return f"occupancy_limit_{one.name}"
+
+
+def _needs(one: _Limit) -> tuple[str, ...]:
+    always = (f"occupancy_limit_{name}" for name in _ALWAYS_REPORTED)
+    others = (name for name in always if name != _column(one))
+    return ("compute_pct", "memory_pct", "theoretical_occupancy_pct", _column(one), *others)
+
+
+def _applies(k: Facts, one: _Limit) -> Mask:
+    # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
+    mask = has_headroom(k) & ~matrix_work(k)
+    if one.min_compute_capability:
+        mask &= ~unknown(_limit(k, one.name)) | (k.compute_capability >= one.min_compute_capability)
+    return np.asanyarray(mask)
+
+
 def _rule(one: _Limit) -> Rule:
-    own = f"occupancy_limit_{one.name}"
-    needed = tuple(f"occupancy_limit_{name}" for name in _ALWAYS_REPORTED)
-    others = tuple(f"occupancy_limit_{limit.name}" for limit in _LIMITS)
-    needs = (
-        "compute_pct",
-        "memory_pct",
-        "theoretical_occupancy_pct",
-        own,
-        *(name for name in needed if name != own),
-    )
-
-    def applies(k: Facts) -> Mask:
-        # Matrix kernels with asynchronous copies trade warps for registers and stages on purpose.
-        mask = has_headroom(k) & ~matrix_work(k)
-        if one.min_compute_capability:
-            mask &= ~unknown(_limit(k, one.name)) | (
-                k.compute_capability >= one.min_compute_capability
-            )
-        return np.asanyarray(mask)
-
-    def when(k: Facts) -> Mask:
-        return k.meets("theoretical_occupancy_pct") & k.meets(own)
-
+    own, needs = _column(one), _needs(one)
+    others = [name for name in map(_column, _LIMITS) if name not in needs]
     return Rule(
         id=one.id or f"occ-limited-{one.name}",
         topic=one.topic,
@@ -135,15 +132,13 @@ def _rule(one: _Limit) -> Rule:
         needs=needs,
         uses=(
             "primary_class",
-            *(name for name in others if name not in needs),
+            *others,
             *MATRIX,
-            "issue_active",
-            "achieved_occupancy_pct",
-            "threads_per_block",
+            *("issue_active", "achieved_occupancy_pct", "threads_per_block"),
             *one.uses,
         ),
-        applies=applies,
-        when=when,
+        applies=partial(_applies, one=one),
+        when=lambda k: k.meets("theoretical_occupancy_pct") & k.meets(own),
         because=(
             f"{one.words} allow {{{own}:.0f}} blocks per multiprocessor, which fill "
             "{theoretical_occupancy_pct} of its warp slots"

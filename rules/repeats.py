@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule, at_least
+from traceroof.core.facts import Column, Facts
+from traceroof.rule import Rule, at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,31 +71,33 @@ _REPEATS = (
 )
 
 
+def _columns(one: _Repeat) -> tuple[str, ...]:
+    """pct, launches, time, kept, gap, example and regions of the pattern."""
+    what = ("pct", "launches", "time_ns", "kept_ns", "gap_ns", "example", "regions")
+    return tuple(f"{one.pattern}_{name}" for name in what)
+
+
+def _spared_ns(k: Facts, one: _Repeat) -> Column:
+    _, _, time, kept, gap, _, _ = _columns(one)
+    return np.asanyarray(getattr(k, time) - getattr(k, kept) + getattr(k, gap))
+
+
+def _whole_ns(k: Facts, one: _Repeat) -> Column:
+    _, _, time, _, gap, _, _ = _columns(one)
+    return np.asanyarray(getattr(k, time) + getattr(k, gap))
+
+
+def _found(one: _Repeat, fixed: float, between: float) -> Mapping[str, Any]:
+    pct, launches, time, kept, gap, example, regions = _columns(one)
+    return {
+        launches: 480.0, regions: 24.0, time: 2e6, kept: 2e6 - fixed, gap: between, pct: 2.0,
+        example: "copy_ (20 times in a row), 24 times", "time_ns": 1e8,
+    }  # fmt: skip
+
+
 def _rule(one: _Repeat) -> Rule:
-    pct, launches, time, kept, gap, example, regions = (
-        f"{one.pattern}_{what}"
-        for what in ("pct", "launches", "time_ns", "kept_ns", "gap_ns", "example", "regions")
-    )
-
-    def spared_ns(k: Facts) -> Column:
-        return np.asanyarray(getattr(k, time) - getattr(k, kept) + getattr(k, gap))
-
-    def wasteful(k: Facts) -> Mask:
-        # Launches of full work lose little by being many.
-        return k.meets(time) & k.meets("part")
-
-    def whole_ns(k: Facts) -> Column:
-        return np.asanyarray(getattr(k, time) + getattr(k, gap))
-
-    def saves(k: Facts, peak: Attainable) -> Column:
-        return np.asanyarray(spared_ns(k) / k.time_ns)
-
-    def found(fixed: float, between: float) -> Mapping[str, Any]:
-        return {
-            launches: 480.0, regions: 24.0, time: 2e6, kept: 2e6 - fixed, gap: between, pct: 2.0,
-            example: "copy_ (20 times in a row), 24 times", "time_ns": 1e8,
-        }  # fmt: skip
-
+    pct, launches, time, kept, gap, example, regions = _columns(one)
+    found = partial(_found, one)
     return Rule(
         id=one.id,
         topic=one.topic,
@@ -106,22 +109,29 @@ def _rule(one: _Repeat) -> Rule:
         needs=(time, kept, gap),
         uses=(pct, launches, regions, example, "time_ns"),
         applies=lambda k: ~np.isnan(getattr(k, time)),
-        when=wasteful,
+        # Launches of full work lose little by being many.
+        when=lambda k: k.meets(time) & k.meets("part"),
         because=(
             f"{{{launches}}} launches of this kind take {{{time}}}, and the GPU is idle for {{{gap}}} while "
             f"they are launched: {{{example}}}"
         ),
         fix=one.fix,
         refute=one.refute,
-        saves=saves,
+        saves=lambda k, peak: np.asanyarray(_spared_ns(k, one) / k.time_ns),
         thresholds={
             time: at_least(
                 0.005,
-                measure=spared_ns,
+                measure=partial(_spared_ns, one=one),
                 of="time_ns",
                 words="with gaps, less what stays: {op} {value:.1%} of the run",
             ),
-            "part": at_least(0.1, column=time, measure=spared_ns, of=whole_ns, told=False),
+            "part": at_least(
+                0.1,
+                column=time,
+                measure=partial(_spared_ns, one=one),
+                of=partial(_whole_ns, one=one),
+                told=False,
+            ),
         },
         kind="conditional",
         grade="inferred",

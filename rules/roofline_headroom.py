@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -121,8 +122,8 @@ _WORKS = (
 )
 
 
-def _headroom(one: _Work) -> Rule:
-    half = {
+def _half(one: _Work) -> Mapping[str, Any]:
+    return {
         "category": one.example,
         "operator": "aten::mm",
         "input_shapes": "[]",
@@ -130,7 +131,40 @@ def _headroom(one: _Work) -> Rule:
         "model_flop_pct": 40.0,
         "model_dram_pct": 8.0,
     }
+
+
+def _fires(one: _Work) -> tuple[Mapping[str, Any], ...]:
+    half = _half(one)
+    # 40 / 80 = 0.5; 55.9 / 80 = 0.699; 59.4 / 85 = 0.699.
+    return (
+        half,
+        {**half, "roof_pct": 55.9, "model_flop_pct": 55.9},
+        {**half, "roof_pct": 59.4, "model_flop_pct": 0.5, "model_dram_pct": 59.4},
+        # 40 / 54.2 = 0.74, as on an MI300X.
+        {**half, "flop_attainable": 0.542},
+        {**half, "model": "attention", "model_shape": "B=1 H=8 KV=8 Sq=511 Skv=512 D=64"},
+    )
+
+
+def _silent(one: _Work) -> tuple[Mapping[str, Any], ...]:
+    half = _half(one)
     other = next(work.example for work in _WORKS if work is not one)
+    # 40 / 43 = 0.93. 56 / 80 = 0.7; 59.5 / 85 = 0.7; a fixed cost of 2 of 2.8 µs; more bytes than can
+    # move.
+    return (
+        {**half, "category": other},
+        {**half, "model": "attention", "model_shape": "B=1 H=8 KV=8 Sq=512 Skv=512 D=64"},
+        {**half, "flop_attainable": 0.43},
+        {**half, "roof_pct": 56.0, "model_flop_pct": 56.0},
+        {**half, "roof_pct": 59.5, "model_dram_pct": 59.5},
+        {**half, "roof_pct": 71.0},
+        {**half, "roof_pct": 106.0, "model_dram_pct": 106.0},
+        {**half, "primary_class": "launch-bound"},
+        {"category": one.example, "roof_pct": 40.0},
+    )
+
+
+def _headroom(one: _Work) -> Rule:
     return Rule(
         id=one.id,
         topic=one.topic,
@@ -184,27 +218,8 @@ def _headroom(one: _Work) -> Rule:
             "Williams, Waterman, Patterson: Roofline, CACM 2009",
             "docs/operators.md: the models of operations and bytes",
         ),
-        # 40 / 80 = 0.5; 55.9 / 80 = 0.699; 59.4 / 85 = 0.699.
-        fires=(
-            half,
-            {**half, "roof_pct": 55.9, "model_flop_pct": 55.9},
-            {**half, "roof_pct": 59.4, "model_flop_pct": 0.5, "model_dram_pct": 59.4},
-            # 40 / 54.2 = 0.74, as on an MI300X.
-            {**half, "flop_attainable": 0.542},
-            {**half, "model": "attention", "model_shape": "B=1 H=8 KV=8 Sq=511 Skv=512 D=64"},
-        ),
-        # 40 / 43 = 0.93. 56 / 80 = 0.7; 59.5 / 85 = 0.7; a fixed cost of 2 of 2.8 µs; more bytes than can move.
-        silent=(
-            {**half, "category": other},
-            {**half, "model": "attention", "model_shape": "B=1 H=8 KV=8 Sq=512 Skv=512 D=64"},
-            {**half, "flop_attainable": 0.43},
-            {**half, "roof_pct": 56.0, "model_flop_pct": 56.0},
-            {**half, "roof_pct": 59.5, "model_dram_pct": 59.5},
-            {**half, "roof_pct": 71.0},
-            {**half, "roof_pct": 106.0, "model_dram_pct": 106.0},
-            {**half, "primary_class": "launch-bound"},
-            {"category": one.example, "roof_pct": 40.0},
-        ),
+        fires=_fires(one),
+        silent=_silent(one),
     )
 
 

@@ -1,6 +1,8 @@
 """What warps wait for between two instructions: one rule a stall reason."""
 
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -27,42 +29,75 @@ def _trust(k: Facts) -> Column:
     )
 
 
+def _share(k: Facts, one: Stall) -> Column:
+    return np.asanyarray(getattr(k, _column(one)))
+
+
+def _column(one: Stall) -> str:
+    return f"stall_{one.reason}"
+
+
+def _applies(k: Facts, one: Stall) -> Mask:
+    silent = unknown(_share(k, one))
+    # A reason that the source of the shares cannot name, or the architecture lacks, is not missing.
+    spoken = each(
+        k.stalls_from,
+        lambda source: str(source).startswith(_NAMES_NO_OTHERS),
+        "a source that names few reasons",
+        kind=bool,
+    )
+    absent = ~one.exists(k) if one.exists else np.zeros(len(k), dtype=bool)
+    idle = k.meets("issue_active_ceiling")
+    return np.asanyarray(has_headroom(k) & idle & ~(silent & (spoken | absent)))
+
+
+def _when(k: Facts, one: Stall) -> Mask:
+    fires = k.meets(_column(one)) & k.meets("issue_active_ceiling") & k.meets("kernel_dram_pct")
+    return np.asanyarray(fires & ~one.unless(k) if one.unless else fires)
+
+
+def _waiting(k: Facts, one: Stall) -> Column:
+    return np.asanyarray(np.fmin(_share(k, one), 1 - k.issue_active_ceiling))
+
+
+def _saves(k: Facts, peak: Attainable, one: Stall) -> Column:
+    # A share of the warps' time bounds nothing once they do less: bytes and busy units do.
+    room = np.fmin(spare(k, peak), beyond_kept(k, peak))
+    return np.asanyarray(np.where(np.isnan(room), _waiting(k, one), room))
+
+
+def _likely(k: Facts, peak: Attainable, one: Stall) -> Column:
+    return np.asanyarray(np.fmin(_waiting(k, one), _saves(k, peak, one)))
+
+
+def _fires(one: Stall) -> tuple[Mapping[str, Any], ...]:
+    own = _column(one)
+    return (
+        _typical(own),
+        {own: 0.301, "issue_active_ceiling": 0.799},
+        {own: 0.45, "issue_active_ceiling": 0.3, "stalls_from": "rule text (partial)"},
+    )
+
+
+def _silent(one: Stall) -> tuple[Mapping[str, Any], ...]:
+    typical = _typical(_column(one))
+    return (
+        {**typical, _column(one): 0.3},
+        {**typical, "issue_active_ceiling": 0.8},
+        {**typical, "kernel_dram_pct": 80.0},
+        {**typical, "memory_pct": 80.0},
+        {**typical, "primary_class": "l1-bound"},
+        {"stalls_from": "rule text (partial)", "issue_active_ceiling": 0.3},
+        *({**typical, **pardoned} for pardoned in one.pardoned),
+    )
+
+
+def _typical(own: str) -> Mapping[str, Any]:
+    return {own: 0.5, "issue_active_ceiling": 0.4, "compute_pct": 40.0, "memory_pct": 40.0}
+
+
 def _rule(one: Stall) -> Rule:
-    own = f"stall_{one.reason}"
-
-    def share(k: Facts) -> Column:
-        return np.asanyarray(getattr(k, own))
-
-    def applies(k: Facts) -> Mask:
-        silent = unknown(share(k))
-        # A reason that the source of the shares cannot name, or the architecture lacks, is not
-        # missing.
-        spoken = each(
-            k.stalls_from,
-            lambda source: str(source).startswith(_NAMES_NO_OTHERS),
-            "a source that names few reasons",
-            kind=bool,
-        )
-        absent = ~one.exists(k) if one.exists else np.zeros(len(k), dtype=bool)
-        idle = k.meets("issue_active_ceiling")
-        return np.asanyarray(has_headroom(k) & idle & ~(silent & (spoken | absent)))
-
-    def when(k: Facts) -> Mask:
-        fires = k.meets(own) & k.meets("issue_active_ceiling") & k.meets("kernel_dram_pct")
-        return np.asanyarray(fires & ~one.unless(k) if one.unless else fires)
-
-    def saves(k: Facts, peak: Attainable) -> Column:
-        # A share of the warps' time bounds nothing once they do less: bytes and busy units do.
-        room = np.fmin(spare(k, peak), beyond_kept(k, peak))
-        return np.asanyarray(np.where(np.isnan(room), waiting(k), room))
-
-    def likely(k: Facts, peak: Attainable) -> Column:
-        return np.asanyarray(np.fmin(waiting(k), saves(k, peak)))
-
-    def waiting(k: Facts) -> Column:
-        return np.asanyarray(np.fmin(share(k), 1 - k.issue_active_ceiling))
-
-    typical = {own: 0.5, "issue_active_ceiling": 0.4, "compute_pct": 40.0, "memory_pct": 40.0}
+    own = _column(one)
     return Rule(
         id=one.id,
         topic=one.topic,
@@ -84,16 +119,16 @@ def _rule(one: Stall) -> Rule:
             *KEPT,
             *one.uses,
         ),
-        applies=applies,
-        when=when,
+        applies=partial(_applies, one=one),
+        when=partial(_when, one=one),
         because=f"warps spend {{{own}:.0%}} of their cycles {one.waits}",
         fix=one.fix,
         refute=(
             f"{one.refute} Judge by the time and by the cycles of this reason. Its share also falls "
             "when another reason grows."
         ),
-        saves=None if one.info else saves,
-        likely=None if one.info else likely,
+        saves=None if one.info else partial(_saves, one=one),
+        likely=None if one.info else partial(_likely, one=one),
         # A reason without a gain of its own is a choice between warps and registers, if anything.
         kind="option" if one.info else "conditional",
         grade="observed",
@@ -111,20 +146,8 @@ def _rule(one: Stall) -> Rule:
             "Nsight Compute CPIStall rule: reason above 30 %, issue slots below 80 %",
             "Nsight Compute Profiling Guide: warp stall reasons",
         ),
-        fires=(
-            typical,
-            {own: 0.301, "issue_active_ceiling": 0.799},
-            {own: 0.45, "issue_active_ceiling": 0.3, "stalls_from": "rule text (partial)"},
-        ),
-        silent=(
-            {**typical, own: 0.3},
-            {**typical, "issue_active_ceiling": 0.8},
-            {**typical, "kernel_dram_pct": 80.0},
-            {**typical, "memory_pct": 80.0},
-            {**typical, "primary_class": "l1-bound"},
-            {"stalls_from": "rule text (partial)", "issue_active_ceiling": 0.3},
-            *({**typical, **pardoned} for pardoned in one.pardoned),
-        ),
+        fires=_fires(one),
+        silent=_silent(one),
     )
 
 

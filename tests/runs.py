@@ -1,6 +1,7 @@
 """Small recordings made in code, for tests that need one."""
 
 import csv
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -63,12 +64,31 @@ def selection(
     name: str = "mine(float*)",
     block: int = 256,
     grid: int = 1024,
+    compute_capability: str = "8.0",
 ) -> Path:
     """What ``ncu --csv --metrics`` prints of one launch. metrics: name, unit, value of each."""
     with path.open("w", encoding="utf-8", newline="") as out:
         rows = csv.writer(out, quoting=csv.QUOTE_ALL)
         rows.writerow(_HEADER)
         launch = ("0", "1", "app", "127.0.0.1", name, "1", "7", f"({block}, 1, 1)",
-                  f"({grid}, 1, 1)", "0", "8.0", "Command line profiler metrics")  # fmt: skip
+                  f"({grid}, 1, 1)", "0", compute_capability, "Command line profiler metrics")  # fmt: skip
         rows.writerows((*launch, *metric) for metric in metrics)
     return path
+
+
+def cut(source: Path, target: Path, kernel: str, metrics: Iterable[str]) -> Path:
+    """A profile of some of the metrics (expressions) of one kernel: what a selection would hold."""
+    lines = source.read_text("utf-8").splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith('"ID"'))
+    header, *rows = csv.reader(lines[first:])
+    name, metric = header.index("Kernel Name"), header.index("Metric Name")
+    wanted = list(metrics)
+    kept = [
+        row
+        for row in rows
+        if kernel in row[name] and any(re.fullmatch(one, row[metric]) for one in wanted)
+    ]
+    with target.open("w", encoding="utf-8", newline="") as out:
+        out.writelines(f"{line}\n" for line in lines[:first])
+        csv.writer(out, quoting=csv.QUOTE_ALL).writerows([header, *kept])
+    return target

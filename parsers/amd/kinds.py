@@ -52,7 +52,7 @@ class Kind(Enum):
     COMPUTE_SYSTEM = "the rocprof-compute description of the machine"
     COMPUTE_ROOFLINE = "the measured ceilings of rocprof-compute"
     COMPUTE_LIST = "the rocprof-compute list of kernels"
-    HAND_MADE = "a hand-made table of AMD counters in the layout of another profiler"
+    COUNTER_ROWS = "AMD counters in the layout of Nsight Compute, one row a counter"
     ROCMINFO = "the machine description that rocminfo prints"
     COUNTER_LIST = "a list of counters to collect"
     SETTINGS = "the settings of a rocprof-compute run"
@@ -85,7 +85,7 @@ _SIGNATURES: tuple[tuple[Kind, str, str], ...] = (
     (Kind.COMPUTE_LIST, "index kernelname gpuid", "grd gridsize"),
 )
 
-# Nsight Compute's long layout, filled by hand with AMD counters.
+# Nsight Compute's long layout, filled with AMD counters.
 _FOREIGN_COLUMNS = frozenset({"kernelname", "metricname", "metricvalue"})
 _AMD_COUNTER = regex.compile(rb"\b(?:SQC?|TCC|TCP|GRBM|SPI|TA|TD|GL2C)_[A-Z]|FetchSize|WriteSize")
 
@@ -168,7 +168,7 @@ def _header(line: str, number: int, head: bytes) -> Layout | None:
         if names.issuperset(present.split()) and names.isdisjoint(absent.split()):
             return Layout(kind, tuple(cells), number + 1)
     if names.issuperset(_FOREIGN_COLUMNS) and _AMD_COUNTER.search(head):
-        return Layout(Kind.HAND_MADE, tuple(cells), number + 1)
+        return Layout(Kind.COUNTER_ROWS, tuple(cells), number + 1)
     return None
 
 

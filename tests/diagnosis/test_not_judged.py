@@ -1,6 +1,5 @@
 """What is asked for next: the few metrics that would decide for this kernel, and no others."""
 
-import csv
 import re
 import shlex
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 import traceroof
 import traceroof.core.recording
-from tests.runs import recording, selection
+from tests.runs import cut, recording, selection
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.findings import NotJudged
 from traceroof.diagnosis.narrow import of_kernels
@@ -162,20 +161,3 @@ def test_what_is_asked_for_names_the_defect(
         cut(corpus / file, tmp_path / "more.csv", kernel, more), calibrated=False
     )
     assert topic in [one.topic for one in after.fired()][:2]
-
-
-def cut(source: Path, target: Path, kernel: str, metrics: tuple[str, ...]) -> Path:
-    """A profile of some of the metrics (expressions) of one kernel."""
-    lines = source.read_text("utf-8").splitlines()
-    first = next(at for at, line in enumerate(lines) if line.startswith('"ID"'))
-    header, *rows = csv.reader(lines[first:])
-    name, metric = header.index("Kernel Name"), header.index("Metric Name")
-    kept = [
-        row
-        for row in rows
-        if kernel in row[name] and any(re.fullmatch(one, row[metric]) for one in metrics)
-    ]
-    with target.open("w", encoding="utf-8", newline="") as out:
-        out.writelines(f"{line}\n" for line in lines[:first])
-        csv.writer(out, quoting=csv.QUOTE_ALL).writerows([header, *kept])
-    return target

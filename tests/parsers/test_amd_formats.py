@@ -803,16 +803,42 @@ def test_amd_files_say_whose_gpu_it_was(tmp_path: Path) -> None:
     assert (command or "").startswith("rocprof-compute")
 
 
+def test_counters_in_the_layout_of_nsight_compute(tmp_path: Path) -> None:
+    """GIVEN a published table of a row a counter: 1,124,711,000 bytes fetched, 408,483,000 written in
+    2,461.174 us WHEN read THEN the kernel has its time and bytes."""
+    rows = [
+        ("SQ_INSTS_VALU", "inst", "104751360"), ("FetchSize", "bytes", "1124711000"),
+        ("WriteSize", "bytes", "408483000"), ("time", "us", "2461.174"),
+    ]  # fmt: skip
+    header = "\ufeffID,Process ID,Kernel Name,Metric Name,Metric Unit,Metric Value"
+    lines = [header, *(f"0,9,ComputeCurrent,{','.join(row)}" for row in rows)]
+    path = write(tmp_path / "mine.csv", "\n".join(lines) + "\n")
+    found = detect.read([path])
+    assert found.format == "amd-counter-list"
+    kernels = found.kernels.to_pylist()
+    assert [one["kernel_name"] for one in kernels] == ["ComputeCurrent"]
+    assert kernels[0]["duration_ns"] == 2_461_174
+    assert kernels[0]["dram_read_bytes"] == 1_124_711_000
+    assert kernels[0]["dram_write_bytes"] == 408_483_000
+    assert diagnose(found).devices[0].vendor == "amd"
+
+
+def test_a_time_without_a_unit_is_unknown(tmp_path: Path) -> None:
+    header = "ID,Kernel Name,Metric Name,Metric Unit,Metric Value"
+    path = write(tmp_path / "mine.csv", f"{header}\n0,k,SQ_WAVES,,16\n0,k,time,,12\n")
+    found = detect.read([path])
+    assert found.kernels["duration_ns"].to_pylist() == [None]
+    assert [str(note) for note in found.sources[0].notes] == ["times whose unit is unknown"]
+
+
 def test_what_is_only_refused_is_no_format(tmp_path: Path) -> None:
     assert "amd-no-kernels" not in {one.name for one in plugins.formats()}
-    hand_made = (
-        '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n"0","k","SQ_WAVES","","1"\n'
-    )
-    path = write(tmp_path / "mine.csv", hand_made)
-    with pytest.raises(TraceroofError, match="hand-made table of AMD counters"):
+    machine = "workload_name,ip_blocks,gpu_soc\nmine,SQ,gfx90a\n"
+    path = write(tmp_path / "mine.csv", machine)
+    with pytest.raises(TraceroofError, match="description of the machine and no kernels"):
         detect.read([path])
     # Among profiler files it is skipped like any other file.
-    write(tmp_path / "a" / "mine.csv", hand_made)
+    write(tmp_path / "a" / "mine.csv", machine)
     write(
         tmp_path / "a" / "results.stats.csv",
         'Name,Calls,TotalDurationNs,AverageNs,Percentage\n"k(int)",2,200,100,100\n',

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import traceroof
-from tests.runs import selection
+from tests.runs import cut, selection
 
 _TIME = ("gpu__time_duration.sum", "nsecond", "1,000,000")
 
@@ -101,3 +101,104 @@ def test_operations_per_word_loaded_tell_a_product_without_tiles(tmp_path: Path)
     assert "1 operations per word" in first.because.replace("1.0", "1")
     # 2.15 GFLOP in 4 ms are 0.54 of 19.5 TFLOP/s.
     assert "2.75 % of the FP32 peak" in first.because
+
+
+_T = _TIME[0]
+_GLOBAL = r"l1tex__t_(requests|sectors)_pipe_lsu_mem_global_op_(ld|st)\.sum"
+#: Selections of at most a dozen metrics, as blogs and courses list them.
+SELECTIONS = {
+    "access": (
+        _T, "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+        r"dram__bytes_(read|write)\.sum", _GLOBAL,
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+    ),
+    "efficiency": (
+        _T, r"smsp__sass_average_data_bytes_per_sector_mem_global_op_(ld|st)\.(pct|ratio)",
+        r"dram__bytes_(read|write)\.sum(\.per_second)?",
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+    ),
+    "shared": (
+        _T, r"l1tex__data_bank_conflicts_pipe_lsu_mem_shared(_op_(ld|st))?\.sum",
+        r"l1tex__data_pipe_lsu_wavefronts_mem_shared(_op_(ld|st))?\.sum",
+        r"smsp__inst_executed_op_shared_(ld|st)\.sum",
+        "l1tex__throughput.avg.pct_of_peak_sustained_active",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+    ),
+    "work": (
+        _T, "smsp__inst_executed.sum", _GLOBAL, "dram__bytes_read.sum",
+        r"smsp__warp_issue_stalled_barrier.*pct",
+    ),
+    "stalls": (
+        _T,
+        r"smsp__average_warps_issue_stalled_(long_scoreboard|barrier|selected)_per_issue_active\.ratio",
+        "smsp__average_warps_active_per_issue_active.ratio",
+        "smsp__average_warp_latency_per_inst_issued.ratio",
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    ),
+}  # fmt: skip
+
+_LASHI = "known_faults/Lashi0812__CudaProgramming"
+_OLAJIDE = "known_faults/Olajide-Badejo__GPU-Roofline-Profiler"
+_REDUCE = "ncu_csv/Lashi0812__CudaProgramming__ncu_reduceInteger.csv"
+_RMS = "known_faults/AlpriElse__cs599k/rms_norm_matrix_v1.raw.csv"
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize(
+    ("file", "kernel", "metrics", "topic"),
+    [
+        (f"{_LASHI}/smemTranspose.raw.csv", "naiveGmem(", "access", "uncoalesced"),
+        (f"{_LASHI}/smemTranspose.raw.csv", "naiveGmem(", "efficiency", "uncoalesced"),
+        (f"{_LASHI}/smemTranspose.raw.csv", "naiveGmem(", "work", "uncoalesced"),
+        (f"{_LASHI}/smemTranspose.raw.csv", "transposeSmem(", "shared", "bank-conflicts"),
+        (f"{_LASHI}/smemReduceInteger.raw.csv", "reduceSmem(", "work", "algorithm"),
+        (f"{_LASHI}/simpleAOS.raw.csv", "testInner", "efficiency", "uncoalesced"),
+        (f"{_LASHI}/smemSquare.raw.csv", "setRowReadCol(", "shared", "bank-conflicts"),
+        (_RMS, "rms", "stalls", "long-scoreboard-latency"),
+        (_RMS, "rms", "access", "long-scoreboard-latency"),
+        (_REDUCE, "reduceUnroll2(", "work", "barrier"),
+        (_REDUCE, "reduceNeighboredLess(", "efficiency", "uncoalesced"),
+        (f"{_OLAJIDE}/gemm_naive.csv", "gemm", "access", "algorithm"),
+        (f"{_OLAJIDE}/gemm_naive.csv", "gemm", "work", "algorithm"),
+        (f"{_OLAJIDE}/gemm_tiled.csv", "gemm", "access", "algorithm"),
+        (f"{_OLAJIDE}/transpose_naive.csv", "transpose", "access", "uncoalesced"),
+        (f"{_OLAJIDE}/transpose_naive.csv", "transpose", "work", "uncoalesced"),
+    ],
+)  # fmt: skip
+def test_a_selection_of_a_real_profile_names_the_defect(
+    corpus: Path, tmp_path: Path, file: str, kernel: str, metrics: str, topic: str
+) -> None:
+    """GIVEN a real profile cut to what such a selection holds WHEN read THEN the known defect is named
+    first or second."""
+    few = cut(corpus / file, tmp_path / "few.csv", kernel, SELECTIONS[metrics])
+    found = traceroof.diagnose(few, calibrated=False)
+    assert topic in [one.topic for one in found.fired()][:2]
+
+
+_GPU_LINE = "Device 0: NVIDIA GeForce RTX 5070, compute capability 12.0\n"
+
+
+def test_a_gpu_in_the_programs_output_gives_its_peaks(tmp_path: Path) -> None:
+    """GIVEN bytes and a time, and a card that only the program itself names WHEN read THEN the use of
+    its memory is known: 33.55 MB in 163 us are 206 of 672 GB/s, 30.6 %; a note says where from."""
+    metrics = (
+        ("gpu__time_duration.sum", "usecond", "163"),
+        ("dram__bytes_read.sum", "byte", "16,777,216"),
+        ("dram__bytes_write.sum", "byte", "16,777,216"),
+    )
+    file = selection(tmp_path / "few.csv", metrics, compute_capability="12.0")
+    bare = traceroof.diagnose(file, calibrated=False)
+    assert "dram_pct" not in bare.kernels[0].metrics
+    file.write_text(_GPU_LINE + file.read_text("utf-8"), "utf-8")
+    found = traceroof.diagnose(file, calibrated=False)
+    assert found.kernels[0].metrics["dram_pct"] == pytest.approx(30.6, abs=0.1)
+    assert found.kernels[0].metrics["dram_basis"] == "nominal peak"
+    notes = [str(note) for source in found.sources for note in source.notes]
+    assert "GPU by the program's own output: NVIDIA GeForce RTX 5070" in notes
+    # A card of another architecture is not believed.
+    other = selection(tmp_path / "other.csv", metrics, compute_capability="8.0")
+    other.write_text(_GPU_LINE + other.read_text("utf-8"), "utf-8")
+    assert "dram_pct" not in traceroof.diagnose(other, calibrated=False).kernels[0].metrics

@@ -62,6 +62,15 @@ def _compulsory_bytes(see: See) -> Reals:
     return first_known(read + written, np.fmin(see("dram_bytes"), ideal), read)
 
 
+# Of the bytes that loads ask for, so much comes from device memory where they stream: most.
+_STREAMED = 0.5
+
+
+def _streaming_pct(see: See) -> Reals:
+    streams = see("dram_read_bytes") >= _STREAMED * see("used_load_bytes")
+    return first_known(see("dram_pct"), np.where(streams, see("memory_pct"), np.nan))
+
+
 def _warp_slots(see: See) -> Reals:
     by_capability = [_WARP_SLOTS.get(round(float(one), 1), np.nan)
                      for one in see("compute_capability")]  # fmt: skip
@@ -117,6 +126,9 @@ TABLE: tuple[Derived, ...] = (
              "used_load_bytes", "used_store_bytes"),
             _compulsory_bytes,
             "byte", "bytes that device memory must carry once: used, and counted there"),
+    Derived("streaming_pct", ("dram_pct", "memory_pct", "dram_read_bytes", "used_load_bytes"),
+            _streaming_pct,
+            "%", "dram_pct, else memory_pct where most loads come from DRAM", "peak of the busiest level"),
     Derived("warp_slots", ("warp_slots", "compute_capability"), _warp_slots),
     Derived("block_occupancy_pct", ("warp_slots", "threads_per_block", "warp_size"),
             _block_occupancy_pct,

@@ -6,28 +6,45 @@ value that a block loads is used once for every row or column of the block's til
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from traceroof.kernels.derived import Derived, Reals, See, first_known, seconds
+
+Mask = npt.NDArray[np.bool_]
 
 _WORD = 4.0  # bytes of an FP32 value
 _WORDS_PER_SECTOR = 8
 _WIDEST = 4  # words of the widest access
 
 
+def _concerned(see: See) -> Mask:
+    """FP32 products whose operations nobody counted."""
+    plain = (see.text("category") == "gemm") & (see.text("operand_dtype") == "fp32")
+    return np.asarray(plain & np.isnan(see("flops")) & ~(see("name_no_matrix") == 1))
+
+
+def _outputs(see: See) -> Reals:
+    return np.fmin(see("global_store_sectors") * _WORDS_PER_SECTOR, _stored(see))
+
+
+def _shares(see: See) -> Mask:
+    """Whether threads load their operands themselves: a row or column that they share comes as one
+    word for many of them."""
+    return np.asarray(see("load_sectors_per_request") < _WORD)
+
+
+def _per_thread(see: See) -> Reals:
+    """Results of a thread, each of which uses every value that it loads."""
+    return np.fmax(_outputs(see) / (see("blocks") * see("threads_per_block")), 1.0)
+
+
 def _product_flops(see: See) -> Reals:
-    """Of FP32 products whose operations nobody counted."""
-    concerned = (see.text("category") == "gemm") & (see.text("operand_dtype") == "fp32")
-    concerned &= np.isnan(see("flops")) & ~(see("name_no_matrix") == 1)
-    outputs = np.fmin(see("global_store_sectors") * _WORDS_PER_SECTOR, _stored(see))
     # Of a square tile; of any other fewer operations per value, so the estimate is high.
-    tile = np.sqrt(outputs / see("blocks"))
-    per_thread = outputs / (see("blocks") * see("threads_per_block"))
-    # A row or column that threads share comes as one word for many of them.
-    shares = see("load_sectors_per_request") < _WORD
-    by_thread = see("global_load_requests") * see("warp_size") * np.fmax(per_thread, 1.0)
+    tile = np.sqrt(_outputs(see) / see("blocks"))
+    by_thread = see("global_load_requests") * see("warp_size") * _per_thread(see)
     by_tile = see("global_load_sectors") * _WORDS_PER_SECTOR * tile
-    flops = np.where(shares, by_thread, by_tile)
-    return np.where(concerned & (flops > 0), flops, np.nan)
+    flops = np.where(_shares(see), by_thread, by_tile)
+    return np.where(_concerned(see) & (flops > 0), flops, np.nan)
 
 
 def _stored(see: See) -> Reals:
@@ -38,12 +55,14 @@ def _stored(see: See) -> Reals:
 
 
 def _flops_per_load(see: See) -> Reals:
-    """Counted operations per word that a thread loads from L1 or shared memory; a wide load counts
-    as one word, so that it is never too low."""
+    """Operations per word that a thread loads from L1 or shared memory: counted, where a wide load
+    counts as one word, so that it is never too low; else the results of a thread that loads its
+    operands itself."""
     words = see("warp_size") * (see("global_load_requests") + np.nan_to_num(see("shared_requests")))
     moved = (see("l1_bytes") + np.nan_to_num(see("shared_bytes"))) / _WORD
     loaded = first_known(words, moved)
-    return np.where(loaded > 0, see("flops") / loaded, np.nan)
+    counted = np.where(loaded > 0, see("flops") / loaded, np.nan)
+    return first_known(counted, np.where(_concerned(see) & _shares(see), _per_thread(see), np.nan))
 
 
 def _product_use_pct(see: See) -> Reals:
@@ -51,21 +70,23 @@ def _product_use_pct(see: See) -> Reals:
     return first_known(see("flop_pct"), see("product_flop_pct"), see("pipe_fma_pct"))
 
 
+_LOADS = (
+    "category", "operand_dtype", "flops", "name_no_matrix", "global_store_sectors",
+    "global_store_requests", "blocks", "threads_per_block", "load_sectors_per_request",
+    "global_load_requests", "warp_size",
+)  # fmt: skip
+
 TABLE: tuple[Derived, ...] = (
-    Derived("product_flops",
-            ("category", "operand_dtype", "flops", "name_no_matrix", "global_store_sectors",
-             "global_store_requests", "blocks", "threads_per_block", "load_sectors_per_request", "global_load_requests",
-             "warp_size", "global_load_sectors"),
-            _product_flops,
+    Derived("product_flops", (*_LOADS, "global_load_sectors"), _product_flops,
             "FLOP", "operations of a product by what its threads load, where none were counted"),
     Derived("product_flop_pct", ("product_flops", "duration_ns"),
             lambda see: 100 * (see("product_flops") / seconds(see)) / see.device("peak_fp32"),
             "%", "product_flops over time and FP32 peak", "peak FLOP rate"),
     Derived("flops_per_load",
-            ("flops", "warp_size", "global_load_requests", "shared_requests", "l1_bytes",
-             "shared_bytes"),
+            (*_LOADS, "shared_requests", "l1_bytes", "shared_bytes"),
             _flops_per_load,
-            "FLOP", "counted operations per word that threads load from L1 or shared memory"),
+            "FLOP", "operations per word that threads load from L1 or shared memory: counted, else "
+            "by what a product's threads load themselves"),
     Derived("product_use_pct", ("flop_pct", "product_flop_pct", "pipe_fma_pct"), _product_use_pct,
             "%", "use of the arithmetic: flop_pct, else product_flop_pct, else of the FMA pipe",
             "peak FLOP rate"),
