@@ -15,12 +15,18 @@ from traceroof.parsers.nsight.log import COLLECT, CSV, read_log
 from traceroof.parsers.nsight.tables import (
     PERMISSION,
     PROGRESS,
+    SOURCE_AS_TEXT,
     head_text,
     header_of,
     is_binary,
 )
 
 FORMAT = CSV
+
+
+def _is_source_as_text(text: str) -> bool:
+    first, _, rest = text.lstrip().partition("\n")
+    return bool(SOURCE_AS_TEXT.match(first)) and "Function Name: " in rest[:2000]
 
 
 class _NsightComputeCsv:
@@ -43,7 +49,8 @@ class _NsightComputeCsv:
         if nsight_compute_text.PARSER.recognises(head, path):
             return 0
         # The table may start after more program output than we were shown.
-        return 1 if PROGRESS in text or PERMISSION in text else 0
+        is_known = PROGRESS in text or PERMISSION in text or _is_source_as_text(text)
+        return 1 if is_known else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         return read_log(source, progress, options)

@@ -17,6 +17,7 @@ from traceroof.parsers.nsight.source import SourcePages
 from traceroof.parsers.nsight.tables import (
     NO_KERNELS,
     PERMISSION,
+    SOURCE_AS_TEXT,
     TRACEBACK,
     Header,
     Lines,
@@ -45,7 +46,7 @@ def read_log(source: Path, progress: Progress, options: Options) -> Recording:
         log.read(lines)
         notes = (*stream.notes, *log.skipped.notes(lines.replaced))
     launches = log.launches
-    if not launches.found:
+    if not launches.found or (log.is_source_text and not log.kinds):
         raise _why_nothing(source, log)
     if not log.kinds and not any(launch.name for launch in launches.found):
         launches.note("the text does not name its kernels", severe=False)
@@ -72,6 +73,7 @@ class _Log:
     skipped: Skipped = field(default_factory=Skipped)
     kinds: set[str] = field(default_factory=set)
     is_page: bool = False
+    is_source_text: bool = False
 
     def __post_init__(self) -> None:
         self._sources = SourcePages(self.launches)
@@ -82,6 +84,7 @@ class _Log:
         for line in lines:
             if self._sources.title(line):
                 continue
+            self.is_source_text = self.is_source_text or bool(SOURCE_AS_TEXT.match(line))
             header = header_of(line)
             # A sentence on a page may name two metrics; a table names its kernels.
             if header is None or (page.begun and not {"kernel name", "id"} & header.at.keys()):
@@ -136,6 +139,11 @@ def _why_nothing(path: Path, log: _Log) -> TraceroofError:
             f"{path} is a pivot table that another program made of Nsight Compute metrics: it has "
             "lost their units or the names of the kernels",
             "read the CSV that ncu itself printed",
+        )
+    if log.is_source_text:
+        return TraceroofError(
+            f"{path} is Nsight Compute's source page as text, whose columns are cut for people to read",
+            "print it as CSV: ncu --import REPORT --page source --print-source cuda,sass --csv",
         )
     if "source" in log.kinds:
         return TraceroofError(

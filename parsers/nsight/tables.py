@@ -154,6 +154,8 @@ _ROLES = frozenset(
 _WITH_UNIT = regex.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>[^()\[\]]*)[)\]]")
 # What may stand among metric titles: older metrics are single words; pandas adds row numbers.
 _LIKE_A_METRIC = regex.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
+#: A line of the source page as text, which is for people: its columns are cut.
+SOURCE_AS_TEXT = regex.compile(r"\s*(?:File Path|Function Name): \S")
 HINT = regex.compile(
     r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling|\bSource\"?[,;\t]", re.IGNORECASE
 )
@@ -242,6 +244,9 @@ def source_title(line: str) -> tuple[str, str] | None:
     except csv.Error:
         return None
     if len(cells) < 2 or any(cell.strip() for cell in cells[2:]):
+        return None
+    # A raw page of one metric has two titles too.
+    if "." in cells[1] and is_metric_title(cells[1]):
         return None
     return found[1].lower(), cells[1].strip()
 

@@ -180,9 +180,9 @@ _MEASURES: dict[str, tuple[Any, Any, float, str]] = {
         0.9, "gemv.cu:41 moves 90.0 % of the local-memory sectors",
     ),
     "thread-divergence": (
-        {"instructions": 10, "thread_instructions": 320, "thread_instructions_predicated": 80},
-        {"instructions": 10, "thread_instructions": 240, "thread_instructions_predicated": None},
-        240 / 320, "gemv.cu:41 runs with 8.0 of 32 threads: 75.0 % of the idle lanes",
+        {"instructions": 10, "thread_instructions": 80, "thread_instructions_predicated": 70},
+        {"instructions": 10, "thread_instructions": 240, "thread_instructions_predicated": 200},
+        240 / 320, "gemv.cu:41 runs with 8.0 of 32 threads active: 75.0 % of the idle lanes",
     ),
     "divergent-branches": (
         {"divergent_branches": 8}, {"divergent_branches": 2},
@@ -204,6 +204,21 @@ def test_counted_findings_name_the_line(rule: str) -> None:
     assert named.lines[0].share == pytest.approx(share)
     assert named.because.endswith(says)
     assert sum(one.bound_ns or 0 for one in named.lines) <= 999
+
+
+def test_lanes_that_are_predicated_off() -> None:
+    """GIVEN warps whose threads are all active and mostly predicated off at one line THEN that is
+    what the line loses."""
+    table = source(
+        sampled(41, 1, instructions=10, thread_instructions=320, thread_instructions_predicated=80),
+        sampled(7, 1, instructions=10, thread_instructions=300, thread_instructions_predicated=300),
+    )
+    finding = next(one for one in diagnose(_plain()).findings if one.scope == "kernel")
+    finding = replace(finding, rule="thread-divergence", state="fired", subject_index=0)
+    named = lines_of_groups(table, [0], [1_000]).named(finding)
+    # 240 of 240 + 20 lanes.
+    assert named.lines[0].share == pytest.approx(240 / 260)
+    assert "8.0 of 32 threads active and not predicated off" in named.because
 
 
 def _plain() -> Recording:

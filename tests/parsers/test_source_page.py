@@ -236,6 +236,23 @@ def test_a_page_without_samples_or_counts_is_refused(tmp_path: Path) -> None:
         PARSER.read(path, silent, Options())
 
 
+def test_a_raw_page_of_one_metric_is_no_title(read: Read) -> None:
+    page = rows_of(("Kernel Name", "gpu__time_duration.sum"), ("", "ns"), ("f(int)", "1000"))
+    assert read(page).kernels["duration_ns"].to_pylist() == [1000]
+
+
+def test_the_page_as_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text(
+        "File Path: /src/f.cu\nFunction Name: f\n"
+        "Line No Source       # Samples\n------- ------------ ---------\n12      x = y[i];           90\n"
+    )
+    assert PARSER.recognises(path.read_bytes(), path)
+    with pytest.raises(TraceroofError, match="source page as text") as caught:
+        PARSER.read(path, silent, Options())
+    assert "--csv" in (caught.value.hint or "")
+
+
 DURATION = Metric("gpu__time_duration.sum", "ns", "1000000")
 RAW = raw([Launch([DURATION], name=NAME, id=0), Launch([DURATION], name="g()", id=1)])
 

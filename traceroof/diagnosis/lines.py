@@ -315,14 +315,27 @@ def _excess(moved: str, ideal: str, what: str) -> _Measure:
     return _Measure(lambda lines: np.nan_to_num(lines.counts[moved] - lines.counts[ideal]), says)
 
 
-def _active(lines: _Lines) -> Reals:
-    threads = lines.counts["thread_instructions_predicated"]
-    return np.where(np.isnan(threads), lines.counts["thread_instructions"], threads)
+_ACTIVE, _ON = "thread_instructions", "thread_instructions_predicated"
+
+
+def _threads(lines: _Lines) -> str:
+    """What idle lanes are told by: threads that are not active, or that are predicated off, whichever
+    loses more lanes of the kernel."""
+    active, on, slots = (lines.of(name) for name in (_ACTIVE, _ON, "instructions"))
+    if not on.any() or not active.any():
+        return _ACTIVE if active.any() else _ON
+    return _ACTIVE if 2 * active.sum() <= _WARP * slots.sum() + on.sum() else _ON
+
+
+def _idle(lines: _Lines) -> Reals:
+    return np.nan_to_num(_WARP * lines.counts["instructions"] - lines.counts[_threads(lines)])
 
 
 def _idle_says(lines: _Lines, at: int, share: str) -> str:
-    active = _active(lines)[at] / lines.counts["instructions"][at]
-    return f"runs with {active:.1f} of {_WARP} threads: {share} of the idle lanes"
+    column = _threads(lines)
+    number = lines.counts[column][at] / lines.counts["instructions"][at]
+    what = "active" if column == _ACTIVE else "active and not predicated off"
+    return f"runs with {number:.1f} of {_WARP} threads {what}: {share} of the idle lanes"
 
 
 _SIMPLE: Mapping[str, _Measure] = {
@@ -332,10 +345,7 @@ _SIMPLE: Mapping[str, _Measure] = {
         lambda lines: lines.of("local_sectors"),
         lambda lines, at, share: f"moves {share} of the local-memory sectors",
     ),
-    "thread-divergence": _Measure(
-        lambda lines: np.nan_to_num(_WARP * lines.counts["instructions"] - _active(lines)),
-        _idle_says,
-    ),
+    "thread-divergence": _Measure(_idle, _idle_says),
     "divergent-branches": _Measure(
         lambda lines: lines.of("divergent_branches"),
         lambda lines, at, share: f"has {share} of the divergent branches",

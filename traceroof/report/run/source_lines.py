@@ -13,6 +13,7 @@ from traceroof.core.kernel_names import demangled
 from traceroof.core.units import count, one_line, percent, quantity
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.lines import KernelLines, SourceLine
+from traceroof.hardware.vendor_terms import AMD, NVIDIA
 from traceroof.report.common import markdown
 from traceroof.report.common.console import cut, to_text
 from traceroof.report.run.card_lines import Line
@@ -25,10 +26,24 @@ _LARGEST_SOURCE = 16 << 20
 _TITLES = ("line", "samples", "time", "where warps wait", "code")
 _WAITS = _TITLES.index("where warps wait")
 _LONGEST_PLACE = 36
-_HOW = (
-    "collect it: ncu --set full (or --section SourceCounters) -o report, compiled with -lineinfo; "
-    "AMD: rocprofv3 --pc-sampling-beta-enabled"
-)
+# How lines are collected, by vendor; and what makes them known.
+_HOW = {
+    NVIDIA: (
+        "ncu --set full -o report YOUR_PROGRAM, or --section SourceCounters; the program compiled "
+        "with -lineinfo"
+    ),
+    AMD: (
+        "rocprofv3 --kernel-trace --pc-sampling-beta-enabled --pc-sampling-method stochastic "
+        "--pc-sampling-unit cycles --pc-sampling-interval 1048576 -f csv -- YOUR_PROGRAM; the program "
+        "compiled with -g"
+    ),
+}
+_COMPILE = {NVIDIA: "compile with -lineinfo", AMD: "compile with -g"}
+
+
+def _none(diagnosis: Diagnosis) -> str:
+    how = _HOW.get(diagnosis.vendor or "", _HOW[NVIDIA])
+    return f"no samples per instruction in these files; collect them: {how}"
 
 
 def stalls(line: SourceLine) -> str:
@@ -104,11 +119,11 @@ def _rows(found: KernelLines, most: int, texts: Sources | None) -> list[tuple[st
     return rows
 
 
-def _about(found: KernelLines, shown: int) -> list[str]:
+def _about(found: KernelLines, shown: int, vendor: str) -> list[str]:
     known = found.lines_known
     said = [f"{found.samples:,} samples" if found.samples else "counts of instructions, no samples"]
     if known == 0:
-        said.append("no source line is known: compile with -lineinfo (AMD: -g)")
+        said.append(f"no source line is known: {_COMPILE.get(vendor, _COMPILE[NVIDIA])}")
     elif known is not None and known < 1:
         said.append(f"{percent(known)} of them at a known source line")
     if len(found.lines) > shown:
@@ -135,10 +150,10 @@ def render(
             console.print(Text(_title(kernel), style="bold"))
             found = kernel.source_lines
             if found is None:
-                console.print(Text(f"  no samples per instruction in these files\n  {_HOW}"))
+                console.print(Text(f"  {_none(diagnosis)}"))
                 continue
             rows = _rows(found, most, texts)
-            for text in _about(found, len(rows)):
+            for text in _about(found, len(rows), diagnosis.vendor or ""):
                 console.print(Text(f"  {text}", style="dim"))
             console.print(_table(rows))
             for one in _of_kernel(diagnosis, kernel):
@@ -187,10 +202,13 @@ def render_markdown(
         lines += [f"### {markdown.code(_title(kernel))}", ""]
         found = kernel.source_lines
         if found is None:
-            lines += [markdown.text(f"No samples per instruction in these files; {_HOW}"), ""]
+            lines += [markdown.text(_none(diagnosis)), ""]
             continue
         rows = _rows(found, most, texts)
-        lines += [*(markdown.text(text) for text in _about(found, len(rows))), ""]
+        lines += [
+            *(markdown.text(text) for text in _about(found, len(rows), diagnosis.vendor or "")),
+            "",
+        ]
         lines += ["| " + " | ".join(_TITLES) + " |", "|---|---:|---:|---|---|"]
         lines += ["| " + " | ".join(_cells(row)) + " |" for row in rows]
         lines += ["", *(f"- {markdown.text(one)}" for one in _of_kernel(diagnosis, kernel)), ""]
