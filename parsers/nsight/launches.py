@@ -258,9 +258,11 @@ class Launches:
         value = np.concatenate(
             [np.full(len(self._row_text), np.nan), *(values for _, _, values in self._numbers)]
         )
-        text = np.array(self._row_text + [""] * sum(counts), dtype=object)
+        cells, before = self._row_text, len(self._row_text)
+        self._numbers = []
         order = np.argsort(launch, kind="stable")
-        return Rows(launch[order], slot[order], text[order].tolist(), value[order])
+        text = [cells[row] if row < before else "" for row in order.tolist()]
+        return Rows(launch[order], slot[order], text, value[order])
 
     def _split_runs(self, rows: Rows) -> Rows:
         """Tell second runs from repeated rows where a launch has a metric twice.

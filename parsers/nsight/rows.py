@@ -174,20 +174,21 @@ class Measured:
                 in_column[mine] = launches[self.rows.launch[mine]] & self._agrees[mine]
         rest = np.flatnonzero(~in_column)
         listed = np.array(sorted(self.instances), dtype=np.int64)
-        main = self._raw_table(
-            rest, [self.rows.text[row] for row in rest.tolist()], self.value[rest]
-        )
+        main = self._raw_table(rest, self.rows.text, self.value[rest])
         if not len(listed):
             return main
-        texts = [self.instances[row] for row in listed.tolist()]
-        extra = self._raw_table(listed, texts, np.full(len(listed), np.nan), " (instances)")
+        unknown = np.full(len(listed), np.nan)
+        extra = self._raw_table(listed, self.instances, unknown, " (instances)")
         return pa.concat_tables([main, extra])
 
     def _raw_table(
-        self, rows: Ints, texts: list[str], values: Floats, suffix: str = ""
+        self, rows: Ints, texts: list[str] | dict[int, str], values: Floats, suffix: str = ""
     ) -> pa.Table:
+        """texts: by row, of those that are no numbers."""
         slot = pa.array(self.rows.slot[rows])
         numeric = ~np.isnan(values)
+        said = pa.array([texts[row] for row in rows[~numeric].tolist()], pa.string())
+        place = pa.array(np.cumsum(~numeric) - 1, mask=numeric)
 
         def by_slot(words: list[str | None]) -> pa.Array:
             return pa.array(words, pa.string()).take(slot)
@@ -199,7 +200,7 @@ class Measured:
                 "metric": by_slot([entry.title + suffix for entry in self.slots]),
                 "unit": by_slot([unit(entry.unit_text).base for entry in self.slots]),
                 "value": pa.array(values, pa.float64(), from_pandas=True),
-                "text": pa.array(np.array(texts, dtype=object), pa.string(), mask=numeric),
+                "text": said.take(place),
             },
             schema=RAW_METRICS,
         )

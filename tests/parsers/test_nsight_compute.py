@@ -1354,7 +1354,8 @@ def test_real_files_launches_and_times(corpus: Path) -> None:
 @pytest.mark.corpus
 def test_real_files_lose_no_metric_row(corpus: Path) -> None:
     """Every metric row stands among the raw metrics, or a column holds its value."""
-    ways = [*book().columns.items(), *book().pipes["active"].items()]
+    book_of = book()
+    ways = [*book_of.columns.items(), *book_of.rates.items(), *book_of.pipes["active"].items()]
     direct = {way.direct: (column, way) for column, some in ways for way in some if way.direct}
     for path in _details_pages(corpus):
         recording = PARSER.read(path, silent, Options())
