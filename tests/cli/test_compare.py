@@ -33,7 +33,7 @@ def test_compare_says_what_changed_and_gates(samples: Path, slower: Path, tmp_pa
     same = run("compare", base, base, "--fail-on", "regression", cwd=tmp_path)
     assert same.stdout.startswith("NO CHANGE: kernel time +0.0 %")
     made = run("compare", base, slower, "--fail-on", "regression", cwd=tmp_path, expect=1)
-    # One run a side: the time of a kernel decides nothing, its registers do.
+    # One run per side: the time of a kernel decides nothing, its registers do.
     assert made.stdout.startswith("SLOWER: kernel time +16.7 %")
     assert "per thread" in made.stdout
     assert "gate failed: regression" in made.stderr

@@ -67,7 +67,7 @@ def test_equal_files_are_one_measurement(samples: Path, tmp_path: Path) -> None:
     (both / "a.csv").write_bytes(copy.read_bytes())
     (both / "b.csv").write_bytes(copy.read_bytes())
     said = run("compare", copy, both, cwd=tmp_path).stdout
-    assert "one run a side" in said
+    assert "one run per side" in said
     assert "(1 file equal to another: one measurement)" in " ".join(said.split())
 
 

@@ -68,7 +68,7 @@ def test_one_run_a_side_decides_twenty_percent_of_the_whole_and_nothing_less() -
         assert made.verdict == verdict, factor
         assert made.sampled == "none"
         assert not made.of("regressed"), "a kernel is never judged by one run's time"
-    assert kernel(made, "sgemm").reason == "one run a side: 5 runs a side decide"
+    assert kernel(made, "sgemm").reason == "one run per side: 5 runs per side decide"
 
 
 def test_steps_of_one_run_gate_on_the_step_time_alone() -> None:
@@ -78,7 +78,7 @@ def test_steps_of_one_run_gate_on_the_step_time_alone() -> None:
     assert failures(made, ("regression", *SEVERITIES)) == []
     small = kernel(made, "small")
     assert [small.verdict, small.delta_ns] == ["inconclusive", 90_000]
-    assert small.reason == "one run a side: 5 runs a side decide"
+    assert small.reason == "one run per side: 5 runs per side decide"
     (other,) = [one for one in made.categories if one.name == small.category]
     assert [other.verdict, other.reason] == ["inconclusive", small.reason]
     # 7.073 ms and 60 % of 4 ms more.
@@ -431,7 +431,7 @@ def test_gates() -> None:
     assert len(failures(slower, ("low",))) == 1
     unclear = compare(side([one_run()]), side([one_run(factor=1.1)]))
     assert failures(unclear, ("inconclusive",)) == [
-        "inconclusive: one run a side: 5 runs a side decide"
+        "inconclusive: one run per side: 5 runs per side decide"
     ]
     assert failures(compare(repeated(FIVE), repeated(FIVE)), ("regression", "low")) == []
 

@@ -21,7 +21,7 @@ def text(root: Path) -> str:
 def test_the_loop_through_the_tools_leads_to_the_right_fix(text: str) -> None:
     """GIVEN a program whose stores are scattered WHEN diagnosed, captured as told, diagnosed with both,
     edited and compared THEN the page shows it: a guess by name, the command, the cause at 0.9, the delta
-    of 78 %, and inconclusive for one run a side."""
+    of 78 %, and inconclusive for one run per side."""
     loop = agent_loop.looped()
     assert agent_loop.page(text, {"tools": loop}) == text, "run python -m docs.agent_loop"
     asked, captured, decided = (loop.index(one) for one in (

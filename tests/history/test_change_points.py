@@ -21,7 +21,7 @@ def test_a_change_is_found_with_its_size_and_the_noise() -> None:
     assert [abs(one.at - 30) <= 1 for one in found.changes] == [True]
     (change,) = found.changes
     assert change.ratio == pytest.approx(0.04, abs=3 * change.error)
-    # 1 % of a run over 30 runs a side: 1 % x sqrt(2 / 30).
+    # 1 % of a run over 30 runs per side: 1 % x sqrt(2 / 30).
     assert change.error == pytest.approx(0.01 * np.sqrt(2 / 30), rel=0.3)
     assert found.noise == pytest.approx(0.01, rel=0.3)
     assert found.starts == (0, change.at)

@@ -118,7 +118,7 @@ def test_next_capture_names_the_kernels_and_what_to_do_then(tools: Tools) -> Non
 
 
 def test_compare_says_what_is_missing(tools: Tools) -> None:
-    """GIVEN one run a side WHEN compared THEN inconclusive, and that five runs a side decide."""
+    """GIVEN one run per side WHEN compared THEN inconclusive, and that five runs per side decide."""
     made = ask(tools, "compare", base=TRACE, head="torch/training.rank1.json")
     assert made["verdict"] == "inconclusive"
     assert (made["needs"]["runs_a_side"], made["needs"]["runs_of_base"]) == (5, 1)

@@ -434,7 +434,7 @@ def with_base() -> Comparison:
 
 
 def counters() -> Comparison:
-    """Kernels on the roofline and by use, each elsewhere than in the base; one run a side."""
+    """Kernels on the roofline and by use, each elsewhere than in the base; one run per side."""
     base, head = many(12), many(12)
     moved = head.kernels.set_column(
         head.kernels.column_names.index("dram_bytes"),

@@ -105,7 +105,7 @@ def test_page_says_what_compare_says(changed: Comparison, page: str) -> None:
 def test_inconclusive_is_said_with_what_is_missing() -> None:
     page = render.render(compare(side([one_run()]), side([one_run(factor=1.1)])))
     assert "Inconclusive: wall time +9.9\u00a0%" in page
-    assert "<b>One run a side: 5 runs a side decide.</b>" in page
+    assert "<b>One run per side: 5 runs per side decide.</b>" in page
     assert [row[-1] for row in rows_of(page)] == ["? unclear"] * 3
     assert "3 kernels without a verdict" in page
 
@@ -308,7 +308,7 @@ def test_timeline_has_both_sides() -> None:
     # To the start of the next step, 1 ms later: 74 launches 1 µs apart, 6.00 + 0.073 + 1 ms; 44 of
     # the head, 4.69 + 0.043 + 1 ms.
     assert (step.base, step.now) == ("7.07 ms", "5.73 ms")
-    # 20 % decide where one run a side was recorded: 19 % do not.
+    # 20 % decide where one run per side was recorded: 19 % do not.
     assert (step.change, step.mark) == ("-1.34 ms (-18.9 %)", MARKS["inconclusive"])
     assert lines["idle, a step"].mark is None, "nothing judges it"
     assert lines["idle, a step"].change == "-30 µs"

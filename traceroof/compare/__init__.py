@@ -30,7 +30,7 @@ from traceroof.rule import Rule
 SCHEMA = "traceroof/comparison/1"
 Overall = Literal["regressed", "improved", "unchanged", "inconclusive", "not-comparable"]
 
-# What one run a side decides: counters that come out the same however long a launch takes.
+# What one run per side decides: counters that come out the same however long a launch takes.
 _COUNTER_RULES = frozenset(
     {"cmp-count-changed", "cmp-bytes-up", "cmp-flops-up", "cmp-registers-up", "cmp-spills-appeared"}
 )

@@ -16,7 +16,7 @@ from traceroof.rule import SEVERITIES, Severity
 
 _OF_TIMES = ("regression", "inconclusive")
 _FINDING = "finding:"
-# Times that nothing tests against noise: of one run a side they only explain.
+# Times that nothing tests against noise: of one run per side they only explain.
 _UNTESTED = ("cmp-idle-up", "cmp-exposed-comm-up", "cmp-mix-shift")
 # An info only tells: a gate on it would fail on good news.
 _SEVERITIES = tuple(one for one in get_args(Severity) if one != "info")

@@ -39,8 +39,8 @@ class Thresholds:
     percent: least change of a kernel, of its own time. share_pct: and least change in percent of
     the kernel time of the base (category_share_pct: of a category); least_ns replaces both where it
     is given. total_percent: least change of the total, and of a category, of its own time.
-    single_percent: least change of the total that one run a side can show; it shows none of a
-    kernel or category. runs: runs a side from which on times are judged. p: of the rank test. q:
+    single_percent: least change of the total that one run per side can show; it shows none of a
+    kernel or category. runs: runs per side from which on times are judged. p: of the rank test. q:
     share of false calls among all calls of one comparison. level: of the interval that "unchanged"
     rests on (two one-sided tests at 5 %, as for equivalence).
 
@@ -212,7 +212,7 @@ def _tests(
 
 def judge_total(base: Reals, head: Reals, *, by: By, limits: Thresholds) -> Verdicts:
     """Judge the time of the whole (1, n) and (1, m): by its own percentage, without correction;
-    a single run a side counts where it is off by ``single_percent``."""
+    a single run per side counts where it is off by ``single_percent``."""
     made = judge(base, head, by=by, least_ns=0.0, percent=limits.total_percent, limits=limits)
     delta, b = float(made.delta_ns[0]), float(made.base_ns[0])
     if made.word[0] != "inconclusive" or not abs(delta) >= limits.single_percent / 100 * b > 0:
@@ -253,16 +253,16 @@ def _why(
         return UNKNOWN_TIMES
     if by != "runs":
         apart = "" if matters else f", whose steps differ by {noise:.0%} among themselves"
-        return f"one run a side{apart.replace('%', ' %')}: {limits.runs} runs a side decide"
+        return f"one run per side{apart.replace('%', ' %')}: {limits.runs} runs per side decide"
     if min(n, m) < limits.runs:
         side, count = ("base", n) if n <= m else ("head", m)
         return f"{count} run{'s' * (count != 1)} on {side}, need {limits.runs}"
     if matters and not tested:
         return (
-            f"{min(n, m)} runs a side can decide {testable} kernels at once, the largest; "
+            f"{min(n, m)} runs per side can decide {testable} kernels at once, the largest; "
             f"{runs_for(2 * testable, limits.q)} runs decide more"
         )
-    needed = f"; about {runs} runs a side would decide" if runs and runs > min(n, m) else ""
+    needed = f"; about {runs} runs per side would decide" if runs and runs > min(n, m) else ""
     if matters and p >= limits.p:
         return f"runs overlap (p = {p:.2g}){needed}"
     if matters and q > limits.q:

@@ -27,7 +27,7 @@ INSTRUCTIONS = """\
 traceroof reads what GPU profilers write and says which wall every kernel hit, why, and what to try. \
 The loop: diagnose(paths) once; next_capture(run) for the one command that decides most of what is \
 open; run it; diagnose(paths) of the old and the new files together; change the code as the first \
-entry says; profile again, five runs a side where times must decide; compare(base, head). \
+entry says; profile again, five runs per side where times must decide; compare(base, head). \
 `inconclusive` is an answer: `needs` says what is missing. Times end in _ns, shares are 0 to 1, null \
 is unknown. An answer with `more` continues with that cursor."""
 

@@ -54,7 +54,7 @@ def stories(comparison: Comparison) -> list[Story]:
 
 
 def _undecided(comparison: Comparison) -> tuple[Word, ...]:
-    """One run a side may decide the whole, never a kernel; where the time went is told all the
+    """One run per side may decide the whole, never a kernel; where the time went is told all the
     same."""
     return ("inconclusive",) if comparison.lone else ()
 

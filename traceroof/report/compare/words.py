@@ -293,13 +293,13 @@ def samples(comparison: Comparison) -> str:
         return f"{text}: {comparison.limits.runs} a side decide" if few else text
     single = (
         f"of times only the {comparison.total.name} is judged, from "
-        f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs a side decide "
+        f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs per side decide "
         "the rest"
     )
     single += _equal_files(comparison)
     if comparison.sampled == "steps":
-        return f"one run a side ({base} against {head} steps): {single}"
-    return f"one run a side: {single}"
+        return f"one run per side ({base} against {head} steps): {single}"
+    return f"one run per side: {single}"
 
 
 def _equal_files(comparison: Comparison) -> str:
@@ -359,7 +359,7 @@ def thresholds(comparison: Comparison) -> str:
     return (
         f"a kernel counts from {limits.percent:g} % of its time and {least} on, with "
         f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
-        f"time); {limits.runs} runs a side"
+        f"time); {limits.runs} runs per side"
     )
 
 
