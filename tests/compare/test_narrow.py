@@ -87,3 +87,15 @@ def test_as_a_library_call(samples: Path) -> None:
     trace = samples / "torch/training.rank0.json"
     made = traceroof.compare(trace, trace, kernel="multi_tensor")
     assert (made.verdict, len(made.kernels)) == ("unchanged", 1)
+
+
+def test_a_number_is_that_of_the_head() -> None:
+    """GIVEN kernels whose order by change is not that by time WHEN one is named by its number THEN it is
+    the one that `diagnose` of the head gives this number."""
+    whole = compare(repeated(FIVE, PROGRAM), repeated(FIVE, FASTER))
+    assert whole.kernels[0].name == "copy_medium(float*)"
+    for kernel in whole.head.kernels:
+        (change,) = narrowed(whole, f"#{kernel.number}").kernels
+        assert change.name == kernel.kernel
+    with pytest.raises(TraceroofError, match="there is no kernel 9 in side, which has 3 kernels"):
+        narrowed(whole, "9")

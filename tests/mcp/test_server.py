@@ -238,6 +238,20 @@ def test_stdout_carries_the_protocol_alone(samples: Path, tmp_path: Path) -> Non
     server.stderr.close()
 
 
+def test_what_it_needs_and_what_it_refuses(tmp_path: Path) -> None:
+    """GIVEN no folder of a project, or a root that is none, WHEN started THEN exit 2 and one sentence."""
+    for arguments, where, says in (
+        ([], "/", "the current folder is the root of the file system"),
+        (["--root", "nosuch"], str(tmp_path), "--root nosuch is no folder"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "traceroof", "mcp", "--no-config", *arguments],
+            cwd=where, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"traceroof: {says}")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_and_its_processes(number: signal.Signals, tmp_path: Path) -> None:
     """GIVEN a server that reads a large file WHEN a signal asks it to end THEN it does, by the code of

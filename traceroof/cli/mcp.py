@@ -34,10 +34,16 @@ def mcp(
     from traceroof.mcp.server import serve
     from traceroof.mcp.tools import Setup
 
+    folders = root or [Path()]
+    if root is None and Path.cwd() == Path(Path.cwd().anchor):
+        raise TraceroofError(
+            "the current folder is the root of the file system, and all of it would be readable",
+            "name the folder of the project with --root",
+        )
     folder = keeping.folder
     serve(
         Setup(
-            folders=tuple(str(one) for one in root or [Path()]),
+            folders=tuple(str(one) for one in folders),
             store=str(folder) if folder else None,
             config=str(keeping.config) if keeping.config else None,
             no_config=keeping.no_config,

@@ -6,18 +6,20 @@ from dataclasses import replace
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.core.selection import Narrowed, choose
+from traceroof.core.units import count
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
+from traceroof.errors import TraceroofError
 
 
 def narrowed(comparison: Comparison, wanted: str) -> Comparison:
-    """The comparison of the kernels that ``wanted`` means: a number of the list of changes, a part of
-    the name on either side, or a pattern.
+    """The comparison of the kernels that ``wanted`` means: a number of the head's kernel table, a part
+    of the name on either side, or a pattern.
 
     Every verdict stays as it was judged among all kernels, every share keeps its base; the overall
     verdict is that of these kernels. Raises TraceroofError where no kernel is meant.
     """
-    places = _meant(comparison.kernels, wanted)
+    places = _meant(comparison, wanted)
     kernels = tuple(comparison.kernels[at] for at in places)
     before = 1 + len(comparison.categories)
     moved = {before + at: before + now for now, at in enumerate(places)}
@@ -37,8 +39,23 @@ def narrowed(comparison: Comparison, wanted: str) -> Comparison:
     )
 
 
-def _meant(changes: Sequence[Change], wanted: str) -> tuple[int, ...]:
-    """The changes by the name of either side: a fix may have renamed the kernel."""
+def _meant(comparison: Comparison, wanted: str) -> tuple[int, ...]:
+    """The changes by the number in the head, or by the name of either side: a fix may have renamed the
+    kernel."""
+    changes = comparison.kernels
+    if (number := wanted.strip().removeprefix("#")).isdecimal():
+        found = tuple(
+            at
+            for at, one in enumerate(changes)
+            if any(group.number == int(number) for group in _groups([one], "head"))
+        )
+        if found:
+            return found
+        there = count(len(comparison.head.kernels), "kernel")
+        raise TraceroofError(
+            f"there is no kernel {int(number)} in {comparison.head.run_name}, which has {there}",
+            "`traceroof diagnose` of the head numbers them",
+        )
     names = [
         "\n".join(dict.fromkeys((one.name, *(group.kernel for group in _of(one)))))
         for one in changes

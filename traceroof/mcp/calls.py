@@ -20,8 +20,8 @@ Run = Annotated[
 Kernel = Annotated[
     str | int | None,
     Meta(
-        description="Look at these kernels alone: a number of the list, a part of a name, or a pattern. "
-        "Shares stay those of the whole run."
+        description="Look at these kernels alone: a `number` (of the head's kernels where two runs are "
+        "compared), a part of a name, or a pattern. Shares stay those of the whole run."
     ),
 ]
 More = Annotated[
