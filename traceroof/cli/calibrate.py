@@ -16,7 +16,9 @@ from traceroof.errors import TraceroofError
 def calibrate(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[PATH...]", help="Profiles of probes; none: list what is stored."),
+        typer.Argument(
+            metavar="[PATH...]", help="Profiles of probes; without any, list the stored ceilings."
+        ),
     ] = None,
     *,
     forget: Annotated[

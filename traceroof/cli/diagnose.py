@@ -59,7 +59,7 @@ def diagnose(
     ] = None,
     by: Annotated[
         TimeBy,
-        typer.Option("--by", case_sensitive=False, help="What to add the time up by."),
+        typer.Option("--by", case_sensitive=False, help="What the time is grouped by."),
     ] = TimeBy.category,
     card: Annotated[
         str | None,
@@ -72,8 +72,8 @@ def diagnose(
         str | None,
         typer.Option(
             metavar="RULE[:N|PATTERN]|N",
-            help="The arithmetic of a rule, on kernel (category, timeline) N if given; or of "
-            "entry N of what is worth trying.",
+            help="The arithmetic of entry N of the advice, or of a rule on kernel (category, "
+            "timeline) N.",
             autocompletion=complete_rule,
         ),
     ] = None,

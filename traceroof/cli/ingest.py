@@ -27,7 +27,7 @@ _TRACE = "trace.perfetto.json.gz"
 def ingest(
     paths: Paths,
     *,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="What to call the run.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the run.")] = None,
     into: Annotated[
         str | None,
         typer.Option(

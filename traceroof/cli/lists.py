@@ -32,7 +32,7 @@ def rules(
 def config(
     *,
     setting: StoreOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print the settings in force, and where each was set."""
     from traceroof import plugins

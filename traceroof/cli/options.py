@@ -95,7 +95,7 @@ NoCalibration = Annotated[
     bool,
     typer.Option(
         "--no-calibration",
-        help="Leave out the ceilings of `traceroof calibrate`: the same result on every machine.",
+        help="Ignore the ceilings of `traceroof calibrate`: the same result on every machine.",
     ),
 ]
 KernelName = Annotated[
@@ -103,7 +103,7 @@ KernelName = Annotated[
     typer.Option(
         "--kernel",
         metavar="NAME",
-        help="Look at these kernels alone (#N of the table, a part of a name, or a pattern); shares "
+        help="Show only these kernels (#N of the table, a part of a name, or a pattern); shares "
         "stay those of the whole run.",
     ),
 ]
@@ -119,12 +119,13 @@ Top = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="How many kernels and findings to show.")
 ]
 Output = Annotated[
-    str | None, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
+    str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; - is stdout.")
 ]
 Wide = Annotated[
     bool,
     typer.Option(
-        "--wide", help="Text of 140 columns, whatever the terminal has: nothing left out."
+        "--wide",
+        help="Print 140 columns at any width of the terminal, so that nothing is left out.",
     ),
 ]
 Key = Annotated[
@@ -134,7 +135,7 @@ Key = Annotated[
         help="Markdown: key that identifies the comment to update; default: the run, or BASE.",
     ),
 ]
-_AS = typer.Option("--format", "-f", case_sensitive=False, help="How to write it.")
+_AS = typer.Option("--format", "-f", case_sensitive=False, help="Output format.")
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,9 @@ class ConfigOptions:
 
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings that go before traceroof.toml's."),
+        typer.Option(
+            "--config", metavar="FILE", help="Settings file that overrides traceroof.toml."
+        ),
     ] = None
     no_config: Annotated[
         bool, typer.Option("--no-config", help="Read no settings from any file.")
@@ -179,19 +182,19 @@ class ReadOptions(StoreOptions):
 
     device: Annotated[
         str | None,
-        typer.Option("--device", metavar="NAME", help="The GPU, where the file does not name it."),
+        typer.Option("--device", metavar="NAME", help="The GPU, if the file does not name it."),
     ] = None
     peak: Annotated[
         str | None,
         typer.Option(
             "--peak",
             metavar="NAME=RATE,…",
-            help="Peaks for this once: bandwidth=3350,bf16=989 (GB/s, TFLOP/s).",
+            help="Peaks for this command: bandwidth=3350,bf16=989 (GB/s, TFLOP/s).",
         ),
     ] = None
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Refuse a file of which anything was skipped or guessed."),
+        typer.Option("--strict", help="Refuse a file if anything in it was skipped or guessed."),
     ] = False
     combine: Annotated[
         Combine,
@@ -206,23 +209,23 @@ class ReadOptions(StoreOptions):
         typer.Option(
             "--clock-offset",
             metavar="OFFSET",
-            help="What a clock log's time is ahead of UTC: +02:00, -5, -12.5s, or auto.",
+            help="Offset of the clock log from UTC: +02:00, -5, -12.5s, or auto.",
         ),
     ] = None
     steps: Annotated[
         str | None,
         typer.Option(
-            "--steps", metavar="A:B", help="Judge these steps alone, by number, both ends included."
+            "--steps", metavar="A:B", help="Judge only these steps, by number, both ends included."
         ),
     ] = None
     range: Annotated[
         str | None,
         typer.Option(
-            "--range", metavar="NAME[@N]", help="Judge what was launched in this range alone."
+            "--range", metavar="NAME[@N]", help="Judge only what was launched in this range."
         ),
     ] = None
     rank: Annotated[
-        int | None, typer.Option("--rank", metavar="N", help="Judge this rank alone.")
+        int | None, typer.Option("--rank", metavar="N", help="Judge only this rank.")
     ] = None
     jobs: Annotated[
         int | None,
@@ -324,10 +327,10 @@ class CompareOptions:
 
     force: Annotated[
         bool,
-        typer.Option("--force", help="Compare times although GPU, driver, clocks or tool differ."),
+        typer.Option("--force", help="Compare times even if GPU, driver, clocks or tool differ."),
     ] = False
     min_percent: Annotated[
-        float, typer.Option(metavar="PCT", min=0, help="Least change of a kernel that counts.")
+        float, typer.Option(metavar="PCT", min=0, help="Smallest change of a kernel that counts.")
     ] = 5.0
     min_ms: Annotated[
         float | None,

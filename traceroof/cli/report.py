@@ -29,7 +29,7 @@ def report(
     what: RunOrPaths = None,
     *,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Write there; - is stdout.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="File to write; - is stdout.")
     ] = "report.html",
     base: Annotated[
         str | None,
@@ -44,9 +44,7 @@ def report(
         Path | None,
         typer.Option(metavar="DIR", help="Also write every chart as SVG and PNG (needs kaleido)."),
     ] = None,
-    open_it: Annotated[
-        bool, typer.Option("--open", help="Show the page in the browser when it is written.")
-    ] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     source_root: SourceRoot = None,
     no_calibration: NoCalibration = False,
     reading: ReadOptions,

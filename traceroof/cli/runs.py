@@ -73,7 +73,7 @@ def baseline(context: typer.Context, *, keeping: StoreOptions) -> None:
 @baseline_app.command("set")
 @grouped
 def baseline_set(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it, e.g. main.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the baseline, e.g. main.")],
     run: StoredRun,
     *,
     keeping: StoreOptions,

@@ -15,7 +15,8 @@ def scrub(
     ],
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="CLEAN", help="Where the copy goes; new.")
+        Path,
+        typer.Option("--output", "-o", metavar="CLEAN", help="File to write; it must not exist."),
     ],
 ) -> None:
     """Copy a profile without environment, users, hosts and folders."""
