@@ -135,7 +135,9 @@ def _named_metrics(result: Any, names: Names) -> _Measured:
         if first >= LEAST_ADDRESS:
             lists[place] = found.raws[place][offset:]
         elif known[place]:
-            messages[place] = parsed(found.raws[place], report_messages()["Metric"])
+            # Where the list is damaged, the value before it holds.
+            one = parsed(found.raws[place], report_messages()["Metric"])
+            messages |= {} if one is None else {place: one}
     for one in messages.values():
         if value_text(one.value) is None and one.value.ByteSize():
             names.into.note("metrics whose value is of an unknown kind left unknown")

@@ -254,3 +254,20 @@ def test_damaged_modules(tmp_path: Path) -> None:
         with time_limit(10):
             found = read(tmp_path, report(made.SerializeToString()))
             assert sum(one[4] for one in lines(found)) == 100
+
+
+@pytest.mark.parametrize("behind", [3, 5])
+def test_a_damaged_list_costs_itself_not_its_value(tmp_path: Path, behind: int) -> None:
+    """GIVEN a metric whose list of units has a length that leaves the metric, of an instance or of
+    a value in it, THEN the metric's value stands."""
+    made = Maker()
+    result = made.result({"gpu__time_duration.sum": 1_000})
+    metric = made.metric(result, "a__listed.sum", 7)
+    put(metric.instances.add().at, 3)
+    whole = metric.SerializeToString()
+    made.block(result)
+    data = made.written()
+    broken = whole[:-behind] + b"\x7f" + whole[len(whole) - behind + 1 :]
+    recording = read(tmp_path, data.replace(whole, broken))
+    raw = {row["metric"]: row["value"] for row in recording.raw_metrics.to_pylist()}
+    assert raw["a__listed.sum"] == 7
