@@ -583,6 +583,28 @@ def known_columns(table: pa.Table) -> tuple[str, ...]:
     )
 
 
+def narrowed(table: pa.Table) -> pa.Table:
+    """The columns of a kernel table that hold anything: what is worth sending elsewhere."""
+    return table.select(list(known_columns(table)))
+
+
+def widened(table: pa.Table) -> pa.Table:
+    """The kernel table that ``narrowed`` made this of, or that was put together of several: each
+    column in one piece, and of columns that hold nothing one for all."""
+    length = table.num_rows
+    there = {name: table[name] for name in table.column_names if table[name].null_count < length}
+    nulls = {type_: _nulls(length, type_) for type_ in {entry.type for entry in COLUMNS}}
+    arrays = [
+        _in_one(there[entry.name]) if entry.name in there else nulls[entry.type]
+        for entry in COLUMNS
+    ]
+    return pa.Table.from_arrays(arrays, schema=KERNELS)
+
+
+def _in_one(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    return column if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
+
+
 def stack(tables: Sequence[pa.Table]) -> pa.Table:
     """Put kernel tables below one another."""
     return pa.concat_tables(list(tables)) if tables else KERNELS.empty_table()

@@ -288,6 +288,7 @@ def merge(recordings: Sequence[Recording]) -> Recording:
         sources.extend(one.sources)
         devices.update(dict.fromkeys(one.devices))
     joined: dict[str, Any] = {name: pa.concat_tables(tables) for name, tables in parts.items()}
+    joined["kernels"] = kernel_table.widened(joined["kernels"])
     formats = list(dict.fromkeys(one.format for one in recordings))
     return replace(
         first,

@@ -10,6 +10,7 @@ from pathlib import Path
 from time import process_time
 from typing import Literal, Protocol
 
+from traceroof.core import kernel_table
 from traceroof.core.recording import HOST_CALLS, SPANS, Recording, empty, merge
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import Device, knowing
@@ -73,7 +74,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Mapped:
-    """What a file was worked out to. cpu_s: what that took of a processor."""
+    """What a file was worked out to; its kernel table ``narrowed``. cpu_s: what that took of a
+    processor."""
 
     recording: Recording
     kept: Kept | None = None
@@ -91,7 +93,9 @@ def mapped(task: Task) -> Mapped:
                 found, kept = _read(task, local)
         else:
             found, kept = _read(task, file)
-    return Mapped(found, kept, process_time() - began)
+    # What holds nothing is not sent.
+    narrow = replace(found, kernels=kernel_table.narrowed(found.kernels))
+    return Mapped(narrow, kept, process_time() - began)
 
 
 def _read(task: Task, local: Path) -> tuple[Recording, Kept | None]:
@@ -181,7 +185,8 @@ class Mapping:
         self.cpu_s.append(done.result.cpu_s)
         if done.result.kept is not None:
             self.kept[str(file)] = done.result.kept
-        return done.result.recording
+        found = done.result.recording
+        return replace(found, kernels=kernel_table.widened(found.kernels))
 
     def settled(self, recording: Recording) -> Recording:
         """``settled`` with the files read again."""

@@ -8,6 +8,7 @@ groups: ranks that share one directly, others through ranks between them. Defini
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -229,8 +230,11 @@ def matched(frame: "pd.DataFrame", order: Sequence[int]) -> list[Meetings]:
     whole = seen.index[(seen["size"] == of_kind) & (of_kind > 1) & (seen["min"] == seen["max"])]
     frame = frame[pd.MultiIndex.from_frame(frame[key]).isin(whole)]
     place = frame.sort_values("start", kind="stable").groupby([*key, "rank"]).cumcount()
-    frame = frame.assign(turn=place)
-    found = [_meetings(part, order) for _, part in frame.groupby("group")]
+    frame = frame.assign(turn=place).sort_values(
+        ["group", "step", "operation", "size", "turn", "rank"], kind="stable"
+    )
+    bounds = np.flatnonzero(np.diff(frame["group"].to_numpy(), prepend=-1, append=-1))
+    found = [_meetings(frame.iloc[low:high], order) for low, high in pairwise(bounds.tolist())]
     return sorted(found, key=lambda one: -len(one.end))
 
 
@@ -246,20 +250,22 @@ def _members(group: Group, carriers: int, order: Sequence[int]) -> int:
 
 
 def _meetings(part: "pd.DataFrame", order: Sequence[int]) -> Meetings:
+    """part: the rows of a group, by collective and then rank; every member has every collective."""
+    ranks = np.unique(part["rank"].to_numpy())
     # int64 throughout: nanoseconds since an epoch do not fit a double.
     start, end = (
-        part.pivot(index=["step", "operation", "size", "turn"], columns="rank", values=what)
-        for what in ("start", "end")
+        part[what].to_numpy(dtype=np.int64).reshape(-1, len(ranks)) for what in ("start", "end")
     )
     group: Group = part["whole"].iloc[0]
+    first = part.iloc[:: len(ranks)]
     return Meetings(
         name=str(part["group_name"].iloc[0]),
         size=len(group.ranks) or group.size,
-        members=np.searchsorted(np.asarray(order), start.columns.to_numpy()),
-        start=start.to_numpy(dtype=np.int64),
-        end=end.to_numpy(dtype=np.int64),
-        operation=start.index.get_level_values("operation").tolist(),
-        payload=start.index.get_level_values("size").tolist(),
+        members=np.searchsorted(np.asarray(order), ranks),
+        start=start,
+        end=end,
+        operation=first["operation"].tolist(),
+        payload=first["size"].tolist(),
     )
 
 

@@ -8,7 +8,7 @@ Definitions: ``docs/timeline.md``.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ import numpy.typing as npt
 from traceroof.core import regex
 from traceroof.timeline.process_groups import Group, Meetings
 from traceroof.timeline.timeline import Timeline
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Reals = npt.NDArray[np.float64]
 
@@ -256,10 +253,21 @@ def slow_groups(found: Sequence[Meetings], order: Sequence[int]) -> tuple[SlowGr
     """The groups that communicate more slowly than others of their kind, the slowest first."""
     import pandas as pd
 
-    rows = [_speeds(one, number) for number, one in enumerate(found)]
-    if not rows:
+    if not found:
         return ()
-    frame: pd.DataFrame = pd.concat(rows, ignore_index=True)
+    # The shortest of all members, which waits for nobody: from the last one's start on.
+    frame = pd.DataFrame(
+        {
+            "group": np.repeat(np.arange(len(found)), [len(one.end) for one in found]),
+            "operation": [name for one in found for name in one.operation],
+            "size": [size for one in found for size in one.payload],
+            "time": np.concatenate([(one.end - one.start).min(axis=1) for one in found]),
+        }
+    )
+    frame = frame.groupby(["group", "operation", "size"])["time"].median().reset_index()
+    kinds = np.array([kind_of(one.name) for one in found], dtype=object)
+    members = np.array([len(one.members) for one in found])
+    frame = frame.assign(kind=kinds[frame["group"]], members=members[frame["group"]])
     made = []
     key = ["kind", "members", "operation", "size"]
     for _, part in frame.groupby(key, sort=True):
@@ -288,22 +296,6 @@ def slow_groups(found: Sequence[Meetings], order: Sequence[int]) -> tuple[SlowGr
     for each in made:
         first.setdefault(each.ranks, each)
     return tuple(first.values())
-
-
-def _speeds(one: Meetings, number: int) -> "pd.DataFrame":
-    """How long the collectives of a group take from the last member's start on: the shortest of all
-    members, which waits for nobody; the median by operation and size."""
-    import pandas as pd
-
-    frame = pd.DataFrame(
-        {
-            "operation": one.operation,
-            "size": one.payload,
-            "time": (one.end - one.start).min(axis=1),
-        }
-    )
-    found = frame.groupby(["operation", "size"])["time"].median().reset_index()
-    return found.assign(group=number, kind=kind_of(one.name), members=len(one.members))
 
 
 def missing(groups: Sequence[Group], order: Sequence[int]) -> tuple[int, ...]:
