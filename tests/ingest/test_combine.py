@@ -15,9 +15,10 @@ import traceroof
 from traceroof.compare.samples import runs_of
 from traceroof.core.kernel_table import COLUMNS, KERNELS, kernel_table
 from traceroof.core.recording import DeviceInfo, Recording, Run, Source
+from traceroof.core.source_lines import source_table
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
-from traceroof.ingest.combine import combine, said
+from traceroof.ingest.combine import combine, of_one_gpu, said
 
 
 def _recording(path: str, basis: str = "counter-tool", **columns: Any) -> Recording:
@@ -333,3 +334,41 @@ def test_two_architectures_are_two_gpus() -> None:
     cdna = replace(one, devices=(DeviceInfo(gfx_target="gfx942:sramecc+", index=0),))
     hip = replace(other, devices=(DeviceInfo(compute_capability="9.4", wavefront=64),))
     assert _roles(combine([cdna, hip])) == ["part", "part"]
+
+
+def test_a_file_that_names_its_architecture_alone_is_of_another_gpu() -> None:
+    """GIVEN a file of an A100, one of compute capability 8.0 and one of 12.0, both without a model
+    THEN the last is foreign."""
+    named = _recording("1", kernel_name=["a"], duration_ns=[100])
+    same, other = (
+        replace(named, devices=(DeviceInfo(index=0, compute_capability=capability),))
+        for capability in ("8.0", "12.0")
+    )
+    second = replace(named, devices=(DeviceInfo(index=0, name="NVIDIA H100 PCIe"),))
+    kept, foreign = of_one_gpu([named, same, other, second])
+    assert kept == [named, same]
+    assert foreign == [other, second]
+
+
+def test_views_of_source_pages_give_way_to_counters() -> None:
+    """GIVEN counters with a stall share and a source page that adds up samples to another one THEN
+    the counters' stands, and the lines come from the page."""
+    shape: Any = {f"{what}_{axis}": [2] for what in ("grid", "block") for axis in "xyz"}
+    counted = _recording(
+        "1",
+        kernel_name=["f(int)"],
+        duration_ns=[100],
+        stall_wait=[0.2],
+        stalls_from=["rates"],
+        **shape,
+    )
+    lines = source_table({"row": [0], "line": [12], "samples": [7]}, 1)
+    page = replace(
+        _recording("2", kernel_name=["f"], stall_wait=[0.5], stalls_from=["pc-samples"]),
+        source_lines=lines,
+    )
+    made = combine([page, counted])
+    assert made.kernels["stall_wait"].to_pylist() == [0.2]
+    assert made.kernels["kernel_name"].to_pylist() == ["f(int)"]
+    assert made.source_lines["samples"].to_pylist() == [7]
+    assert not made.notes
