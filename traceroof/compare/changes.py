@@ -1,7 +1,7 @@
 """What changed, one thing at a time: the whole, a category, a kernel, with figures and a verdict."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -153,6 +153,7 @@ def _group_dict(group: KernelGroup) -> dict[str, Any]:
         "grid": group.grid,
         "block": group.block,
         "operator": group.operator,
+        "where": asdict(group.where),
         "median_ns": group.median_ns,
         "metrics": dict(group.metrics),
     }

@@ -12,6 +12,7 @@ from traceroof.compare.changes import Change
 from traceroof.compare.verdicts import Word
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
+from traceroof.kernels.places import NOWHERE
 from traceroof.report.compare.words import NO_REASON, from_to, more_or_less, reasons, signed
 
 
@@ -169,7 +170,19 @@ def _of_kernel(comparison: Comparison, title: str, change: Change) -> Story:
 
 
 def _where(comparison: Comparison, change: Change) -> str:
-    """'3.71 → 4.35 µs × 329,035 launches = +211 ms (86 % of the whole change)'."""
+    """'3.71 → 4.35 µs × 329,035 launches = +211 ms (86 % of the whole change), in MLP.Linear'."""
+    return _launched(comparison, change) + _placed(change)
+
+
+def _placed(change: Change) -> str:
+    """', in Layer[0-23].MLP, train.py(3): step': where in the program the kernel is launched."""
+    groups = (*change.pair.head, *change.pair.base) if change.pair else ()
+    where = groups[0].where if groups else NOWHERE
+    known = ((where.module or where.range or "").rsplit(" > ", 1)[-1], where.source or "")
+    return "".join(f", {word}{one}" for word, one in zip(("in ", ""), known, strict=True) if one)
+
+
+def _launched(comparison: Comparison, change: Change) -> str:
     base, head = change.base, change.head
     if change.verdict == "new":
         text = f"new, {_launches(head.launches)} = {signed(change.delta_ns)}"

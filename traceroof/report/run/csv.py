@@ -13,7 +13,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 _COLUMNS = (
     "kernel", "category", "class", "operator", "launches", "time_ns", "share", "median_ns",
-    "grid", "block", "module", "range",
+    "grid", "block", "module", "range", "source_line",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ def render(diagnosis: Diagnosis, *, top: int | None = None) -> str:
             _shape(kernel.block),
             kernel.where.module,
             kernel.where.range,
+            kernel.where.source,
             *(kernel.metrics.get(name) for name in metrics),
             " ".join(by_kernel.get(index, ())),
         ]
