@@ -263,6 +263,21 @@ def test_parts_of_a_gap(name: str) -> None:
     assert parts[found.gaps[0].cause] == max(parts.values())
 
 
+def test_work_from_before_the_recording_was_queued() -> None:
+    """GIVEN two kernels without a launch call before all others, 100 us apart, while the host that is
+    recorded launches on WHEN the gap is charged THEN it was queued; behind them the call is unknown."""
+    rows = [
+        run(0, 100 * US),
+        run(200 * US, 300 * US),
+        run(300 * US, 400 * US, host_launch_ns=10 * US, host_launch_duration_ns=5 * US),
+        run(500 * US, 600 * US),
+    ]
+    found = only(rows)
+    assert found.idle_by_cause["dependency"] == 90 * US
+    assert found.idle_by_cause["launch"] == 10 * US
+    assert found.idle_by_cause["unknown"] == 100 * US
+
+
 def test_the_next_node_of_a_graph_is_a_launch() -> None:
     """GIVEN 40 us between two nodes of one graph: what a node costs, up to 50 us."""
     node = run(140 * US, 150 * US, correlation_id=1, host_launch_ns=-9 * US,

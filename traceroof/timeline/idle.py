@@ -115,6 +115,7 @@ class Idle:
         by_end = np.argsort(lane.end, kind="stable")
         self.previous = by_end[np.searchsorted(lane.end[by_end], self.start, side="left")]
         launch, launch_duration = lane.launch[self.next], lane.launch_duration[self.next]
+        launch = np.where(self._from_before(launch), self.start, launch)
         self.is_launch_known = launch != UNKNOWN
         self.launch = np.where(self.is_launch_known, launch, self.end)
         known_duration = np.where(launch_duration == UNKNOWN, 0, launch_duration)
@@ -128,6 +129,16 @@ class Idle:
         self.host_end = np.where(hangs, returned, called)
         self._waited = self._after_wait()
         self.parts = self._parts()
+
+    def _from_before(self, launch: Times) -> Mask:
+        """Gaps in a recording of the host that end with work launched before it: what nobody recorded
+        launching, and runs before all that somebody did, was queued when the gap began."""
+        linked = np.flatnonzero(self._lane.launch != UNKNOWN)
+        if not len(linked):
+            return np.zeros(len(launch), dtype=bool)
+        began = int(self._lane.launch[linked].min())
+        early = (self.next < linked[0]) & (self.start >= began)
+        return np.asarray((launch == UNKNOWN) & early)
 
     def _parts(self) -> dict[str, Times]:
         parts: dict[str, Times] = {}
