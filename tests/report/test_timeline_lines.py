@@ -88,15 +88,15 @@ def test_a_run_without_times_has_no_lines() -> None:
 def test_a_rule_is_told_once_for_all_timelines() -> None:
     """GIVEN three GPUs idle for 80, 60 and 40 %: the worst stands for all."""
     found = diagnose(merge([gpu(0, 4), gpu(1, 2), gpu(2, 6)]))
-    (idle,) = [one for one in found.advice if one.lead.rule == "gpu-idle-share"]
+    (idle,) = [one for one in found.advice if one.lead.rule == "idle-in-short-gaps"]
     assert idle.subjects == ("GPU 1",)
     assert (idle.bound_ns, idle.share) == (8 * SLOT, 0.8)
-    assert len([one for one in found.fired() if one.rule == "gpu-idle-share"]) == 3
+    assert len([one for one in found.fired() if one.rule == "idle-in-short-gaps"]) == 3
     text = terminal.render(found, top=None)
-    assert text.count("The GPU is idle for part of the time") == 1
+    assert text.count("The GPU goes idle between kernels") == 1
     assert "at most 80 µs (80.0 %)" in " ".join(text.split())
     comment = markdown.render(found, top=None)
-    assert comment.count("The GPU is idle for part of the time") == 1
+    assert comment.count("The GPU goes idle between kernels") == 1
     assert "- **Idle**: 60.0 %" in comment
 
 
