@@ -139,13 +139,9 @@ def _instances_in(data: Bytes, start: Ints, end: Ints) -> tuple[Ints, Ints, Mask
     They are found by their first bytes; that these may stand inside of a value too is why each must
     end where the next begins.
     """
-    last = len(data) - _ROOM
-    kind = data[4 : last + 4]
-    place = np.flatnonzero(
-        (data[:last] == _INSTANCE)
-        & (data[2 : last + 2] == _AT)
-        & ((kind == _WHOLE) | (kind == _SMALL))
-    )
+    place = np.flatnonzero(data[: len(data) - _ROOM] == _INSTANCE)
+    kind = data[place + 4]
+    place = place[(data[place + 2] == _AT) & ((kind == _WHOLE) | (kind == _SMALL))]
     then = place + 2 + data[place + 1]
     of = np.searchsorted(end, place, side="right")
     regular = np.zeros(len(start), dtype=bool)

@@ -156,9 +156,14 @@ def _by_instruction(of: Sequence[tuple[str, bytes]]) -> tuple[Ints, dict[str, pa
     found = read_instances([raw for _, raw in of], *classes)
     place = np.array([names.index(column) for column, _ in of])[found.of]
     good = (found.at >= LEAST_ADDRESS) & (found.value >= 0) & (found.value < 2.0**62)
-    pcs, at = np.unique(found.at[good], return_inverse=True)
+    coded = pa.array(found.at[good]).dictionary_encode()
+    pcs = coded.dictionary.to_numpy()
     if not len(pcs):
         return None
+    order = np.argsort(pcs)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    pcs, at = pcs[order], rank[coded.indices.to_numpy()]
     flat, size = place[good] * len(pcs) + at, len(names) * len(pcs)
     total = np.bincount(flat, np.floor(found.value[good]), size).astype(np.int64)
     seen = np.bincount(flat, minlength=size) > 0
@@ -166,11 +171,11 @@ def _by_instruction(of: Sequence[tuple[str, bytes]]) -> tuple[Ints, dict[str, pa
     # instruction.
     sampled = np.repeat([name.startswith("samples") for name in names], len(pcs))
     missing = (~(seen | sampled)).reshape(len(names), -1)
-    rows = total.reshape(len(names), -1)
+    rows, some, none = total.reshape(len(names), -1), missing.any(axis=1), missing.all(axis=1)
     counts = {
-        name: pa.array(rows[number], mask=missing[number] if missing[number].any() else None)
+        name: pa.array(rows[number], mask=missing[number] if some[number] else None)
         for number, name in enumerate(names)
-        if not missing[number].all()
+        if not none[number]
     }
     return (pcs, counts) if counts.keys() - _CODES.keys() else None
 
