@@ -28,7 +28,7 @@ METADATA: Final = frozenset(
 )  # fmt: skip
 
 #: Below this a second process costs more than it saves.
-PARALLEL_BYTES: Final = 128 << 20
+PARALLEL_BYTES: Final = 64_000_000
 # What one process takes at a time: small enough to keep all busy and results short.
 _SECTION_BYTES: Final = 32 << 20
 

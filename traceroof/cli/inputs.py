@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,7 +124,8 @@ def read_each(
 
     mapping = mapping or reading.mapping()
     with _progress() as (progress, watch):
-        reader = replace(mapping, watch=watch).read
+        told = partial(typer.echo, err=True)
+        reader = replace(mapping, watch=watch, tell=told).read
         found = detect.read_each(
             paths, progress, reading.parser_options(), reader, one_gpu=reading.mode != "separate"
         )

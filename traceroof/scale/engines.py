@@ -42,13 +42,19 @@ def jobs_for(asked: int | None, size: int) -> int:
     return cores() if size >= PARALLEL_BYTES else 1
 
 
+def silent(text: str) -> None:
+    """Tells nobody."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """jobs: processes of this machine. scheduler: address of a Dask scheduler, a scheduler file, or
-    ``local`` for a cluster of this machine; goes before ``jobs``."""
+    ``local`` for a cluster of this machine; goes before ``jobs``. tell: hears where a cluster made
+    here is watched."""
 
     jobs: int = 1
     scheduler: str | None = None
+    tell: Callable[[str], None] = silent
 
     @property
     def is_here(self) -> bool:
@@ -155,6 +161,7 @@ def _dask(engine: Engine) -> Iterator[Executor]:
                 n_workers=engine.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0"
             )
             client = dask.Client(cluster)
+            engine.tell(f"the cluster's dashboard: {client.dashboard_link}")
         elif Path(where).is_file():
             client = dask.Client(scheduler_file=where, timeout=_PATIENCE_SECONDS)
         else:

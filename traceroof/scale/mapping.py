@@ -20,6 +20,7 @@ from traceroof.ingest.remote import RemoteFile
 from traceroof.kernels.categories import row_categories
 from traceroof.parser import Options, Progress, silent
 from traceroof.scale.engines import Done, Engine, jobs_for, run
+from traceroof.scale.engines import silent as nobody
 from traceroof.timeline.partial import Partial, overlapping, partial_of
 
 #: Called as files are read with (files done, files, bytes done, bytes).
@@ -128,7 +129,7 @@ class Mapping:
     """How many files are read.
 
     jobs: processes; None: as many as there are cores, where that pays. scheduler: ``Engine``.
-    keeper: where what is read is kept. failed: the files that could not be read, with the reason.
+    keeper: where what is read is kept. tell: hears where a cluster is watched. failed: the files that could not be read, with the reason.
     given: every file by the path that its recording shows. kept: by the same, where it was kept.
     options: how they were read. cpu_s: what each took.
     """
@@ -139,6 +140,7 @@ class Mapping:
     own: tuple[Device, ...] = ()
     keeper: Keeper | None = None
     watch: Watch = unwatched
+    tell: Callable[[str], None] = nobody
     failed: list[tuple[str, str]] = field(default_factory=list)
     given: dict[str, File] = field(default_factory=dict)
     kept: dict[str, Kept] = field(default_factory=dict)
@@ -156,7 +158,7 @@ class Mapping:
         if len(files) == 1 and self.scheduler is None and not self._is_remote:
             yield from in_turn(files, progress, replace(options, jobs=jobs))
             return
-        engine = Engine(max(min(jobs, len(files)), 1), self.scheduler)
+        engine = Engine(max(min(jobs, len(files)), 1), self.scheduler, self.tell)
         # Files that are fewer than the processes share them.
         inner = 1 if engine.scheduler else max(jobs // max(len(files), 1), 1)
         how = replace(options, jobs=inner)
