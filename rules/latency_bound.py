@@ -30,7 +30,9 @@ RULES = (
         ),
         # Without its counters the class is not-evaluable, and so is this.
         applies=lambda k: of_class(k, "latency-bound", "not-evaluable"),
-        when=lambda k: k.meets("compute_pct") & k.meets("memory_pct"),
+        when=lambda k: (
+            of_class(k, "latency-bound") & k.meets("compute_pct") & k.meets("memory_pct")
+        ),
         because=(
             "compute runs at {compute_pct} and memory at {memory_pct} of peak; neither is near "
             "its wall"

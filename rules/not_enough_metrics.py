@@ -3,6 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
+from traceroof.kernels.bound_class import BY_RATE
 from traceroof.rule import Rule
 from traceroof.rules._kernels import COUNTED, counted, of_class
 
@@ -10,7 +11,9 @@ from traceroof.rules._kernels import COUNTED, counted, of_class
 def _undecided(k: Facts) -> Mask:
     # A copy is judged by its bytes alone.
     copy = of_class(k, "copy") & np.isnan(k.kernel_dram_pct)
-    return np.asanyarray((of_class(k, "not-evaluable") | copy) & np.isnan(k.busiest_pct))
+    # Few counted operations do not tell whether compute is idle.
+    unknown = np.isnan(k.busiest_pct) | (k.compute_basis == BY_RATE)
+    return np.asanyarray((of_class(k, "not-evaluable") | copy) & unknown)
 
 
 _BLIND = {"primary_class": "not-evaluable", "by_counters": 1.0}
@@ -34,6 +37,7 @@ RULES = (
             *COUNTED,
             "busiest_pct",
             "compute_pct",
+            "compute_basis",
             "memory_pct",
             "duration_ns",
             "dram_bytes",
@@ -69,7 +73,11 @@ RULES = (
         suppresses=("single-kernel-dominates",),
         thresholds={"primary_class": "not-evaluable"},
         references=("Nsight Compute Profiling Guide: metrics of the SpeedOfLight section",),
-        fires=(_BLIND, {**_BLIND, "primary_class": "copy"}),
+        fires=(
+            _BLIND,
+            {**_BLIND, "primary_class": "copy"},
+            {**_BLIND, "busiest_pct": 20.0, "compute_basis": BY_RATE},
+        ),
         silent=(
             {**_BLIND, "busiest_pct": 20.0},
             {**_BLIND, "primary_class": "latency-bound"},

@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule, above, below
+from traceroof.rule import Attainable, Rule, above, at_least, below
 from traceroof.rules._kernels import tunable
 
 _SECTOR_BYTES = 32
@@ -15,7 +15,9 @@ def _applies(k: Facts) -> Mask:
 
 
 def _partial(k: Facts) -> Mask:
-    return k.meets("store_bytes_per_sector") & k.meets("dram_write_bytes")
+    # One word of one thread is what a reduction writes: there is nothing to merge.
+    several = k.meets("store_bytes_per_sector") & k.meets("store_sectors_per_request")
+    return np.asanyarray(several & k.meets("dram_write_bytes") & k.meets("much"))
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -35,8 +37,9 @@ RULES = (
             "cannot merge the parts in time, device memory must read the sector first."
         ),
         condition=(
-            "stores write fewer than {store_bytes_per_sector} bytes of each sector, and writes "
-            "are more than {dram_write_bytes:.0%} of device-memory traffic"
+            "stores write fewer than {store_bytes_per_sector} bytes of each sector, in "
+            "{store_sectors_per_request:g} sectors per request or more, and writes are more than "
+            "{dram_write_bytes:.0%} of device-memory traffic, and {much} or more"
         ),
         needs=("store_bytes_per_sector", "dram_write_bytes", "dram_bytes"),
         uses=("primary_class", "compute_pct", "store_sectors_per_request", "dram_pct"),
@@ -61,18 +64,34 @@ RULES = (
         layer="operator",
         thresholds={
             "store_bytes_per_sector": below(24, or_unknown=True),
+            "store_sectors_per_request": at_least(2, or_unknown=True),
             "dram_write_bytes": above(0.2, of="dram_bytes"),
+            "much": at_least(1e5, column="dram_write_bytes", unit="byte"),
         },
         references=("Nsight Compute MemoryCacheAccessPattern rule: bytes used of each sector",),
         fires=(
             {"store_bytes_per_sector": 23.9, "dram_write_bytes": 21e6, "dram_bytes": 100e6},
             {"store_bytes_per_sector": 4.0, "dram_write_bytes": 50e6, "dram_bytes": 100e6},
+            {
+                "store_bytes_per_sector": 4.0,
+                "store_sectors_per_request": 2.0,
+                "dram_write_bytes": 1.1e5,
+                "dram_bytes": 2e5,
+            },
         ),
         silent=(
             {"store_bytes_per_sector": 24.0, "dram_write_bytes": 50e6, "dram_bytes": 100e6},
             # A reduction writes one word per block: scattered, and next to nothing.
             {"store_bytes_per_sector": 4.0, "dram_write_bytes": 20e6, "dram_bytes": 100e6},
             {"store_bytes_per_sector": 4.0, "dram_write_bytes": 0.0, "dram_bytes": 0.0},
+            {
+                "store_bytes_per_sector": 4.0,
+                "store_sectors_per_request": 1.0,
+                "dram_write_bytes": 50e6,
+                "dram_bytes": 100e6,
+            },
+            # 25 sectors in all.
+            {"store_bytes_per_sector": 4.0, "dram_write_bytes": 800.0, "dram_bytes": 800.0},
         ),
     ),
 )

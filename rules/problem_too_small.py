@@ -27,6 +27,24 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 
 
 _SHORT = {"busiest_pct": 20.0, "by_counters": 1.0}
+_LITTLE = {"instructions": 1_500.0, "dram_bytes": 2_140.0, "by_counters": 1.0}
+# What a launch that is over at once makes pointless to tune.
+_POINTLESS = (
+    "latency-bound",
+    "issue-slots-idle",
+    "small-grid",
+    "grid-lt-2sm",
+    "tail-wave",
+    "occ-*",
+    "stall-*",
+    "imbalance-*",
+    "dram-leaning-headroom",
+    "amd-*",
+    "thread-divergence",
+    "uncoalesced-global",
+    "work-per-thread",
+    "block-too-large",
+)
 
 RULES = (
     Rule(
@@ -67,11 +85,7 @@ RULES = (
         grade="observed",
         layer="operator",
         effort="refactor",
-        suppresses=(
-            "latency-bound", "issue-slots-idle", "small-grid", "grid-lt-2sm", "tail-wave",
-            "occ-*", "stall-*", "imbalance-*", "dram-leaning-headroom", "amd-*",
-            "thread-divergence", "uncoalesced-global", "work-per-thread", "block-too-large",
-        ),
+        suppresses=_POINTLESS,
         thresholds={
             "median_ns": below(10_000),
             "median_ns_on_amd": below(20_000, column="median_ns", unit="ns", words="{op} {value} on AMD"),
@@ -92,6 +106,55 @@ RULES = (
             {**_SHORT, "median_ns": 9_000.0, "busiest_pct": 60.0},
             # A timeline: short kernels are its launch-bound.
             {"median_ns": 4_000.0},
+        ),
+    ),
+    Rule(
+        id="too-little-work",
+        topic="problem-too-small",
+        title="The launch does next to nothing",
+        scope="kernel",
+        why=(
+            "A launch takes about 2 µs even if it does nothing. A few thousand instructions over "
+            "all multiprocessors and a few kilobytes take far less, so whatever its warps wait for, "
+            "the launch itself is the time."
+        ),
+        condition=(
+            "a kernel with counters but without a time that executes fewer than {instructions:,.0f} "
+            "warp instructions and moves less than {dram_bytes} of device memory per launch"
+        ),
+        needs=("instructions", "dram_bytes"),
+        uses=("median_ns", "primary_class", *COUNTED),
+        # With a time, the time tells.
+        applies=lambda k: np.asanyarray(
+            counted(k) & np.isnan(k.median_ns) & ~of_class(k, "communication", "copy")
+        ),
+        when=lambda k: k.meets("instructions") & k.meets("dram_bytes"),
+        because=(
+            "a launch executes {instructions:,.0f} warp instructions and moves {dram_bytes} of "
+            "device memory"
+        ),
+        fix=(
+            "Give each launch more work: fuse it with its neighbours, batch several inputs, or "
+            "replay the sequence as a graph. Tuning inside the kernel gains next to nothing."
+        ),
+        refute="Time it. If a launch takes much longer than 5 µs, something else limits it.",
+        kind="hard",
+        grade="observed",
+        layer="operator",
+        severity="info",
+        effort="refactor",
+        suppresses=_POINTLESS,
+        thresholds={"instructions": below(20_000), "dram_bytes": below(1e5)},
+        references=(
+            "RRZE-HPC/gpu-benches, gpu-small-kernels: 1.6 to 2.6 µs for an empty kernel",
+            "20,000 instructions at one per cycle and scheduler on 16 multiprocessors: 0.2 µs",
+        ),
+        fires=(_LITTLE, {**_LITTLE, "instructions": 19_000.0, "dram_bytes": 9e4}),
+        silent=(
+            {**_LITTLE, "instructions": 21_000.0},
+            {**_LITTLE, "dram_bytes": 1.1e5},
+            {**_LITTLE, "median_ns": 9e4},
+            {**_LITTLE, "by_counters": 0.0},
         ),
     ),
     Rule(

@@ -4,13 +4,19 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.rule import Attainable, Rule, at_least
-from traceroof.rules._kernels import tunable
+from traceroof.rules._kernels import HEADROOM, has_headroom, tunable
 
 
 def _collides(k: Facts) -> Mask:
     # Conflicts add wavefronts to an access. With hardly more than one wavefront per request, what
     # the counter saw is other traffic in the same data path.
     return k.meets("shared_conflict_pct") & k.meets("shared_wavefronts_per_request")
+
+
+def _applies(k: Facts) -> Mask:
+    # A launch without shared memory has no conflicts, counted or not.
+    none = (k.shared_memory_static_bytes == 0) & (k.shared_memory_dynamic_bytes == 0)
+    return np.asanyarray(tunable(k) & ~none)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -26,6 +32,13 @@ def _likely(k: Facts, peak: Attainable) -> Column:
     # While device memory or another unit is busier, conflicts hide behind it.
     others = np.fmax(k.kernel_dram_pct, k.l2_throughput_pct) / 100
     return np.asanyarray(_saves(k, peak) * np.where(others > 0, np.maximum(1 - others, 0), 1.0))
+
+
+def _likely_by_cycles(k: Facts, peak: Attainable) -> Column:
+    # Wide accesses conflict by nature, and other warps hide a part: a half at most.
+    others = np.fmax(k.kernel_dram_pct, k.l2_throughput_pct) / 100
+    open_time = np.where(others > 0, np.maximum(1 - others, 0), 1.0)
+    return np.asanyarray(0.5 * k.shared_conflict_time_pct / 100 * open_time)
 
 
 RULES = (
@@ -54,8 +67,10 @@ RULES = (
             "sm_count",
             "kernel_dram_pct",
             "l2_throughput_pct",
+            "shared_memory_static_bytes",
+            "shared_memory_dynamic_bytes",
         ),
-        applies=tunable,
+        applies=_applies,
         when=_collides,
         because="{shared_conflict_pct} of the shared-memory wavefronts are due to bank conflicts",
         fix=(
@@ -92,6 +107,65 @@ RULES = (
             {"shared_conflict_pct": 9.9, "l1_throughput_pct": 90.0},
             {"shared_conflict_pct": 0.0, "shared_wavefronts_per_request": 4.0},
             {"shared_conflict_pct": 15.0, "shared_wavefronts_per_request": 1.05},
+        ),
+    ),
+    Rule(
+        id="smem-conflict-cycles",
+        topic="bank-conflicts",
+        title="Bank conflicts keep the shared-memory path busy",
+        scope="kernel",
+        why=(
+            "A multiprocessor passes one wavefront to or from shared memory per cycle, and each "
+            "conflict is one more. Where accesses were not counted, the cycles of the launch tell "
+            "how much of the path the conflicts take."
+        ),
+        condition=(
+            "conflicts alone take {shared_conflict_time_pct} or more of the cycles of the "
+            "shared-memory path, in a kernel whose wavefronts and requests were not collected; "
+            "nothing is at its wall"
+        ),
+        needs=("shared_conflict_time_pct",),
+        uses=(
+            "primary_class",
+            "compute_pct",
+            "memory_pct",
+            "shared_conflict_pct",
+            "shared_conflicts",
+            "kernel_dram_pct",
+            "l2_throughput_pct",
+        ),
+        # With wavefronts or requests the other rule judges.
+        applies=lambda k: np.asanyarray(
+            has_headroom(k)
+            & np.isnan(k.shared_conflict_pct)
+            & ~np.isnan(k.shared_conflict_time_pct)
+        ),
+        when=lambda k: k.meets("shared_conflict_time_pct"),
+        because=(
+            "{shared_conflicts:,.0f} bank conflicts take {shared_conflict_time_pct} of the cycles of "
+            "the shared-memory path"
+        ),
+        fix=(
+            "Pad rows (32 + 1 words) or swizzle the column with the row, and map neighbouring "
+            "threads to neighbouring words. Collect the wavefronts too: 8- and 16-byte accesses "
+            "need 2 and 4 in any case."
+        ),
+        refute="If padding removes the conflicts and the time stays, they were hidden.",
+        saves=lambda k, peak: k.shared_conflict_time_pct / 100,
+        likely=_likely_by_cycles,
+        kind="conditional",
+        grade="derived",
+        layer="operator",
+        thresholds={**HEADROOM, "shared_conflict_time_pct": at_least(10)},
+        references=("NVIDIA CUDA C++ Programming Guide: shared memory banks and throughput",),
+        fires=(
+            {"shared_conflict_time_pct": 10.0, "shared_conflicts": 9.3e7},
+            {"shared_conflict_time_pct": 37.0, "kernel_dram_pct": 3.0, "compute_pct": 71.0},
+        ),
+        silent=(
+            {"shared_conflict_time_pct": 9.9},
+            {"shared_conflict_time_pct": 37.0, "shared_conflict_pct": 50.0},
+            {"shared_conflict_time_pct": 37.0, "memory_pct": 85.0},
         ),
     ),
 )

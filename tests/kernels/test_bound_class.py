@@ -230,7 +230,9 @@ def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: fl
     # L1 percentages cover its active cycles only: memory as a whole must be busy too.
     at_l1 = l1 >= 80 and (k["memory_pct"] is None or memory >= 60)
     at_cache = (l2 >= 80 or at_l1) and dram < 60
-    both_known = compute > nothing and memory > nothing
+    # A few counted operations prove no idle compute.
+    rate_alone = k["compute_basis"] == "peak FLOP rate" and max(compute, memory) < 60
+    both_known = compute > nothing and memory > nothing and not rate_alone
     if not (both_known or at_dram or at_compute or at_cache):
         return "not-evaluable"
     if k["median_ns"] is not None and k["median_ns"] < 5000 and k["rank_by_time"] > 1:
@@ -245,6 +247,8 @@ def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: fl
         return "compute-bound"
     if at_cache:
         return "l2-bound" if l2 >= 80 and not (at_l1 and l1 > l2) else "l1-bound"
+    if memory >= 80 and dram == nothing:
+        return "memory-bound"
     if max(compute, memory) >= 60:
         if abs(compute - memory) < 10:
             return "balanced"

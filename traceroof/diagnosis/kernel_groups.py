@@ -92,7 +92,7 @@ def _class_near(facts: Facts, row: int) -> ClassNear | None:
 
 def _class_lacks(facts: Facts) -> list[tuple[str, ...]]:
     """What the class of each group lacks; nothing where it has one."""
-    seen = facts.only(("compute_pct", "memory_pct", "dram_bytes", "duration_ns"))
+    seen = facts.only(("compute_pct", "compute_basis", "memory_pct", "dram_bytes", "duration_ns"))
     # The bytes are there; over which time is what nobody knows.
     untimed = unknown(seen.duration_ns) & ~unknown(seen.dram_bytes)
     judged = facts.primary_class != "not-evaluable"

@@ -1,8 +1,8 @@
 """What could not be judged, and the few metrics that would decide most.
 
 A rule that lacks a column can still fire if what is known of the kernel, completed by an example of
-the rule that fires, makes it fire. Those rules are asked about: first what such kernels usually
-suffer from (``deciding.toml``), then what could save most.
+the rule that fires, makes it fire. Of those rules the ones are asked about that such kernels usually
+need (``deciding.toml``), what could save most first.
 """
 
 import tomllib
@@ -27,16 +27,15 @@ from traceroof.rule import GRADES, Rule, judge
 # hipprof take several runs of the program each.
 _MOST = {"amd": 3, "hygon": 2}
 _MOST_METRICS = 14
-# So many rules at most. What is unusual and worth less than this part of the best answer is left for
-# later, and what is worth hardly anything for good.
+# So many rules at most, and none that is worth hardly anything.
 _QUESTIONS = 4
-_TELLING, _LEAST = 0.35, 0.02
+_LEAST = 0.02
 # The kernels with most time decide what is asked; a rule that could only save little of them is
 # not worth a pass.
 _KERNELS = 4
 _WORTH = 0.03
-# What is not usual for such a kernel counts less, and so does what was found already as surely.
-_UNUSUAL, _KNOWN_TOPIC = 0.1, 0.3
+# What was found already, as surely, counts less.
+_KNOWN_TOPIC = 0.3
 # Of a rule that cannot say what it saves without figures of this kernel, unless more time is idle.
 _UNKNOWN_SAVING = 0.5
 # The class comes before every rule: it says which of them matter.
@@ -47,13 +46,11 @@ CLASS = "class"
 
 @dataclass(frozen=True)
 class _Question:
-    """A rule that could still fire, or the class. weight: what the answer is worth, 0-1. usual: it is
-    what such kernels usually suffer from."""
+    """A rule that could still fire, or the class. weight: what the answer is worth, 0-1."""
 
     rule: str
     columns: tuple[str, ...]
     weight: float
-    usual: bool = True
 
 
 def not_judged(
@@ -134,10 +131,8 @@ def _few(questions: Sequence[_Question], tool: str | None) -> list[_Question]:
     taken: set[str] = set()
     needs = [(one, set(collect.pieces(one.columns, tool))) for one in questions]
     open_ones = [(one, needed) for one, needed in needs if needed]
-    best = max((one.weight for one, _ in open_ones if one.rule != CLASS), default=0.0)
     for one, needed in sorted(open_ones, key=lambda pair: -pair[0].weight):
-        telling = one.weight >= max(_LEAST, 0.0 if one.usual else _TELLING * best)
-        if telling and len(taken | needed) <= most:
+        if one.weight >= _LEAST and len(taken | needed) <= most:
             asked.append(one)
             taken |= needed
     return asked[:_QUESTIONS]
@@ -164,9 +159,7 @@ def _questions(
         if rule.id in lacking and _asks(rule):
             savings = _could_save(rule, [one.known(rule) for one in asked], rooms)
             found += [
-                _Question(
-                    rule.id, one.missing(rule), part * one.worth(rule, saved), one.usually(rule)
-                )
+                _Question(rule.id, one.missing(rule), part * one.worth(rule, saved))
                 for one, part, saved in zip(asked, parts, savings, strict=True)
                 if saved >= _WORTH and one.listens(rule)
             ]
@@ -175,7 +168,6 @@ def _questions(
             rule,
             tuple(dict.fromkeys(name for one in same for name in one.columns)),
             sum(one.weight for one in same),
-            any(one.usual for one in same),
         )
         for rule in dict.fromkeys(one.rule for one in found)
         if (same := [one for one in found if one.rule == rule])
@@ -245,15 +237,9 @@ class _Asked:
             return False
         return not any(fnmatchcase(rule.id, pattern) for pattern in self.silenced)
 
-    def usually(self, rule: Rule) -> bool:
-        return _prior(rule.id, self.usual) > _UNUSUAL
-
     def worth(self, rule: Rule, saved: float) -> float:
         """What the answer of the rule is worth, 0-1."""
         prior = _prior(rule.id, self.usual)
-        if self.kernel.primary_class == "dram-bound" and prior == _UNUSUAL:
-            # Whatever else it finds, the bytes stay.
-            saved = min(saved, 1 - (self.facts.value("dram_pct", self.row) or 0.0) / 100)
         told = self.sure.get(rule.topic_of(self.kernel.category), 0.0) >= GRADES[rule.grade]
         return saved * GRADES[rule.grade] * prior * (_KNOWN_TOPIC if told else 1.0)
 
@@ -303,8 +289,8 @@ def _usual(facts: Facts, row: int) -> list[Sequence[str]]:
 
 
 def _prior(rule: str, usual: Iterable[Sequence[str]]) -> float:
-    """How usual what a rule says is: 1 for the first of a list, less for each that follows."""
+    """How usual what a rule says is: 1 for the first of a list, less for each that follows, 0 for others."""
     places = [
         at for listed in usual for at, pattern in enumerate(listed) if fnmatchcase(rule, pattern)
     ]
-    return max((1 / (1 + at / 4) for at in places), default=_UNUSUAL)
+    return max((1 / (1 + at / 4) for at in places), default=0.0)

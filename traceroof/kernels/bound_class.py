@@ -44,6 +44,8 @@ COLUMNS = (
     "dram_basis", "compute_basis", "l2_throughput_pct", "l1_pct",
 )  # fmt: skip
 
+#: What compute use is measured against where only operations were counted.
+BY_RATE = "peak FLOP rate"
 # What use is measured against where the operator's shapes alone tell it.
 _MODEL = "model, nominal peak"
 
@@ -62,7 +64,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
 
     measured = see.dram_basis == "elapsed"
     dram_wall = np.where(measured, dram > WALL_PCT, dram >= AT_ROOF * 100 * attainable.memory)
-    rate = (see.compute_basis == "peak FLOP rate") | (see.compute_basis == _MODEL)
+    rate = (see.compute_basis == BY_RATE) | (see.compute_basis == _MODEL)
     compute_wall = np.where(
         rate, compute >= AT_ROOF * 100 * attainable.compute, compute >= WALL_PCT
     )
@@ -78,7 +80,9 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     of_rate &= memory == dram
     memory_busy = np.where(of_rate, BUSY_PCT * np.fmin(attainable.memory, 1.0), BUSY_PCT)
     leaning = (compute >= BUSY_PCT) | (memory >= memory_busy)
-    decidable = ~np.isnan(compute) & ~np.isnan(memory)
+    # Counted operations are a part of what a kernel executes: few of them prove no idle compute.
+    part = (see.compute_basis == BY_RATE) & ~(compute >= BUSY_PCT) & ~(memory >= memory_busy)
+    decidable = ~np.isnan(compute) & ~np.isnan(memory) & ~part
     short = (see.median_ns < LAUNCH_NS) & (see.rank_by_time > 1)
     known = decidable | dram_wall | compute_wall | cache_wall
 

@@ -160,6 +160,7 @@ def _device_figures(device: Device) -> Mapping[str, float]:
         "tf32_speedup": peak["tf32"] / fp32 if fp32 and "tf32" in peak else np.nan,
         "fp64_ratio": peak["fp64"] / fp32 if fp32 and "fp64" in peak else np.nan,
         "tensor_half_rate": _half_rate(device),
+        "boost_clock_hz": device.boost_clock_hz or np.nan,
         "sm_count": float(device.sm_count or "nan"),
         "l2_cache_bytes": float(device.l2_bytes or "nan"),
         "last_cache_bytes": float(device.last_cache_bytes or "nan"),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from traceroof.hardware.devices import all_devices
-from traceroof.kernels.derived import Derived, Reals, See, Texts, amd, first_known
+from traceroof.kernels.derived import Derived, Reals, See, Texts, amd, first_known, seconds
 from traceroof.operators.operands import element_type
 
 # The widest access, 16 bytes a thread, needs 16 sectors of 32 bytes for a warp.
@@ -94,6 +94,13 @@ def _shared_conflict_pct(see: See) -> Reals:
     wavefronts = _shared_wavefronts(see)
     conflicts = 100 * _ratio(see("shared_conflicts"), wavefronts)
     return np.where(wavefronts == 0, 0.0, conflicts)
+
+
+def _shared_conflict_time_pct(see: See) -> Reals:
+    # A multiprocessor passes one wavefront a cycle; AMD counts conflicts in cycles of its own.
+    clock = first_known(see("sm_clock_hz"), see.device("boost_clock_hz"))
+    cycles = see("sm_count") * clock * seconds(see)
+    return np.where(amd(see), np.nan, 100 * _ratio(see("shared_conflicts"), cycles))
 
 
 def _tensor_use_pct(see: See) -> Reals:
@@ -278,6 +285,11 @@ TABLE: tuple[Derived, ...] = (
             ("shared_wavefronts", "shared_conflicts", "shared_requests"),
             lambda see: _ratio(_shared_wavefronts(see), see("shared_requests")),
             "wavefront/request", "shared-memory wavefronts per request"),
+    Derived("shared_conflict_time_pct",
+            ("shared_conflicts", "sm_count", "sm_clock_hz", "duration_ns"),
+            _shared_conflict_time_pct,
+            "%", "cycles in which the shared-memory path serves bank conflicts, at the boost clock "
+            "where none was measured", "cycles of all multiprocessors"),
     Derived("shared_atomic_wavefronts_per_request",
             ("shared_atomic_wavefronts", "shared_atomic_requests"),
             lambda see: _ratio(see("shared_atomic_wavefronts"), see("shared_atomic_requests")),

@@ -150,7 +150,8 @@ def _works(see: See) -> npt.NDArray[np.bool_]:
 
 def _flops_per_s(see: See) -> Reals:
     rates = _per_second(see)
-    by_report = np.where((~np.isnan(rates)).any(axis=0), np.nansum(rates, axis=0), np.nan)
+    known = (~np.isnan(rates)).any(axis=0) & ~_misses_tensor_work(see)
+    by_report = np.where(known, np.nansum(rates, axis=0), np.nan)
     return first_known(see("flops") / seconds(see), by_report)
 
 
@@ -304,7 +305,7 @@ TABLE: tuple[Derived, ...] = (
             "", "DRAM rate measured on this device over its peak", "nominal peak"),
     Derived("flops", (*_WORK, *_TENSOR), _flops,
             "FLOP", "measured operations of one launch, all precisions"),
-    Derived("flops_per_s", ("flops", *_COUNTED), _flops_per_s,
+    Derived("flops_per_s", ("flops", *_WORK, *_RATES, *_TENSOR, "duration_ns"), _flops_per_s,
             "FLOP/s", "measured operations over time, else the report's own rate"),
     Derived("narrower_speedup", ("tensor_dtype",), _narrower_speedup,
             "", "device peak of the next narrower tensor type over tensor_dtype's",
@@ -323,7 +324,8 @@ TABLE: tuple[Derived, ...] = (
     Derived("tensor_pct", (*_COUNTED, "pipe_tensor_pct", "tensor_ceiling_pct"), _tensor_pct,
             "%", "tensor-core use: their pipe, else operations over time and peak",
             "peak of the tensor cores"),
-    Derived("flop_dtype", (*_COUNTED, "flops", "flops_per_s"), _flop_dtype,
+    Derived("flop_dtype",
+            (*_WORK, *_RATES, "tensor_dtype", "duration_ns", "flops", "flops_per_s"), _flop_dtype,
             "", "precision of most of the operations", source="name", text=True),
     Derived("flop_peak_per_s", (*_COUNTED, "flops", "flops_per_s"),
             lambda see: np.where(_works(see), _of(_peaks(see), _most(see)), np.nan),
