@@ -43,10 +43,12 @@ _UNIT = regex.compile(
     r"(?<=\d) (?=(?:%|×|[nµm]?s|[kMGTP]?B(?:/s)?|[kMGTP]?FLOP(?:/s|/byte)?|[kMG]?Hz)(?!\w))"
 )
 
+_COUNTED = regex.compile(r"(?<=\d[ \ue000]×) (?=\d)")  # 3 × 16x559
+
 
 def unbroken(text: str) -> str:
     """The text with figures that keep their units on their line."""
-    return _UNIT.sub(_TOGETHER, text)
+    return _COUNTED.sub(_TOGETHER, _UNIT.sub(_TOGETHER, text))
 
 
 def no_commands(text: str) -> str:

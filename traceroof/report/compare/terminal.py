@@ -11,7 +11,7 @@ from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
-from traceroof.report.common.console import heading, to_text
+from traceroof.report.common.console import heading, to_text, unbroken
 from traceroof.report.compare import words
 from traceroof.report.compare.stories import stories
 
@@ -67,7 +67,9 @@ def _story(console: Console, comparison: Comparison, width: int) -> None:
     for told in stories(comparison):
         console.print()
         name = short_names([told.name], width - 24)[told.name] if told.name else told.label
-        console.print(Text(f"{told.title}: ", style="bold").append(f"{name}: {told.where}"))
+        console.print(
+            Text(f"{told.title}: ", style="bold").append(unbroken(f"{name}: {told.where}"))
+        )
         for label, text in (("why", told.why), ("try", told.attempt)):
             if text:
                 _indented(console, f"{label}: {text}")
@@ -190,4 +192,4 @@ def _trust(console: Console, comparison: Comparison) -> None:
 
 
 def _indented(console: Console, text: str) -> None:
-    console.print(Padding(Text(text), (0, 0, 0, 3)))
+    console.print(Padding(Text(unbroken(text)), (0, 0, 0, 3)))

@@ -12,7 +12,7 @@ from traceroof.diagnosis.explain import Explanation, Explanations, Step
 from traceroof.diagnosis.findings import Evidence
 from traceroof.diagnosis.formulas import Check
 from traceroof.report.common import markdown
-from traceroof.report.common.console import heading, to_text
+from traceroof.report.common.console import heading, to_text, unbroken
 
 _INDENT = 2
 _NAME_LENGTH = 400
@@ -35,7 +35,7 @@ def render(explained: Explanations, *, width: int = 80, color: bool = False) -> 
 def _draw(console: Console, one: Explanation) -> None:
     console.print(Text(f"{one.rule}: {one.title}", style="bold"))
     console.print(Text(subject(one)))
-    console.print(Text(one.says))
+    console.print(Text(unbroken(one.says)))
     console.print(Text(one.outcomes, style="dim"))
     heading(console, "Why it matters")
     _indented(console, one.why)
@@ -165,7 +165,7 @@ def _rows(found: Sequence[Check], depth: int) -> Iterable[tuple[str, int, str, s
 
 
 def _indented(console: Console, text: str) -> None:
-    console.print(Padding(Text(one_line(text)), (0, 0, 0, _INDENT)))
+    console.print(Padding(Text(unbroken(one_line(text))), (0, 0, 0, _INDENT)))
 
 
 def render_markdown(explained: Explanations) -> str:

@@ -11,7 +11,7 @@ from traceroof.core.kernel_names import demangled
 from traceroof.core.units import count, one_line
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.report.common import markdown
-from traceroof.report.common.console import to_text
+from traceroof.report.common.console import to_text, unbroken
 from traceroof.report.run import summary
 from traceroof.report.run.card_lines import Line, Section
 from traceroof.report.run.operator_card import sections
@@ -39,7 +39,7 @@ def render(diagnosis: Diagnosis, *, left_out: int = 0, width: int = 80, color: b
                 console.print(Text(section.title, style="bold underline"))
                 _section(console, section)
         console.print()
-        console.print(Text(diagnosis.ceilings, style="dim"))
+        console.print(Text(unbroken(diagnosis.ceilings), style="dim"))
         console.print(Text(_EXPLAIN, style="dim"))
         if left_out:
             console.print(_more(left_out))
@@ -75,11 +75,11 @@ def _section(console: Console, section: Section) -> None:
         table.add_column(no_wrap=True, width=_BAR)
         for line in section.lines:
             filled = "█" * round((line.bar or 0) / 100 * _BAR)
-            table.add_row(one_line(line.label), filled, one_line(line.text))
+            table.add_row(one_line(line.label), filled, unbroken(one_line(line.text)))
     else:
         table.add_column(overflow="fold")
         for line in section.lines:
-            table.add_row(one_line(line.label), one_line(line.text))
+            table.add_row(one_line(line.label), unbroken(one_line(line.text)))
     console.print(Padding(table, (0, 0, 0, _INDENT)))
     if section.command:
         # One line, however long: the terminal wraps it, and it can be copied.
