@@ -35,6 +35,7 @@ _EVENTS_KEY = regex.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY = regex.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
 _SCALAR = regex.compile(rb'"(?:[^"\\]|\\.)*"|[^\s,\]}"]+', re.DOTALL)
 # Strings, so that what they hold is passed over; a lone quote opens one that does not end here.
+_GOES_ON = regex.compile(rb"\][\s\]}]{0,64},\s*(?P<event>\{\s*" + _EVENT_KEYS + rb")")
 _TOKEN = regex.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
 _FAILURES = (msgspec.MsgspecError, RecursionError)
 _OFFSET = regex.compile(r"\(byte (\d+)\)")
@@ -335,6 +336,8 @@ class Reader:
         while True:
             byte = self._next()
             if byte == ord("]"):
+                if self._goes_on(buffer.start):
+                    continue
                 buffer.start += 1
                 return True
             if byte == -1 or buffer.start >= cut:
@@ -352,6 +355,15 @@ class Reader:
                     return False
             if not self._one():
                 return False
+
+    def _goes_on(self, bracket: int) -> bool:
+        """Whether the list goes on behind a bracket that seems to end it: the bracket belongs to a
+        broken event where another follows. Moves the start of the buffer there."""
+        found = _GOES_ON.match(self.buffer.data, bracket, self.buffer.end)
+        if found:
+            self.buffer.start = found.start("event")
+            self.counts[LOST] += 1
+        return found is not None
 
     def _next(self) -> int:
         """Pass over space and commas in the buffer; the byte that follows, or -1."""
@@ -377,6 +389,8 @@ class Reader:
             if "trailing characters" in message:
                 end = buffer.data.rfind(b"]", start, where if where == cut else where - 1)
                 self._found.append(self._decoded(start, end))
+                if self._goes_on(end):
+                    return None
                 buffer.start = end + 1
                 return True
             if isinstance(error, msgspec.ValidationError):
@@ -422,6 +436,9 @@ class Reader:
             if self._exhausted:
                 return self._next_start(start)
             end = self._value_end(start)
+            # A value of the list ends with it or before a comma; else something stands in its place.
+            if end > 0 and bytes(buffer.data[end : end + 64]).lstrip()[:1] not in (b",", b"]", b""):
+                return self._next_start(start)
             self.counts[LOST] += 1
             buffer.start = end if end > 0 else start + 1
             return True

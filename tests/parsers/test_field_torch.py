@@ -148,3 +148,35 @@ def test_words_of_an_intel_gpu(case: Read) -> None:
     assert [one.vendor for one in recording.devices] == ["intel"]
     text = terminal.render(traceroof.diagnose(Run(recording, "xpu")))
     assert not re.search(r"CUDA|cuda[A-Z]|\bncu\b|\bwarps?\b", text)
+
+
+# --- one damaged byte ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sound", "broken", "read"),
+    [
+        # Between two events: the event behind it is whole.
+        (b",\n", b",\x08", 2000),
+        (b",\n", b",x\n", 2000),
+        # A bracket lost or too many within an event: that event alone is lost.
+        (b'"block":[8,1,1]', b'"block":Z8,1,1]', 1999),
+        (b'"block":[8,1,1]', b'"block":[8,1,1]]', 1999),
+    ],
+)
+def test_one_damaged_byte_costs_one_event(
+    tmp_path: Path, sound: bytes, broken: bytes, read: int
+) -> None:
+    """GIVEN 2,000 kernels and one byte damaged in the tenth WHEN read THEN the others are there."""
+    event = (
+        b'{"ph":"X","name":"k","cat":"kernel","ts":%d,"dur":1,"pid":0,"tid":7,'
+        b'"args":{"device":0,"stream":7,"correlation":%d,"block":[8,1,1]}}'
+    )
+    events = [event % (2 * n, n) for n in range(2000)]
+    text = b'{"traceEvents":[\n' + b",\n".join(events) + b"\n]}"
+    at = text.index(sound, text.index(b'"correlation":10,'))
+    path = tmp_path / "trace.json"
+    path.write_bytes(text[:at] + broken + text[at + len(sound) :])
+    recording = read_paths([path])
+    assert recording.kernels.num_rows == read
+    assert any(note.severe for note in recording.notes)
