@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import traceroof
+from tests.parsers.test_amd_rocpd import OWN_SCHEMA, write_counted
 from traceroof.core.recording import Run
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as as_json
@@ -150,6 +152,150 @@ def hipprof_database(root: Path, folder: Path) -> Path:
     return path
 
 
+def rocm_database(root: Path, folder: Path) -> Path:
+    """Commands, environments and extra data of rocpd."""
+    path = folder / "results.db"
+    write_counted(path, OWN_SCHEMA)
+    _fill_texts(path, ("command", "environment", "extdata", "hostname", "args", "serial", "init"))
+    return path
+
+
+def rpd_database(root: Path, folder: Path) -> Path:
+    """Metadata and the arguments of calls of a RocmProfileData database."""
+    path = folder / "trace.rpd"
+    for name in ("hot.rpd", "hot.rpd-journal"):
+        shutil.copy(
+            root / "tests/field_cases/hostile" / name, folder / name.replace("hot", "trace")
+        )
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(
+            "CREATE TABLE IF NOT EXISTS rocpd_metadata (id INTEGER, tag TEXT, value TEXT)"
+        )
+        database.execute("INSERT INTO rocpd_metadata VALUES (99, 'command', ?)", (TOKEN,))
+        database.execute("INSERT INTO rocpd_string VALUES (9999999, ?)", (TOKEN,))
+        database.execute("UPDATE rocpd_api SET args_id = 9999999")
+        database.commit()
+    return path
+
+
+def rpd_json(root: Path, folder: Path) -> Path:
+    """Arguments of calls, names of processes and unknown keys."""
+    document = json.loads((root / "tests/field_cases/hostile/rpd_negative_dur.json").read_text())
+    events = document["traceEvents"] if isinstance(document, dict) else document
+    for event in events:
+        if "args" in event and "name" not in event.get("args", {}):
+            event["args"]["cmdline"] = TOKEN
+        event["note"] = TOKEN
+    events.append({"name": "process_labels", "ph": "M", "pid": "7", "args": {"labels": TOKEN}})
+    path = folder / "trace.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def rocprof_v1_csv(root: Path, folder: Path) -> Path:
+    """A column that none of the tool's is, and the description of the machine beside it."""
+    header = "Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgp,BeginNs,EndNs,DurationNs,Command"
+    rows = [f'{n},"k(int)",0,0,7,7,256,64,{n * 100},{n * 100 + 50},50,{TOKEN}' for n in range(3)]
+    path = folder / "results.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    (folder / "results.sysinfo.txt").write_text(f"Name: {TOKEN}\n")
+    return path
+
+
+def kernel_stats(root: Path, folder: Path) -> Path:
+    """A column beside the statistics."""
+    shutil.copytree(root / "tests/field_cases/amd/BB_stats_agent", folder / "run")
+    path = folder / "run/77_kernel_stats.csv"
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([f'{header},"Env"', *(f'{row},"{TOKEN}"' for row in rows)]))
+    return folder / "run"
+
+
+def nsight_systems(root: Path, folder: Path) -> Path:
+    """Environments, users, machines, and the folder of a program."""
+    path = folder / "report.sqlite"
+    shutil.copy(root / "sample_traces/nsight_systems/training.sqlite", path)
+    with closing(sqlite3.connect(path)) as database:
+        for table in ("TARGET_INFO_SYSTEM_ENV", "META_DATA_CAPTURE", "ANALYSIS_DETAILS"):
+            database.execute(f"CREATE TABLE {table} (name TEXT, nameEnum TEXT, value TEXT)")
+            database.execute(f"INSERT INTO {table} VALUES ('HF_TOKEN', 'Env', ?)", (TOKEN,))
+        database.execute("INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_USER', ?)", (TOKEN,))
+        database.execute("INSERT INTO StringIds VALUES (99999999, ?)", (f"HF_TOKEN={TOKEN}",))
+        database.execute("UPDATE PROCESSES SET name = ?", (f"/home/{TOKEN}/bin/python",))
+        database.commit()
+    return path
+
+
+def nsys_stats(root: Path, folder: Path) -> Path:
+    """The lines around a table."""
+    text = (root / "sample_traces/nsight_systems/training.kern_sum.csv").read_text()
+    path = folder / "stats.csv"
+    path.write_text(
+        f"Processing [/home/{TOKEN}/report.sqlite] with [cuda_gpu_kern_sum.py]...\n{text}\n{TOKEN}\n"
+    )
+    return path
+
+
+def nvprof(root: Path, folder: Path) -> Path:
+    """The command that was profiled."""
+    text = (root / "sample_traces/nvprof/scale.gpu_trace.csv").read_text()
+    path = folder / "nvprof.log"
+    path.write_text(
+        f"==7== NVPROF is profiling process 7, command: ./a.out --key {TOKEN}\n{TOKEN}\n"
+        f"==7== Profiling application: ./a.out --key {TOKEN}\n{text}"
+    )
+    return path
+
+
+def proton(root: Path, folder: Path) -> Path:
+    """Unknown metrics of every node and unknown facts of the devices."""
+    tree = json.loads((root / "sample_traces/proton/matmul.hatchet").read_text())
+
+    def plant(node: Any) -> None:
+        if isinstance(node, dict) and "frame" in node:
+            node["command"] = TOKEN
+            node.setdefault("metrics", {})["env"] = TOKEN
+            for child in node.get("children", ()):
+                plant(child)
+
+    for node in tree:
+        plant(node)
+    tree[-1].setdefault("CUDA", {}).setdefault("0", {})["host"] = TOKEN
+    path = folder / "trace.hatchet"
+    path.write_text(json.dumps(tree))
+    return path
+
+
+def xplane(root: Path, folder: Path) -> Path:
+    """Errors, warnings and host names of the whole, and a plane of the task's environment."""
+    data = (root / "sample_traces/xplane/step.xplane.pb").read_bytes()
+    text = TOKEN.encode()
+    for field in (2, 3, 4):
+        data += bytes([field << 3 | 2, len(text)]) + text
+    plane = bytes([2 << 3 | 2, len(text)]) + text  # XPlane.name
+    data += bytes([1 << 3 | 2, len(plane)]) + plane
+    path = folder / "host.xplane.pb"
+    path.write_bytes(data)
+    return path
+
+
+def rocprof_compute_text(root: Path, folder: Path) -> Path:
+    """The lines before and behind the tables of `analyze`."""
+    text = (root / "sample_traces/rocprof_compute_text/scale.txt").read_text()
+    path = folder / "analyze.txt"
+    path.write_text(f"$ rocprof-compute analyze -p /home/{TOKEN}\n{TOKEN}\n{text}\n{TOKEN}\n")
+    return path
+
+
+def clock_log(root: Path, folder: Path) -> Path:
+    """A log of clocks with serial numbers, beside a trace."""
+    shutil.copy(root / "sample_traces/torch/decode.json", folder / "decode.json")
+    header = "timestamp, name, serial, clocks.current.sm [MHz], power.draw [W]"
+    rows = [f"2026/01/01 10:00:{n:02}.000, NVIDIA A100, {TOKEN}, 1410 MHz, 300 W" for n in range(5)]
+    (folder / "clocks.csv").write_text("\n".join([header, *rows]) + f"\n{TOKEN}\n")
+    return folder
+
+
 def _fill_texts(path: Path, columns: tuple[str, ...]) -> None:
     connection = sqlite3.connect(path)
     names = [
@@ -168,7 +314,9 @@ def _fill_texts(path: Path, columns: tuple[str, ...]) -> None:
 
 PLANTS: tuple[Plant, ...] = (
     torch, nsight_compute_csv, nsight_compute_text, rocprof_compute, rocprofv3_json, rocprofv3_csv,
-    rocprof_v1_json, rocprof_v1_database, hipprof_database,
+    rocprof_v1_json, rocprof_v1_database, hipprof_database, rocm_database, rpd_database, rpd_json,
+    rocprof_v1_csv, kernel_stats, nsight_systems, nsys_stats, nvprof, proton, xplane,
+    rocprof_compute_text, clock_log,
 )  # fmt: skip
 
 
