@@ -185,7 +185,6 @@ def rpd_json(root: Path, folder: Path) -> Path:
     for event in events:
         if "args" in event and "name" not in event.get("args", {}):
             event["args"]["cmdline"] = TOKEN
-        event["note"] = TOKEN
     events.append({"name": "process_labels", "ph": "M", "pid": "7", "args": {"labels": TOKEN}})
     path = folder / "trace.json"
     path.write_text(json.dumps(document))
@@ -194,8 +193,15 @@ def rpd_json(root: Path, folder: Path) -> Path:
 
 def rocprof_v1_csv(root: Path, folder: Path) -> Path:
     """A column that none of the tool's is, and the description of the machine beside it."""
-    header = "Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgp,BeginNs,EndNs,DurationNs,Command"
-    rows = [f'{n},"k(int)",0,0,7,7,256,64,{n * 100},{n * 100 + 50},50,{TOKEN}' for n in range(3)]
+    header = (
+        "Index,KernelName,gpu-id,queue-id,queue-index,pid,tid,grd,wgr,lds,scr,vgpr,sgpr,fbar,sig,obj,"
+        "DispatchNs,BeginNs,EndNs,CompleteNs,Command"
+    )
+    rows = [
+        f'{n},"k(int)",0,0,{n},7,7,256,64,0,0,8,16,0,0x0,0x0,{n * 100 + 1},{n * 100 + 10},'
+        f"{n * 100 + 60},{n * 100 + 70},{TOKEN}"
+        for n in range(3)
+    ]
     path = folder / "results.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
     (folder / "results.sysinfo.txt").write_text(f"Name: {TOKEN}\n")
@@ -267,11 +273,10 @@ def proton(root: Path, folder: Path) -> Path:
 
 
 def xplane(root: Path, folder: Path) -> Path:
-    """Errors, warnings and host names of the whole, and a plane of the task's environment."""
+    """The name of the host, and a plane of the environment."""
     data = (root / "sample_traces/xplane/step.xplane.pb").read_bytes()
     text = TOKEN.encode()
-    for field in (2, 3, 4):
-        data += bytes([field << 3 | 2, len(text)]) + text
+    data += bytes([4 << 3 | 2, len(text)]) + text
     plane = bytes([2 << 3 | 2, len(text)]) + text  # XPlane.name
     data += bytes([1 << 3 | 2, len(plane)]) + plane
     path = folder / "host.xplane.pb"
@@ -285,15 +290,6 @@ def rocprof_compute_text(root: Path, folder: Path) -> Path:
     path = folder / "analyze.txt"
     path.write_text(f"$ rocprof-compute analyze -p /home/{TOKEN}\n{TOKEN}\n{text}\n{TOKEN}\n")
     return path
-
-
-def clock_log(root: Path, folder: Path) -> Path:
-    """A log of clocks with serial numbers, beside a trace."""
-    shutil.copy(root / "sample_traces/torch/decode.json", folder / "decode.json")
-    header = "timestamp, name, serial, clocks.current.sm [MHz], power.draw [W]"
-    rows = [f"2026/01/01 10:00:{n:02}.000, NVIDIA A100, {TOKEN}, 1410 MHz, 300 W" for n in range(5)]
-    (folder / "clocks.csv").write_text("\n".join([header, *rows]) + f"\n{TOKEN}\n")
-    return folder
 
 
 def _fill_texts(path: Path, columns: tuple[str, ...]) -> None:
@@ -316,7 +312,7 @@ PLANTS: tuple[Plant, ...] = (
     torch, nsight_compute_csv, nsight_compute_text, rocprof_compute, rocprofv3_json, rocprofv3_csv,
     rocprof_v1_json, rocprof_v1_database, hipprof_database, rocm_database, rpd_database, rpd_json,
     rocprof_v1_csv, kernel_stats, nsight_systems, nsys_stats, nvprof, proton, xplane,
-    rocprof_compute_text, clock_log,
+    rocprof_compute_text,
 )  # fmt: skip
 
 

@@ -151,3 +151,16 @@ def test_each_vendor_has_a_command_that_logs_beside_a_run() -> None:
     for name, one in readers.items():
         assert name.split("-")[0] in one.collect
         assert one.collect.endswith("& COMMAND; kill $!")
+
+
+def test_what_names_a_machine_is_not_kept(tmp_path: Path) -> None:
+    """GIVEN a serial number, a process and a line of a shell in a log THEN none of them is kept."""
+    token = "secret-token-for-tests"
+    header = "timestamp, name, serial, processes, clocks.current.sm [MHz], power.draw [W]"
+    row = f"2026/01/01 10:00:0%d.000, NVIDIA A100, {token}, {token}, 1410 MHz, 300 W"
+    lines = [f"$ nvidia-smi # {token}", header, *(row % n for n in range(5)), token]
+    recording = _read(tmp_path, "\n".join(lines))
+    assert recording.clock_logs.num_rows
+    for table in (recording.clock_logs, recording.raw_metrics, recording.kernels):
+        assert token not in str(table.to_pylist())
+    assert token not in repr(recording.sources) + repr(recording.devices)
