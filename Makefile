@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
 ASSETS := traceroof/report/html/assets
@@ -60,6 +61,13 @@ rule-coverage: $(READY)
 	@$(BIN)/python -m pytest -q tests/rules $(PYTEST) --cov=rules --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
 
+lowest:  ## the sample goldens on the lowest versions of all dependencies
+	@$(PYTHON) -m venv --clear $(LOWEST)
+	@$(PYTHON) .ci/lowest.py >$(LOWEST)/requirements.txt
+	@$(LOWEST)/bin/python -m pip install --quiet --only-binary :all: -r $(LOWEST)/requirements.txt
+	@$(LOWEST)/bin/python -m pip install --quiet --no-deps --editable .
+	@$(LOWEST)/bin/python -m pytest -q -p no:cacheprovider tests/test_golden_traces.py tests/test_sample_traces.py
+
 docs: $(READY)  ## write the generated pages of docs/
 	@$(BIN)/python docs/generate.py
 
@@ -94,6 +102,6 @@ bench: $(READY)  ## measure speed and memory
 	@for script in $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 
 clean:  ## remove everything that make made
-	@rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .traceroof-demo
+	@rm -rf $(VENV) $(LOWEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .traceroof-demo
 
-.PHONY: help setup demo test lint types layers docs-check rule-coverage unit docs samples vendor-plotly format fuzz accuracy bench clean
+.PHONY: help setup demo test lint types layers docs-check rule-coverage unit lowest docs samples vendor-plotly format fuzz accuracy bench clean
