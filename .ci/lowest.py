@@ -1,9 +1,10 @@
 """Print the lowest version that pyproject.toml allows of everything the sample goldens need.
 
-    pip install --only-binary :all: -r lowest.txt && pip install --no-deps .
+pip install --only-binary :all: -r lowest.txt && pip install --no-deps .
 """
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def main() -> None:
         found = _LOWEST.fullmatch(entry)
         if found is None:
             raise SystemExit(f"{entry} has no lowest version")
-        print(f"{found['name']}=={found['version']}{found['marker'] or ''}")
+        sys.stdout.write(f"{found['name']}=={found['version']}{found['marker'] or ''}" + "\n")
 
 
 if __name__ == "__main__":
