@@ -140,18 +140,20 @@ def _short(value: Any) -> Any:
 
 _SHELL = """\
 traceroof ingest base.?.json --name base
-traceroof diagnose base --format json | get advice 0 title
-traceroof diagnose base --format json | get next_capture command | tee capture.sh
+traceroof diagnose base --format json -o base.json
+get advice 0 title < base.json
+get next_capture command < base.json | tee capture.sh
 sh capture.sh   # with your program in place of YOUR_PROGRAM: writes more.csv
-traceroof ingest base.?.json more.csv --name base+counters
-traceroof diagnose base+counters --format json | get advice 0 title
-traceroof diagnose base+counters --format json | get advice 0 fix
-traceroof diagnose base+counters --explain 1 --format json | get explanations 0 says
+traceroof diagnose base.?.json more.csv --format json -o both.json
+get advice 0 title < both.json
+get advice 0 because < both.json
+get advice 0 fix < both.json
 traceroof compare base.0.json head.0.json --kernel transpose --format json | get kernels 0 reason
 traceroof ingest head.?.json --name head
-traceroof compare base head --kernel transpose --format json | get verdict
-traceroof compare base head --kernel transpose --format json | get kernels 0 delta_pct
-traceroof compare base head --fail-on regression --format json | get verdict
+traceroof compare base head --kernel transpose --format json -o delta.json
+get verdict < delta.json
+get kernels 0 delta_pct < delta.json
+traceroof compare base head --fail-on regression > delta.txt && echo no regression
 """
 _GET = """\
 get() { python -c 'import functools, json, sys

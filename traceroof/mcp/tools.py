@@ -219,6 +219,7 @@ class Tools:
             config=self.setup.settings,
             progress=self.progress,
             combine=combine,
+            jobs=None,
         )
         self._read[state] = run.id
         self._diagnoses.pop(run.id, None)
