@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.compare.verdicts import Thresholds, judge
+from traceroof.compare.known_noise import LEAST_RUNS, KnownNoise, least_called
+from traceroof.compare.noise import correlation_of, scatter
+from traceroof.compare.verdicts import Thresholds, judge, judge_total
 
 Reals = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Reals]
@@ -77,15 +79,58 @@ def together(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
     return np.asarray((own + shared) / np.sqrt(2))
 
 
-SHAPES: Sequence[tuple[str, Noise]] = (
-    ("normal", normal),
-    ("skewed", skewed),
-    ("outliers", outliers),
-    ("shared by all kernels", together),
+def heavy(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    """Student's t with three degrees of freedom: rare runs are far off."""
+    return np.asarray(generator.standard_t(3, shape) / np.sqrt(3))
+
+
+def bimodal(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    """Two modes five spreads apart, three runs in ten in the slower one, all kernels together: as
+    with two clocks, or two placements in memory."""
+    slow = np.where(generator.random((1, shape[1])) < 0.3, 2.0, 0.0)
+    made = slow + 0.4 * generator.standard_normal(shape)
+    return np.asarray((made - 0.6) / np.sqrt(4 * 0.21 + 0.16))
+
+
+def correlated(generator: np.random.Generator, shape: tuple[int, int]) -> Reals:
+    """Each run keeps half of the deviation of the run before it: a machine that warms up and cools."""
+    made = generator.standard_normal((shape[0], shape[1] + 20))
+    for at in range(1, made.shape[1]):
+        made[:, at] = CORRELATION * made[:, at - 1] + np.sqrt(1 - CORRELATION**2) * made[:, at]
+    return made[:, 20:]
+
+
+CORRELATION = 0.5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A kind of noise. in_turn: base and head ran in turn, else all of the base first."""
+
+    name: str
+    noise: Noise
+    in_turn: bool = False
+
+    def sides(self, generator: np.random.Generator, kernels: int, runs: int) -> tuple[Reals, Reals]:
+        """The deviations of base and head, in spreads."""
+        made = self.noise(generator, (kernels, 2 * runs))
+        return (made[:, ::2], made[:, 1::2]) if self.in_turn else (made[:, :runs], made[:, runs:])
+
+
+NORMAL = Shape("normal", normal)
+SHAPES: Sequence[Shape] = (
+    NORMAL,
+    Shape("skewed", skewed),
+    Shape("outliers", outliers),
+    Shape("heavy-tailed", heavy),
+    Shape("bimodal, shared", bimodal),
+    Shape("shared by all kernels", together),
+    Shape("correlated, in turn", correlated, in_turn=True),
+    Shape("correlated, base first", correlated),
 )
 
 
-def simulate(runs: int, jitter: float, noise: Noise = normal, *, trials: int, seed: int) -> Cell:
+def simulate(runs: int, jitter: float, shape: Shape = NORMAL, *, trials: int, seed: int) -> Cell:
     """Compare made-up runs, ``trials`` times with the slow kernel and as often without."""
     generator = np.random.default_rng(seed)
     times, slow = program()
@@ -94,7 +139,7 @@ def simulate(runs: int, jitter: float, noise: Noise = normal, *, trials: int, se
     for slowdown in (0.0, SLOWDOWN):
         for _ in range(trials):
             sides = [
-                times[:, None] * (1 + jitter * noise(generator, (KERNELS, runs))) for _ in range(2)
+                times[:, None] * (1 + jitter * one) for one in shape.sides(generator, KERNELS, runs)
             ]
             sides[1][slow] *= 1 + slowdown
             words = judge(
@@ -155,13 +200,16 @@ def rows(trials: int) -> Iterable[str]:
             cell = simulate(runs, jitter, trials=trials, seed=runs * 1000 + round(jitter * 1000))
             yield _row(f"{runs}", percent(jitter, 0), cell)
     yield ""
-    yield "Other shapes of noise, at 2 % jitter:"
+    yield "Other shapes of noise, at 2 % and at 10 % jitter:"
     yield ""
-    yield from _header("runs a side", "noise")
+    yield from _header("runs a side", "jitter", "noise")
     for runs in (5, 7, 10):
-        for name, noise in SHAPES:
-            cell = simulate(runs, 0.02, noise, trials=trials, seed=runs)
-            yield _row(f"{runs}", name, cell)
+        for jitter in (0.02, 0.10):
+            for shape in SHAPES:
+                cell = simulate(runs, jitter, shape, trials=trials, seed=runs)
+                yield _row(f"{runs}", percent(jitter, 0), shape.name, cell)
+    yield ""
+    yield from measured(trials)
     yield ""
     yield "Runs a side that find it in 95 of 100 trials, and what no test can do with fewer:"
     yield ""
@@ -179,6 +227,104 @@ def rows(trials: int) -> Iterable[str]:
             jitter = 0.10 / launches**0.5
             cell = simulate(runs, jitter, trials=trials, seed=runs + launches)
             yield _row(f"{runs}", f"{launches}", cell)
+
+
+@dataclass(frozen=True)
+class Known:
+    """One row of the table of measured noise: shares of comparisons, 0-1.
+
+    false: in which any unchanged kernel was called slower; false_total: the whole was. found,
+    found_total: in which a slowdown by just the detectable change was called. detectable,
+    detectable_total: that change, median.
+    """
+
+    false: float
+    false_total: float
+    found: float
+    found_total: float
+    detectable: float
+    detectable_total: float
+
+
+def known(shape: Shape, jitter: float, runs: int, repeats: int, *, trials: int, seed: int) -> Known:
+    """Measure the noise on so many repeats, then compare so many runs a side: unchanged, and slower
+    by just the change that is said to be detectable. The whole varies as its kernels do together."""
+    generator = np.random.default_rng(seed)
+    times, slow = program()
+    limits = Thresholds()
+    least = limits.least(TOTAL_NS)
+    counts = np.zeros(4)
+    told: list[tuple[float, float]] = []
+    for _ in range(trials):
+        whole = Shape(shape.name, shape.noise, shape.in_turn)
+        before = shape.noise(generator, (KERNELS, repeats))
+        before_total = TOTAL_NS * (1 + jitter * whole.noise(generator, (1, repeats)))
+        values = times[:, None] * (1 + jitter * before)
+        correlation = correlation_of(np.concatenate([values, before_total]))
+
+        def noise(of: Reals, correlation: float = correlation) -> KnownNoise:
+            _, sigma, reach = scatter(of)
+            return KnownNoise(sigma, reach, repeats - 1, correlation)
+
+        of_kernels, of_total = noise(values), noise(before_total)
+        shares = times / times.sum() * (times >= least / 2)
+        chance = 2 * limits.false * shares / shares.sum()
+        floor = np.maximum(limits.percent / 100, least / times)
+        kernel = float(least_called(
+            of_kernels.sigma, of_kernels.reach, floor, np.where(chance > 0, chance, 1.0),
+            (runs, runs), repeats - 1, correlation,
+        )[slow])  # fmt: skip
+        total = float(least_called(
+            of_total.sigma, of_total.reach, np.array([limits.total_percent / 100]),
+            np.array([2 * limits.false]), (runs, runs), repeats - 1, correlation,
+        )[0])  # fmt: skip
+        told.append((kernel, total))
+        for changed in (False, True):
+            base, head = (
+                times[:, None] * (1 + jitter * one) for one in shape.sides(generator, KERNELS, runs)
+            )
+            wholes = [TOTAL_NS * (1 + jitter * one) for one in whole.sides(generator, 1, runs)]
+            if changed:
+                head[slow] *= 1 + kernel
+                wholes[1] *= 1 + total
+            words = judge(base, head, by="runs", least_ns=least, percent=limits.percent,
+                          limits=limits, noise=of_kernels).word  # fmt: skip
+            verdict = judge_total(*wholes, by="runs", limits=limits, noise=of_total).word[0]
+            if changed:
+                counts += (0, 0, words[slow] == "regressed", verdict == "regressed")
+            else:
+                counts += ("regressed" in words, verdict == "regressed", 0, 0)
+    shares_found = (counts / trials).tolist()
+    return Known(*shares_found, *(float(np.median(one)) for one in zip(*told, strict=True)))
+
+
+def measured(trials: int) -> Iterable[str]:
+    """The table of comparisons against noise that was measured before."""
+    yield (
+        f"With the noise measured on {REPEATS} repeats (`traceroof noise`), at 1 % jitter. *Found*: the "
+        "kernel of 5 % of the time, and the whole, slower by just the change that is said to be "
+        "detectable:"
+    )
+    yield ""
+    names = ("runs a side", "noise", "false: kernels", "false: the whole", "detectable: kernel",
+             "found", "detectable: the whole", "found")  # fmt: skip
+    yield f"| {' | '.join(names)} |"
+    yield "|" + "--:|" * len(names)
+    for runs in (1, 3, 5, 10):
+        for shape in SHAPES:
+            one = known(shape, 0.01, runs, REPEATS, trials=trials, seed=runs)
+            # One or two runs a side decide the whole alone.
+            kernel = ("-", "-") if runs < LEAST_RUNS else (
+                percent(one.detectable), percent(one.found),
+            )  # fmt: skip
+            cells = (
+                percent(one.false), percent(one.false_total), *kernel,
+                percent(one.detectable_total), percent(one.found_total),
+            )  # fmt: skip
+            yield f"| {runs} | {shape.name} | {' | '.join(cells)} |"
+
+
+REPEATS = 10
 
 
 def _header(*names: str) -> Iterable[str]:

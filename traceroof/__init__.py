@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from traceroof.calibration import Measurement
     from traceroof.compare import Comparison
+    from traceroof.compare.noise import Profile
     from traceroof.config import Settings
     from traceroof.core.recording import Recording, Run
     from traceroof.diagnosis.card import KernelCard
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "TraceroofError", "__version__", "calibrate", "card", "compare", "diagnose", "export", "history",
-    "ingest", "load",
+    "ingest", "load", "noise",
     "read", "report", "runs",
 ]  # fmt: skip
 
@@ -269,6 +270,8 @@ def compare(
 
     options = _options(store, calibrated, config, options)
     sides = (_loaded(one, store, options) for one in (base, head))
+    if "noise" not in options:
+        options["noise"] = stored_noise(_folder(store, options["settings"])) if calibrated else ()
     comparison = compare_runs(*sides, **options)
     if kernel is None:
         return comparison
@@ -349,6 +352,85 @@ def export(
     found = _loaded(run, store, options, whole=True)
     export_trace(found.recording, *diagnose_rows(found, **options), path)
     return Path(path)
+
+
+def noise(
+    repeats: "Sequence[Source] | Source",
+    *,
+    name: str | None = None,
+    keep: bool = True,
+    device: str | None = None,
+    settings: "Settings | None" = None,
+    store: Path | str | None = None,
+    config: "Config" = None,
+) -> "Profile":
+    """The noise of a program, from repeats of unchanged code, in the order in which they ran.
+
+    repeats: runs, each as for ``load``; a folder holds several. name: of the workload; by default
+    that of the first run. keep: in the store, where ``compare`` finds it. device: the GPU, where the
+    files do not name it. Raises TraceroofError where there are fewer than 3.
+    """
+    from traceroof.compare.noise import measure
+    from traceroof.core.recording import Run
+    from traceroof.ingest.combine import combine
+
+    settings = settings or _settings(config)
+    folder = _folder(store, settings)
+    several = [repeats] if isinstance(repeats, Run | Path | str) else list(repeats)
+    runs = [load(one, store=folder, config=False) for one in several]
+    found = [one.recording for one in runs]
+    whole = found[0] if len(found) == 1 else combine(found, "repeats")
+    profile = measure(Run(whole, name or runs[0].name), device=device, settings=settings)
+    if keep:
+        keep_noise(profile, folder)
+    return profile
+
+
+def keep_noise(profile: "Profile", store: Path | str | None = None) -> int:
+    """Keep measured noise in a store (as for ``ingest``), in place of that of the same workload and
+    device. Returns how many it replaced."""
+    from traceroof.compare.noise import Profile, same_workload
+    from traceroof.store import Store
+
+    def replaces(form: dict[str, Any]) -> bool:
+        try:
+            return same_workload(Profile.from_dict(form), profile)
+        except (ValueError, KeyError):
+            return True  # damaged
+
+    return Store.open(store).keep_noise(profile.to_dict(), replaces)
+
+
+def stored_noise(store: Path | str | None = None) -> "tuple[Profile, ...]":
+    """The noise that a store (as for ``ingest``) holds; none where there is no store."""
+    folder = str(store or os.environ.get("TRACEROOF_STORE") or ".traceroof")
+    if "://" not in folder and not Path(folder).is_dir():
+        return ()
+    from traceroof.store import noise_of
+
+    forms = noise_of(folder)
+    if not forms:
+        return ()
+    from traceroof.compare.noise import Profile
+
+    return tuple(Profile.from_dict(form) for _, form in forms)
+
+
+def forget_noise(workload: str, *, store: Path | str | None = None, config: "Config" = None) -> int:
+    """Remove the noise of a workload from a store. Returns how many measurements that were; none
+    raises TraceroofError."""
+    from traceroof.store import Store
+
+    kept = Store.open(_folder(store, _settings(config)), create=False)
+    held = kept.noise()
+    gone = [number for number, form in held if form.get("workload") == workload]
+    if not gone:
+        known = ", ".join(dict.fromkeys(str(form.get("workload")) for _, form in held))
+        raise TraceroofError(
+            f"no noise of {workload} is stored", f"there is that of {known}" if known else "none is"
+        )
+    kept.forget_noise(gone)
+    return len(gone)
 
 
 def history(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from traceroof.compare.ranktest import smallest_p
-from traceroof.compare.verdicts import Thresholds, judge, judge_total, most_tested
+from traceroof.compare.reasons import most_tested
+from traceroof.compare.verdicts import Thresholds, judge, judge_total
 
 if TYPE_CHECKING:
     from benchmarks.compare_noise import MARK, simulate

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import traceroof
 from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import calibration_of, run_of
 from traceroof.cli.options import (
@@ -18,10 +19,13 @@ from traceroof.cli.options import (
 )
 from traceroof.cli.output import terminal, write
 from traceroof.core.units import shown
-from traceroof.errors import GATE_FAILED
+from traceroof.errors import GATE_FAILED, TraceroofError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceroof.compare import Comparison
+    from traceroof.compare.noise import Profile
     from traceroof.core.recording import Run
     from traceroof.hardware.ceilings import MeasuredRate
 
@@ -99,7 +103,17 @@ def compared(
         limits=comparing.thresholds(),
         calibration=calibration,
         settings=reading.settings,
+        noise=_noise_of(reading.folder),
     )
+
+
+def _noise_of(store: "Path | str | None") -> "tuple[Profile, ...]":
+    """The measured noise of the store; a store that cannot be read is no reason to say nothing."""
+    try:
+        return traceroof.stored_noise(store)
+    except TraceroofError as error:
+        typer.echo(f"note: measured noise is left out: {error.message}", err=True)
+        return ()
 
 
 def _rendered(comparison: "Comparison", view: ComparisonView) -> str:

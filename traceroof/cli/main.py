@@ -25,6 +25,7 @@ from traceroof.cli.history import history
 from traceroof.cli.ingest import export, ingest
 from traceroof.cli.lists import config, devices, formats, rules
 from traceroof.cli.mcp import mcp
+from traceroof.cli.noise import noise
 from traceroof.cli.report import report
 from traceroof.cli.runs import baseline_app, runs_app
 from traceroof.cli.scrub import scrub
@@ -40,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    ingest, diagnose, report, compare, history, export, calibrate, scrub, mcp, config, rules, devices,
+    ingest, diagnose, report, compare, history, noise, export, calibrate, scrub, mcp, config, rules, devices,
     formats,
 ):  # fmt: skip
     app.command()(command)

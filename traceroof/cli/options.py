@@ -63,6 +63,13 @@ class ExportFormat(StrEnum):
     perfetto = "perfetto"
 
 
+class NoiseFormat(StrEnum):
+    """How ``noise`` writes its result."""
+
+    table = "table"
+    json = "json"
+
+
 class HistoryFormat(StrEnum):
     """How ``history`` writes its result."""
 

@@ -14,6 +14,7 @@ from traceroof import plugins
 from traceroof.compare.changes import Change, facts_of
 from traceroof.compare.comparable import Difference, differences
 from traceroof.compare.judged import Judged, Paired, of_steps, of_total, summed
+from traceroof.compare.noise import Profile, profile_for
 from traceroof.compare.samples import By, Per
 from traceroof.compare.sides import Side
 from traceroof.compare.verdicts import Thresholds, Word, tally
@@ -70,6 +71,7 @@ class Comparison(Displayed):
     notes: tuple[str, ...] = ()
     settings: Settings = NONE
     narrowed: Narrowed | None = None
+    noise: Profile | None = None
 
     @property
     def said(self) -> str:
@@ -158,8 +160,15 @@ class Comparison(Displayed):
             "appeared": [asdict(one) for one in self.appeared],
             "resolved": [asdict(one) for one in self.resolved],
             "notes": list(self.notes),
+            "noise": self.noise and _noise_dict(self.noise),
             "config": self.settings.to_dict(),
         }
+
+
+def _noise_dict(profile: Profile) -> dict[str, Any]:
+    """Which measured noise was used."""
+    names = ("workload", "device", "runs", "measured", "correlation")
+    return {name: getattr(profile, name) for name in names}
 
 
 def compare(
@@ -172,12 +181,14 @@ def compare(
     rules: Sequence[Rule] | None = None,
     calibration: Sequence[MeasuredRate] = (),
     settings: Settings = NONE,
+    noise: Sequence[Profile] = (),
 ) -> Comparison:
     """Compare two runs.
 
     device: name of the GPU where the files do not say it. force: compare times although GPU,
     clocks or tool differ. limits: what counts as a change. rules: all by default.
     calibration: measured ceilings, for both; settings: what the user set (as for ``diagnose``).
+    noise: profiles of ``traceroof noise``; the one of this workload and device is used.
     """
     limits = limits or Thresholds()
     rules = plugins.rules() if rules is None else rules
@@ -192,7 +203,8 @@ def compare(
     paired = Paired.of(counted)
     found = differences(sides[0], sides[1], paired.recorded_work if per == "run" else None)
     blocked = any(one.blocks for one in found)
-    judged = Judged(counted, paired, sampled, limits, compared=force or not blocked)
+    profile = profile_for(noise, sides[0].diagnosis, per, blocked=blocked)
+    judged = Judged(counted, paired, sampled, limits, force or not blocked, profile)
 
     kernels = judged.kernels()
     kernel_time = summed(judged.kernel_time(), kernels)
@@ -242,6 +254,7 @@ def compare(
         idle_ns=of_steps(counted, "idle_ns") if per == "step" else None,
         exposed_communication_ns=of_steps(counted, "exposed_ns") if per == "step" else None,
         notes=_notes(sides),
+        noise=profile,
     )
 
 

@@ -62,7 +62,8 @@ class Change:
 
     verdict: see ``verdicts``. basis: what the verdict rests on. reason: what is missing where it is
     inconclusive. Times in ns of one step or run; low and high: interval of the difference;
-    detectable: least relative change that so many samples show; p and q: of the rank test, q
+    detectable: least relative change that so many samples show; measured: whether noise was measured
+    on repeats before, and decided; p and q: of the rank test, q
     adjusted for the number of tests. speed_ns and mix_ns: parts of the difference that come from
     the time of a launch, and from how many launches of what. share, of_total: of the time of
     everything in the base, 0-1.
@@ -88,6 +89,7 @@ class Change:
     share: float | None
     of_total: float | None
     pair: KernelPair | None = None
+    measured: bool = False
 
     @property
     def ratio(self) -> float | None:
@@ -117,6 +119,7 @@ class Change:
             "q": self.q,
             "noise_pct": _pct(self.noise),
             "detectable_pct": _pct(self.detectable),
+            "noise_from": None if self.noise is None else "measured" if self.measured else "runs",
             "speed_ns": whole(self.speed_ns),
             "mix_ns": whole(self.mix_ns),
             "share": self.share,
@@ -210,6 +213,7 @@ def changes_of(
                 share=_share(v.base_ns[row], v.head_ns[row], total_ns),
                 of_total=delta / total_ns if delta is not None and total_ns else None,
                 pair=pairs[row] if pairs else None,
+                measured=bool(v.measured[row]),
             )
         )
     return found
@@ -245,8 +249,8 @@ def _parts(base: Timed, head: Timed, delta: float | None) -> tuple[float | None,
 
 
 def known(value: float) -> float | None:
-    """A figure, None where it is NaN."""
-    return None if np.isnan(value) else float(value)
+    """A figure, None where it is NaN or infinite."""
+    return float(value) if np.isfinite(value) else None
 
 
 # Per launch, where a kernel is one group on either side: column -> metric of the kernel group.

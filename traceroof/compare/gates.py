@@ -8,7 +8,7 @@ from typing import get_args
 from traceroof.compare import Comparison
 from traceroof.compare.accepted import acceptance
 from traceroof.compare.changes import Change
-from traceroof.compare.verdicts import UNKNOWN_TIMES
+from traceroof.compare.reasons import UNKNOWN_TIMES
 from traceroof.core.kernel_names import function
 from traceroof.core.units import one_line
 from traceroof.errors import TraceroofError

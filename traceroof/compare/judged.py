@@ -11,6 +11,7 @@ import numpy.typing as npt
 from traceroof.compare import pairing
 from traceroof.compare.changes import Change, KernelPair, Level, changes_of
 from traceroof.compare.comparable import Difference
+from traceroof.compare.noise import Profile
 from traceroof.compare.samples import By, Per, Whole
 from traceroof.compare.sides import Counted
 from traceroof.compare.verdicts import Thresholds, Verdicts, judge, judge_total
@@ -95,6 +96,7 @@ class Judged:
     sampled: By
     limits: Thresholds
     compared: bool
+    noise: Profile | None = None
 
     @property
     def samples(self) -> tuple[int, int]:
@@ -135,14 +137,16 @@ class Judged:
         codes = [np.where(one.side.group >= 0, 0, -1) for one in self.counted]
         base, head = self._hidden(self._kernel_times, codes)
         launches = [one.launches(np.where(one.side.group >= 0, 0, -1), 1) for one in self.counted]
-        verdicts = judge_total(base, head, by=self.sampled, limits=self.limits)
+        noise = None if self.noise is None else self.noise.known([self.noise.kernel_time])
+        verdicts = judge_total(base, head, by=self.sampled, limits=self.limits, noise=noise)
         return self._changes("total", ["kernel time"], verdicts, launches)[0]
 
     def step_time(self) -> Change:
         """The time of a step on the GPU."""
         base, head = (one.of_steps(one.side.steps.span_ns) for one in self.counted)
         none = [np.ones((1, count)) for count in self.samples]
-        verdicts = judge_total(base, head, by=self.sampled, limits=self.limits)
+        noise = None if self.noise is None else self.noise.known([self.noise.total])
+        verdicts = judge_total(base, head, by=self.sampled, limits=self.limits, noise=noise)
         return self._changes("total", ["step time"], verdicts, none)[0]
 
     def categories(self) -> list[Change]:
@@ -162,6 +166,7 @@ class Judged:
             least_ns=self.limits.least_of_category(self._everything_ns),
             percent=self.limits.total_percent,
             limits=self.limits,
+            noise=None if self.noise is None else self.noise.of_categories(found),
         )
         made = self._changes("category", found, verdicts, launches, categories=found)
         return sorted(made, key=lambda one: -one.slower_ns)
@@ -184,6 +189,7 @@ class Judged:
             least_ns=self.limits.least(self._everything_ns),
             percent=self.limits.percent,
             limits=self.limits,
+            noise=None if self.noise is None else self.noise.of_pairs(pairs),
         )
         shown = [(pair.head or pair.base)[0] for pair in pairs]
         made = self._changes(

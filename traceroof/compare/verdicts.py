@@ -13,8 +13,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.compare.known_noise import LEAST_RUNS, Decided, KnownNoise, decided
 from traceroof.compare.ranktest import benjamini_hochberg, mann_whitney, shift_interval, smallest_p
+from traceroof.compare.reasons import most_tested, relative, why_known, why_not
 from traceroof.compare.samples import By
+from traceroof.compare.student import two_sided_p
 
 Reals = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -26,11 +29,6 @@ _MAD_TO_SIGMA = 1.4826
 _Z_FOUND = 1.645
 _EFFICIENCY = 0.955
 
-_FEW_TESTS = 10
-
-#: Why nothing can be said of a thing whose time one side does not know.
-UNKNOWN_TIMES = "some durations are unknown"
-
 
 @dataclass(frozen=True)
 class Thresholds:
@@ -39,9 +37,11 @@ class Thresholds:
     percent: least change of a kernel, of its own time. share_pct: and least change in percent of
     the kernel time of the base (category_share_pct: of a category); least_ns replaces both where it
     is given. total_percent: least change of the total, and of a category, of its own time.
-    single_percent: least change of the total that one run per side can show; it shows none of a
-    kernel or category. runs: runs per side from which on times are judged. p: of the rank test. q:
-    share of false calls among all calls of one comparison. level: of the interval that "unchanged"
+    single_percent: least change of the total that one run a side can show; it shows none of a
+    kernel or category. runs: runs a side from which on times are judged. p: of the rank test. q:
+    share of false calls among all calls of one comparison. false: share of comparisons of unchanged
+    code in which chance calls anything slower (under 1 %, as ``benchmarks/compare_noise.py``
+    measures it). level: of the interval that "unchanged"
     rests on (two one-sided tests at 5 %, as for equivalence).
 
     Sources: 5 % and 5 runs as in published gates of GPU benchmarks; 0.25 % is 5 % of a kernel that
@@ -59,6 +59,7 @@ class Thresholds:
     p: float = 0.01
     q: float = 0.05
     level: float = 0.90
+    false: float = 0.008
 
     def least(self, total_ns: float) -> float:
         """The least change in ns that matters, where the kernels of the base take total_ns."""
@@ -76,7 +77,8 @@ class Verdicts:
 
     delta_ns: difference of the medians. low_ns, high_ns: interval of the shift. p: of the rank
     test, q: adjusted; NaN where none was made. noise: spread of one sample, relative (pooled).
-    detectable: least relative change that so many samples show in 95 of 100 cases.
+    detectable: least relative change that so many samples show in 95 of 100 cases. measured: whether
+    both come from repeats that were measured before.
     """
 
     word: tuple[Word, ...]
@@ -92,38 +94,33 @@ class Verdicts:
     q: Reals
     noise: Reals
     detectable: Reals
-
-
-def most_tested(n: int, m: int, q: float) -> int:
-    """How many things n against m runs test at once.
-
-    Even runs that are all apart pass the correction for the number of tests only among so many
-    things, when one alone has changed. Half of them where they are many: the other half of the
-    false calls that are allowed goes to the largest things, so that these need not be all apart.
-    """
-    passing = int(q / smallest_p(n, m) + 1e-9)
-    return passing if passing < _FEW_TESTS else passing // 2
-
-
-def runs_for(things: int, q: float) -> int:
-    """Runs a side with which so many things can be tested at once."""
-    return next(n for n in range(2, 60) if most_tested(n, n, q) >= things)
+    measured: Mask
 
 
 def judge(
-    base: Reals, head: Reals, *, by: By, least_ns: float, percent: float, limits: Thresholds
+    base: Reals,
+    head: Reals,
+    *,
+    by: By,
+    least_ns: float,
+    percent: float,
+    limits: Thresholds,
+    noise: KnownNoise | None = None,
+    whole: bool = False,
 ) -> Verdicts:
     """Judge g things from samples (g, n) and (g, m) in ns; a thing that took no time has zeros.
 
     by: what the samples are. Nothing is called slower or faster unless they are runs: steps of one
     run share whatever differs from run to run. A change matters from ``percent`` of the thing's own
-    time in the base and from ``least_ns`` on. NaN samples (unknown times) are inconclusive.
+    time in the base and from ``least_ns`` on. NaN samples (unknown times) are inconclusive. noise:
+    where it was measured before; what it tells of is judged by it from 3 runs a side on, and the
+    whole from one on.
     """
     n, m = base.shape[1], head.shape[1]
     b, h = np.median(base, axis=1), np.median(head, axis=1)
     b_mad, h_mad = _mad(base, b), _mad(head, h)
     delta = h - b
-    noise = _noise(b, h, b_mad, h_mad, n, m)
+    spread = _noise(b, h, b_mad, h_mad, n, m)
     floor = np.maximum(percent / 100 * b, least_ns)
     matters = np.abs(delta) >= np.maximum(floor, np.finfo(float).tiny)
     replicated = min(n, m) >= limits.runs and by == "runs"
@@ -136,24 +133,41 @@ def judge(
     sure = (tests.p < limits.p) & (tests.q <= limits.q)
     if not replicated:
         # Samples that differ by more than a change that matters do not show that there is none.
-        still = ~matters & ~(noise * b > floor)
+        still = ~matters & ~(spread * b > floor)
     else:
+        sure &= _apart(base, head, 2 * limits.false * tests.budget)
         still = ~matters & (tests.low > -floor) & (tests.high < floor)
     if n == m:
         still |= known & (np.sort(base, axis=1) == np.sort(head, axis=1)).all(axis=1)
+    detectable = spread * z * np.sqrt((1 / max(n, 1) + 1 / max(m, 1)) / _EFFICIENCY)
+    told = None
+    runs = (n, m) if by == "runs" else (1, 1)
+    if noise is not None:
+        limits = replace(limits, runs=min(limits.runs, LEAST_RUNS))
+    if noise is not None and (whole or min(runs) >= LEAST_RUNS):
+        chances = 2 * limits.false * _shares(np.where(known, (b + h) / 2, 0.0), least_ns)
+        told = decided(base, head, noise, runs=runs, floor=floor, false=chances)
+        sure = np.where(told.known, told.sure, sure)
+        within = (told.low > -floor) & (told.high < floor)
+        still = np.where(told.known, ~matters & (within | still & replicated), still)
+        spread = np.where(told.known, told.sigma, spread)
+        detectable = np.where(told.known, told.detectable, detectable)
+        tests = tests.with_known(told)
     words = [
         _word(known=a, changed=c, still=s, slower=d > 0)
         for a, c, s, d in zip(known, matters & sure, still, delta.tolist(), strict=True)
     ]
 
     def why(row: int) -> str:
-        return _why(
-            by, n, m, limits,
+        if told is not None and told.known[row] and known[row]:
+            return why_known(told, row, float(b[row]))
+        return why_not(
+            by, n, m, limits.runs, limits.p, limits.q,
             known=bool(known[row]), matters=bool(matters[row]), tested=bool(tested[row]),
             testable=int(tested.sum()), p=float(tests.p[row]), q=float(tests.q[row]),
-            low=_relative(tests.low[row], b[row]), high=_relative(tests.high[row], b[row]),
-            noise=float(noise[row]),
-            runs=_runs_needed(noise[row], _relative(floor[row], b[row]), z[row]),
+            low=relative(tests.low[row], b[row]), high=relative(tests.high[row], b[row]),
+            noise=float(spread[row]),
+            runs=_runs_needed(spread[row], relative(floor[row], b[row]), z[row]),
         )  # fmt: skip
 
     return Verdicts(
@@ -168,9 +182,28 @@ def judge(
         high_ns=np.where(np.isfinite(tests.high), tests.high, np.nan),
         p=tests.p,
         q=tests.q,
-        noise=noise,
-        detectable=noise * z * np.sqrt((1 / max(n, 1) + 1 / max(m, 1)) / _EFFICIENCY),
+        noise=spread,
+        detectable=detectable,
+        measured=np.zeros(len(b), dtype=bool) if told is None else told.known,
     )
+
+
+def _apart(base: Reals, head: Reals, chance: Reals) -> Mask:
+    """Whether the means lie farther apart than chance puts them, by Student's t: ranks alone cannot
+    tell runs that are barely in order from runs that are far apart."""
+    n, m = base.shape[1], head.shape[1]
+    squares = base.var(axis=1, ddof=0) * n + head.var(axis=1, ddof=0) * m
+    error = np.sqrt(squares / (n + m - 2) * (1 / n + 1 / m))
+    apart = np.abs(head.mean(axis=1) - base.mean(axis=1))
+    t = np.divide(apart, error, out=np.where(apart > 0, np.inf, 0.0), where=error > 0)
+    return np.asarray(two_sided_p(t, n + m - 2) <= chance)
+
+
+def _shares(size: Reals, least_ns: float) -> Reals:
+    """What part of the false calls that are allowed each thing may use: its part of the time."""
+    chosen = np.where((size >= least_ns / 2) & (size > 0), size, 0.0)
+    whole = chosen.sum()
+    return np.asarray(chosen / whole if whole else chosen)
 
 
 @dataclass(frozen=True)
@@ -192,6 +225,16 @@ class _Tests:
             np.full(count, -np.inf), np.full(count, np.inf), unknown, unknown, np.zeros(count)
         )
 
+    def with_known(self, told: Decided) -> "_Tests":
+        """The same with what measured noise tells, where it does."""
+        return replace(
+            self,
+            low=np.where(told.known, told.low, self.low),
+            high=np.where(told.known, told.high, self.high),
+            p=np.where(told.known, told.p, self.p),
+            q=np.where(told.known, np.nan, self.q),
+        )
+
 
 def _tests(
     base: Reals, head: Reals, known: Mask, size: Reals, least_ns: float, limits: Thresholds
@@ -210,10 +253,18 @@ def _tests(
     return _Tests(low, high, p, q, budget)
 
 
-def judge_total(base: Reals, head: Reals, *, by: By, limits: Thresholds) -> Verdicts:
+def judge_total(
+    base: Reals, head: Reals, *, by: By, limits: Thresholds, noise: KnownNoise | None = None
+) -> Verdicts:
     """Judge the time of the whole (1, n) and (1, m): by its own percentage, without correction;
-    a single run per side counts where it is off by ``single_percent``."""
-    made = judge(base, head, by=by, least_ns=0.0, percent=limits.total_percent, limits=limits)
+    a single run a side counts where it is off by ``single_percent``, or by more than the noise that
+    was measured before."""
+    made = judge(
+        base, head, by=by, least_ns=0.0, percent=limits.total_percent, limits=limits,
+        noise=noise, whole=True,
+    )  # fmt: skip
+    if made.measured[0]:
+        return made
     delta, b = float(made.delta_ns[0]), float(made.base_ns[0])
     if made.word[0] != "inconclusive" or not abs(delta) >= limits.single_percent / 100 * b > 0:
         return made
@@ -229,45 +280,6 @@ def _word(*, known: bool, changed: bool, still: bool, slower: bool) -> Word:
     if changed:
         return "regressed" if slower else "improved"
     return "unchanged" if still else "inconclusive"
-
-
-def _why(
-    by: By,
-    n: int,
-    m: int,
-    limits: Thresholds,
-    *,
-    known: bool,
-    matters: bool,
-    tested: bool,
-    testable: int,
-    p: float,
-    q: float,
-    low: float,
-    high: float,
-    noise: float,
-    runs: int | None,
-) -> str:
-    """What is missing for a verdict."""
-    if not known:
-        return UNKNOWN_TIMES
-    if by != "runs":
-        apart = "" if matters else f", whose steps differ by {noise:.0%} among themselves"
-        return f"one run per side{apart.replace('%', ' %')}: {limits.runs} runs per side decide"
-    if min(n, m) < limits.runs:
-        side, count = ("base", n) if n <= m else ("head", m)
-        return f"{count} run{'s' * (count != 1)} on {side}, need {limits.runs}"
-    if matters and not tested:
-        return (
-            f"{min(n, m)} runs per side can decide {testable} kernels at once, the largest; "
-            f"{runs_for(2 * testable, limits.q)} runs decide more"
-        )
-    needed = f"; about {runs} runs per side would decide" if runs and runs > min(n, m) else ""
-    if matters and p >= limits.p:
-        return f"runs overlap (p = {p:.2g}){needed}"
-    if matters and q > limits.q:
-        return f"p = {p:.2g} is too weak among {testable} kernels (q = {q:.2g}){needed}"
-    return f"anything from {low:+.0%} to {high:+.0%} fits the runs{needed}".replace("%", " %")
 
 
 def _budget(size: Reals, least_ns: float, n: int, m: int, q: float) -> Reals:
@@ -324,10 +336,6 @@ def _runs_needed(noise: float, change: float, z: float) -> int | None:
     if not (np.isfinite(noise) and np.isfinite(change) and change > 0):
         return None
     return int(np.ceil(2 * (noise / change * z) ** 2 / _EFFICIENCY))
-
-
-def _relative(value: float, whole: float) -> float:
-    return float(value / whole) if whole else float("nan")
 
 
 def tally(words: Sequence[Word]) -> dict[Word, int]:

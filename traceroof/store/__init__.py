@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 import sqlalchemy as sa
@@ -36,7 +36,7 @@ from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.ingest.remote import Location, is_url, location_of
 from traceroof.scale.mapping import settled
 from traceroof.store import parquet, staging, summaries
-from traceroof.store.catalogue import BASELINES, CALIBRATION, RUNS, Catalogue
+from traceroof.store.catalogue import BASELINES, CALIBRATION, NOISE, RUNS, Catalogue
 from traceroof.store.parts import load as load_part
 from traceroof.store.parts import write as write_part
 from traceroof.store.rows import (
@@ -289,6 +289,39 @@ class Store:
                        "measured": one.measured, "contents": json.dumps(how)}  # fmt: skip
                 connection.execute(sa.insert(CALIBRATION).values(**mine, rate=rate, **row))
         return [(one, before.get(_key(one))) for one in rates]
+
+    def noise(self) -> list[tuple[int, dict[str, Any]]]:
+        """What ``keep_noise`` kept, each with its number."""
+        columns = NOISE.c.id, NOISE.c.contents
+        query = sa.select(*columns).filter_by(store=self._identity).order_by(NOISE.c.id)
+        with self._catalogue.reading() as connection:
+            try:
+                return [(number, json.loads(text)) for number, text in connection.execute(query)]
+            except ValueError as error:
+                raise self._catalogue.broken(f"a noise profile in it: {error}") from None
+
+    def keep_noise(
+        self, form: Mapping[str, Any], replaces: Callable[[dict[str, Any]], bool]
+    ) -> int:
+        """Keep measured noise in place of what it ``replaces``. Returns how many that were."""
+        with self._catalogue.writing() as connection:
+            columns = NOISE.c.id, NOISE.c.contents
+            held = connection.execute(sa.select(*columns).filter_by(store=self._identity)).all()
+            gone = [number for number, text in held if replaces(json.loads(text))]
+            if gone:
+                mine = sa.delete(NOISE).filter_by(store=self._identity)
+                connection.execute(mine.where(NOISE.c.id.in_(gone)))
+            following = max((number for number, _ in held), default=0) + 1
+            row = {"device": form["device"], "time_basis": form["time_basis"],
+                   "contents": json.dumps(form)}  # fmt: skip
+            connection.execute(sa.insert(NOISE).values(store=self._identity, id=following, **row))
+        return len(gone)
+
+    def forget_noise(self, numbers: Sequence[int]) -> None:
+        """Remove kept noise by its numbers."""
+        with self._catalogue.writing() as connection:
+            mine = sa.delete(NOISE).filter_by(store=self._identity)
+            connection.execute(mine.where(NOISE.c.id.in_(list(numbers))))
 
     def calibration(self) -> tuple[MeasuredRate, ...]:
         """The measured ceilings, by device, kind of times and name."""
@@ -650,15 +683,27 @@ def _key(one: MeasuredRate) -> tuple[str, str, str]:
 def calibration_of(folder: Path | str | None = None) -> tuple[MeasuredRate, ...]:
     """The measured ceilings of the store in ``folder`` (as for ``Store.open``); none where there
     is no store: nothing is created. Raises TraceroofError where the store cannot be read."""
+    store = _there(folder)
+    return store.calibration() if store else ()
+
+
+def noise_of(folder: Path | str | None = None) -> list[tuple[int, dict[str, Any]]]:
+    """The measured noise of the store in ``folder``, as ``calibration_of``."""
+    store = _there(folder)
+    return store.noise() if store else []
+
+
+def _there(folder: Path | str | None) -> Store | None:
+    """The store in a folder, if there is one."""
     folder = folder or os.environ.get("TRACEROOF_STORE") or ".traceroof"
     if is_url(folder):
         place = location_of(str(folder))
         there = ObjectShelf(place).read("", "store-id") if _catalogue_url() else None
-        return Store.open(folder, create=False).calibration() if there else ()
+        return Store.open(folder, create=False) if there else None
     folder = Path(folder)
     if not (folder / _mark(os.environ.get("TRACEROOF_CATALOGUE"))).exists():
-        return ()
-    return Store.open(folder, create=False).calibration()
+        return None
+    return Store.open(folder, create=False)
 
 
 def _catalogue_url() -> str | None:

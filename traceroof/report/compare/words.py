@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.compare.comparable import CLOCKS
+from traceroof.compare.known_noise import LEAST_RUNS
 from traceroof.compare.verdicts import Thresholds, Word
 from traceroof.core.kernel_names import short_names
 from traceroof.core.selection import Narrowed
@@ -272,11 +273,8 @@ def trust(comparison: Comparison) -> list[str]:
     lines.append(surroundings(comparison))
     lines.append(_pairs(comparison))
     total = comparison.total
-    if comparison.sampled == "runs" and total.noise is not None and total.detectable is not None:
-        lines.append(
-            f"the runs' {total.name} differs by {total.noise:.1%} among themselves: "
-            f"a change of {total.detectable:.1%} would show".replace("%", " %")
-        )
+    if line := _noise(comparison, total):
+        lines.append(line)
     if comparison.base.time_basis == comparison.head.time_basis == "counter-tool":
         lines.append("times are those of a counter tool, kernel by kernel: use them as ratios")
     lines += [str(one) for one in comparison.differences if not one.blocks]
@@ -284,13 +282,42 @@ def trust(comparison: Comparison) -> list[str]:
     return lines
 
 
+def _noise(comparison: Comparison, total: Change) -> str:
+    """Where the noise comes from, and from which change on it lets one show."""
+    if total.noise is None or total.detectable is None:
+        return ""
+    base, head = comparison.samples if comparison.sampled == "runs" else (1, 1)
+    sides = count(base, "run") if base == head else f"{base} against {head} runs"
+    shows = f"detectable from {total.detectable:.1%} with {sides}{' a side' * (base == head)}"
+    profile = comparison.noise
+    if profile is not None and total.measured:
+        text = (
+            f"noise was measured on {profile.runs} runs of {one_line(profile.workload)} "
+            f"({profile.measured}), whose {total.name} scatters by {total.noise:.1%}: {shows}"
+        )
+    elif comparison.sampled == "runs":
+        text = (
+            f"the runs' {total.name} scatters by {total.noise:.1%}: {shows} (`traceroof noise` "
+            "measures it on repeats, so that fewer runs decide)"
+        )
+    else:
+        return ""
+    return text.replace("%", " %")
+
+
 def samples(comparison: Comparison) -> str:
     """How much was measured, and whether that decides anything."""
     base, head = comparison.samples
     if comparison.sampled == "runs":
         text = f"{base} against {head} runs"
-        few = min(base, head) < comparison.limits.runs
-        return f"{text}: {comparison.limits.runs} a side decide" if few else text
+        needed = _runs_needed(comparison)
+        few = min(base, head) < needed
+        return f"{text}: {needed} a side decide" if few else text
+    if comparison.total.measured:
+        return (
+            f"one run a side: the {comparison.total.name} is judged by the measured noise; "
+            f"{_runs_needed(comparison)} runs a side decide the rest{_equal_files(comparison)}"
+        )
     single = (
         f"of times only the {comparison.total.name} is judged, from "
         f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs per side decide "
@@ -300,6 +327,11 @@ def samples(comparison: Comparison) -> str:
     if comparison.sampled == "steps":
         return f"one run per side ({base} against {head} steps): {single}"
     return f"one run per side: {single}"
+
+
+def _runs_needed(comparison: Comparison) -> int:
+    """Runs a side that decide the times of kernels."""
+    return LEAST_RUNS if comparison.noise is not None else comparison.limits.runs
 
 
 def _equal_files(comparison: Comparison) -> str:
@@ -359,7 +391,12 @@ def thresholds(comparison: Comparison) -> str:
     return (
         f"a kernel counts from {limits.percent:g} % of its time and {least} on, with "
         f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
-        f"time); {limits.runs} runs per side"
+        f"time), its means apart by Student's t; {limits.runs} runs a side"
+        + (
+            f". What has measured noise is judged by it (Student's t), from {LEAST_RUNS} runs a side on"
+            if comparison.noise is not None
+            else ""
+        )
     )
 
 
