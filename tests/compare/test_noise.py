@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -141,9 +142,9 @@ def test_correlation_of_runs_is_freed_of_bias() -> None:
     assert standard_error(2, 2, 0.5) == pytest.approx(np.sqrt(1.5))
 
 
-def test_one_run_decides_the_whole_beyond_twice_the_largest_difference() -> None:
+def test_one_run_decides_the_whole_beyond_three_times_the_largest_difference() -> None:
     """GIVEN a spread of 1 % on 10 repeats, of which two differ by 3 % at most, WHEN one run a side
-    differs by 5 or 7 % THEN only the latter is called: it is more than 6 %."""
+    differs by 8 or 10 % THEN only the latter is called: it is more than 9 %."""
     known = KnownNoise(np.array([0.01]), np.array([0.03]), 9)
     false = np.array([0.016])
 
@@ -154,9 +155,9 @@ def test_one_run_decides_the_whole_beyond_twice_the_largest_difference() -> None
         )  # fmt: skip
         return bool(made.sure[0])
 
-    assert [sure(0.05), sure(0.07), sure(-0.07)] == [False, True, True]
+    assert [sure(0.08), sure(0.10), sure(-0.10)] == [False, True, True]
     told = least_called(known.sigma, known.reach, np.array([0.02]), false, (1, 1), 9, 0.0)
-    assert told[0] == pytest.approx(0.06 + quantile(0.975, 9) * 0.01 * np.sqrt(2))
+    assert told[0] == pytest.approx(0.09 + quantile(0.975, 9) * 0.01 * np.sqrt(2))
 
 
 def test_compare_uses_the_measured_noise_and_says_so(profile: Profile, root: Path) -> None:
@@ -181,8 +182,8 @@ def test_compare_uses_the_measured_noise_and_says_so(profile: Profile, root: Pat
     assert form["total"]["noise_from"] == "measured"
     jsonschema.validate(form, json.loads((root / "docs" / "comparison.schema.json").read_text()))
     # Kernels need three runs a side: single runs say what is missing.
-    assert {one.verdict for one in made.kernels} == {"inconclusive"}
-    assert made.kernels[0].reason == "one run a side: 3 runs a side decide"
+    assert not made.of("regressed", "improved")
+    assert made.of("inconclusive")[0].reason == "one run a side: 3 runs a side decide"
 
 
 def test_three_runs_a_side_decide_kernels_with_measured_noise(profile: Profile) -> None:
@@ -195,6 +196,25 @@ def test_three_runs_a_side_decide_kernels_with_measured_noise(profile: Profile) 
     assert (found["softmax"], found["gemm"]) == ("regressed", "unchanged")
     assert "detectable from" in "\n".join(words.trust(made))
     assert "with 3 runs a side" in "\n".join(words.trust(made))
+
+
+def test_sides_one_after_the_other_are_told() -> None:
+    """GIVEN runs with dates, the head after the base, WHEN compared THEN the report says that a drift
+    looks like a change; in turn it does not."""
+    day = 1_780_000_000 * 10**9
+
+    def dated(starts: list[int]) -> Run:
+        made = runs(times(len(starts))).recording
+        column = made.kernels.column_names.index("start_ns")
+        values = [day + start * 10**9 + at for start in starts for at in range(3)]
+        kernels = made.kernels.set_column(
+            column, made.kernels.schema.field(column), pa.array(values, pa.int64())
+        )
+        return Run(replace(made, kernels=kernels), "dated")
+
+    in_turn, apart = dated([0, 2, 4]), dated([1, 3, 5])
+    assert not any("in turn" in one for one in compare(in_turn, apart).notes)
+    assert any("in turn" in one for one in compare(dated([0, 1, 2]), dated([3, 4, 5])).notes)
 
 
 def test_small_differences_say_how_many_runs_would_decide(profile: Profile) -> None:

@@ -135,7 +135,7 @@ def test_what_five_runs_cannot_test_is_said() -> None:
     )
 
 
-CLAIMS = [(5, 0.02), (7, 0.02), (8, 0.03), (10, 0.03)]
+CLAIMS = [(5, 0.02), (7, 0.02), (10, 0.03)]
 NOISY = [(5, 0.05), (5, 0.10), (10, 0.10)]
 
 
@@ -144,7 +144,7 @@ def test_noise_is_not_called_a_regression(runs: int, jitter: float) -> None:
     """Under 1 % of kernel groups; the page says far less, and a few comparisons in a hundred."""
     cell = simulate(runs, jitter, trials=100, seed=1)
     assert cell.false < 0.01 / 10
-    assert cell.false_trials < 0.05
+    assert cell.false_trials < 0.03  # of 200 comparisons; under 1 % of 1,000 on the page
     assert cell.missed <= 0.01, "a change that is not found must be inconclusive, not 'unchanged'"
 
 
@@ -161,7 +161,7 @@ def test_what_noise_hides_is_inconclusive(runs: int, jitter: float) -> None:
 
 
 def test_the_page_shows_what_the_simulation_gives(root: Path) -> None:
-    """The table of docs/compare.md, row by row where the claim is; 200 trials against 1,000: five
+    """The table of docs/compare.md, row by row where the claim is; 200 trials against 250: five
     standard errors of the difference apart at most."""
     page = (root / "docs/compare.md").read_text("utf-8").split(MARK)[1]
     shown = [
@@ -173,7 +173,7 @@ def test_the_page_shows_what_the_simulation_gives(root: Path) -> None:
         row = next(one for one in shown if one[:2] == [str(runs), f"{jitter * 100:.0f}"])
         found = float(row[4]) / 100
         again = simulate(runs, jitter, trials=200, seed=4).found
-        error = (max(found * (1 - found), 0.001) * (1 / 200 + 1 / 1000)) ** 0.5
+        error = (max(found * (1 - found), 0.001) * (1 / 200 + 1 / 250)) ** 0.5
         assert abs(found - again) <= 5 * error, row
         if (runs, jitter) in CLAIMS:
             assert found > 0.95

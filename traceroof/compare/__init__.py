@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from traceroof import plugins
 from traceroof.compare.changes import Change, facts_of
-from traceroof.compare.comparable import Difference, differences
+from traceroof.compare.comparable import Difference, differences, one_after_another
 from traceroof.compare.judged import Judged, Paired, of_steps, of_total, summed
 from traceroof.compare.noise import Profile, profile_for
 from traceroof.compare.samples import By, Per
@@ -253,7 +253,7 @@ def compare(
         settings=settings,
         idle_ns=of_steps(counted, "idle_ns") if per == "step" else None,
         exposed_communication_ns=of_steps(counted, "exposed_ns") if per == "step" else None,
-        notes=_notes(sides),
+        notes=(*_notes(sides), *one_after_another(base, head, judged.samples)),
         noise=profile,
     )
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceroof.compare.sides import Side
+from traceroof.core.clock_log import utc_window
+from traceroof.core.recording import Run
 from traceroof.core.units import quantity
 from traceroof.diagnosis.diagnosis import Diagnosis
 
@@ -124,3 +126,18 @@ def _clock(run: Diagnosis) -> float | None:
         return float(np.average(clocks, weights=times))
     known = {one.info.sm_clock_hz for one in run.devices if one.info.sm_clock_hz}
     return known.pop() if len(known) == 1 else None
+
+
+def one_after_another(base: Run, head: Run, samples: tuple[int, int]) -> tuple[str, ...]:
+    """That all runs of one side were measured before those of the other, where files tell the day: a
+    drift of the machine then looks like a change. Empty for single runs."""
+    windows = [utc_window(one.recording.kernels) for one in (base, head)]
+    if min(samples) < 2 or not all(windows):
+        return ()
+    first, last = sorted(one for one in windows if one)
+    if first[1] >= last[0]:
+        return ()
+    return (
+        "all runs of one side came before those of the other: a machine that drifts looks like a "
+        "change; run base and head in turn",
+    )

@@ -2,7 +2,7 @@
 
 Student's t in place of the rank test: the spread of a run is that of the repeats, the difference is
 that of the medians. Ten repeats do not know what one run in twenty does, so one or two runs a side
-decide the whole alone, and only beyond twice the largest difference that two repeats had.
+decide the whole alone, and only beyond three times the largest difference that two repeats had.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _INTERVAL = 0.95
 #: So many runs a side decide kernels and categories.
 LEAST_RUNS = 3
 # With fewer, a difference counts from so many times the largest of the repeats on.
-_FEW_REACH = 2.0
+_FEW_REACH = 3.0
 # Sides that scatter so many times more than the repeats were measured under other conditions.
 _OTHER = 2.5
 

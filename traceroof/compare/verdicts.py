@@ -59,7 +59,7 @@ class Thresholds:
     p: float = 0.01
     q: float = 0.05
     level: float = 0.90
-    false: float = 0.008
+    false: float = 0.006
 
     def least(self, total_ns: float) -> float:
         """The least change in ns that matters, where the kernels of the base take total_ns."""
