@@ -170,7 +170,7 @@ def simulate(runs: int, jitter: float, shape: Shape = NORMAL, *, trials: int, se
 
 
 def runs_needed(jitter: float, *, trials: int) -> int:
-    """Runs a side from which on the slow kernel is found in 95 of 100 trials, by halving."""
+    """Runs per side from which on the slow kernel is found in 95 of 100 trials, by halving."""
     low, high = 4, 96
     while high - low > 1:
         middle = (low + high) // 2
@@ -180,7 +180,7 @@ def runs_needed(jitter: float, *, trials: int) -> int:
 
 
 def least_runs(jitter: float) -> int:
-    """Runs a side below which no test finds it in 95 of 100 cases at 1 % false ones, were it made
+    """Runs per side below which no test finds it in 95 of 100 cases at 1 % false ones, were it made
     for this kernel alone: normal noise, 2 (spread / shift)^2 (z of 99.5 % + z of 95 %)^2."""
     shift = np.log(1 + SLOWDOWN)
     return int(np.ceil(2 * (jitter / shift) ** 2 * (2.576 + 1.645) ** 2))
@@ -194,7 +194,7 @@ def rows(trials: int) -> Iterable[str]:
     """The tables as Markdown."""
     yield f"{trials:,} trials a row and kind; the noise of a kernel is independent and normal."
     yield ""
-    yield from _header("runs a side", "jitter")
+    yield from _header("runs per side", "jitter")
     for runs in RUNS:
         for jitter in JITTERS:
             cell = simulate(runs, jitter, trials=trials, seed=runs * 1000 + round(jitter * 1000))
@@ -202,7 +202,7 @@ def rows(trials: int) -> Iterable[str]:
     yield ""
     yield "Other shapes of noise, at 2 % and at 10 % jitter:"
     yield ""
-    yield from _header("runs a side", "jitter", "noise")
+    yield from _header("runs per side", "jitter", "noise")
     for runs in (5, 7, 10):
         for jitter in (0.02, 0.10):
             for shape in SHAPES:
@@ -211,7 +211,7 @@ def rows(trials: int) -> Iterable[str]:
     yield ""
     yield from measured(trials)
     yield ""
-    yield "Runs a side that find it in 95 of 100 trials, and what no test can do with fewer:"
+    yield "Runs per side that find it in 95 of 100 trials, and what no test can do with fewer:"
     yield ""
     yield "| jitter | found from | no test below |"
     yield "|--:|--:|--:|"
@@ -221,7 +221,7 @@ def rows(trials: int) -> Iterable[str]:
     yield ""
     yield "Jitter of 10 % from launch to launch, at so many launches a run (its mean is the sample):"
     yield ""
-    yield from _header("runs a side", "launches")
+    yield from _header("runs per side", "launches")
     for runs in (5, 10):
         for launches in (1, 10, 25, 100):
             jitter = 0.10 / launches**0.5
@@ -247,7 +247,7 @@ class Known:
 
 
 def known(shape: Shape, jitter: float, runs: int, repeats: int, *, trials: int, seed: int) -> Known:
-    """Measure the noise on so many repeats, then compare so many runs a side: unchanged, and slower
+    """Measure the noise on so many repeats, then compare so many runs per side: unchanged, and slower
     by just the change that is said to be detectable. The whole varies as its kernels do together."""
     generator = np.random.default_rng(seed)
     times, slow = program()
@@ -306,14 +306,14 @@ def measured(trials: int) -> Iterable[str]:
         "detectable:"
     )
     yield ""
-    names = ("runs a side", "noise", "false: kernels", "false: the whole", "detectable: kernel",
+    names = ("runs per side", "noise", "false: kernels", "false: the whole", "detectable: kernel",
              "found", "detectable: the whole", "found")  # fmt: skip
     yield f"| {' | '.join(names)} |"
     yield "|" + "--:|" * len(names)
     for runs in (1, 3, 5, 10):
         for shape in SHAPES:
             one = known(shape, 0.01, runs, REPEATS, trials=trials, seed=runs)
-            # One or two runs a side decide the whole alone.
+            # One or two runs per side decide the whole alone.
             kernel = ("-", "-") if runs < LEAST_RUNS else (
                 percent(one.detectable), percent(one.found),
             )  # fmt: skip

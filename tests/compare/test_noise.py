@@ -143,7 +143,7 @@ def test_correlation_of_runs_is_freed_of_bias() -> None:
 
 
 def test_one_run_decides_the_whole_beyond_three_times_the_largest_difference() -> None:
-    """GIVEN a spread of 1 % on 10 repeats, of which two differ by 3 % at most, WHEN one run a side
+    """GIVEN a spread of 1 % on 10 repeats, of which two differ by 3 % at most, WHEN one run per side
     differs by 8 or 10 % THEN only the latter is called: it is more than 9 %."""
     known = KnownNoise(np.array([0.01]), np.array([0.03]), 9)
     false = np.array([0.016])
@@ -161,7 +161,7 @@ def test_one_run_decides_the_whole_beyond_three_times_the_largest_difference() -
 
 
 def test_compare_uses_the_measured_noise_and_says_so(profile: Profile, root: Path) -> None:
-    """GIVEN one run a side, 10 % slower as a whole, WHEN noise was measured THEN it is a regression
+    """GIVEN one run per side, 10 % slower as a whole, WHEN noise was measured THEN it is a regression
     where it would be inconclusive, and the report says from which change on one shows."""
     base, head = runs(times(1, seed=8)), runs([[11_000_000, 5_500_000, 110_000]])
     without = compare(base, head)
@@ -175,19 +175,19 @@ def test_compare_uses_the_measured_noise_and_says_so(profile: Profile, root: Pat
     assert (
         "noise was measured on 10 runs of train (2026-11-30), whose kernel time scatters by" in text
     )
-    assert "with 1 run a side" in text
-    assert "3 runs a side decide the rest" in text
+    assert "with 1 run per side" in text
+    assert "3 runs per side decide the rest" in text
     form = json.loads(json.dumps(made.to_dict()))
     assert form["noise"]["runs"] == 10
     assert form["total"]["noise_from"] == "measured"
     jsonschema.validate(form, json.loads((root / "docs" / "comparison.schema.json").read_text()))
-    # Kernels need three runs a side: single runs say what is missing.
+    # Kernels need three runs per side: single runs say what is missing.
     assert not made.of("regressed", "improved")
-    assert made.of("inconclusive")[0].reason == "one run a side: 3 runs a side decide"
+    assert made.of("inconclusive")[0].reason == "one run per side: 3 runs per side decide"
 
 
 def test_three_runs_a_side_decide_kernels_with_measured_noise(profile: Profile) -> None:
-    """GIVEN three runs a side, softmax 15 % slower, WHEN noise was measured THEN softmax regressed and
+    """GIVEN three runs per side, softmax 15 % slower, WHEN noise was measured THEN softmax regressed and
     gemm is unchanged; without it nothing is decided."""
     base, head = runs(times(3, seed=20)), runs(times(3, seed=21, slow=1.15))
     assert not compare(base, head).of("regressed")
@@ -195,7 +195,7 @@ def test_three_runs_a_side_decide_kernels_with_measured_noise(profile: Profile) 
     found = {one.name: one.verdict for one in made.kernels}
     assert (found["softmax"], found["gemm"]) == ("regressed", "unchanged")
     assert "detectable from" in "\n".join(words.trust(made))
-    assert "with 3 runs a side" in "\n".join(words.trust(made))
+    assert "with 3 runs per side" in "\n".join(words.trust(made))
 
 
 def test_sides_one_after_the_other_are_told() -> None:

@@ -160,15 +160,9 @@ class Comparison(Displayed):
             "appeared": [asdict(one) for one in self.appeared],
             "resolved": [asdict(one) for one in self.resolved],
             "notes": list(self.notes),
-            "noise": self.noise and _noise_dict(self.noise),
+            "noise": self.noise and self.noise.brief(),
             "config": self.settings.to_dict(),
         }
-
-
-def _noise_dict(profile: Profile) -> dict[str, Any]:
-    """Which measured noise was used."""
-    names = ("workload", "device", "runs", "measured", "correlation")
-    return {name: getattr(profile, name) for name in names}
 
 
 def compare(

@@ -137,7 +137,7 @@ def one_after_another(base: Run, head: Run, samples: tuple[int, int]) -> tuple[s
     first, last = sorted(one for one in windows if one)
     if first[1] >= last[0]:
         return ()
-    return (
+    text = (
         "all runs of one side came before those of the other: a machine that drifts looks like a "
-        "change; run base and head in turn",
     )
+    return (f"{text}change; run base and head in turn",)

@@ -1,7 +1,7 @@
 """Verdicts on few runs where the noise was measured before (``traceroof noise``).
 
 Student's t in place of the rank test: the spread of a run is that of the repeats, the difference is
-that of the medians. Ten repeats do not know what one run in twenty does, so one or two runs a side
+that of the medians. Ten repeats do not know what one run in twenty does, so one or two runs per side
 decide the whole alone, and only beyond three times the largest difference that two repeats had.
 """
 
@@ -20,7 +20,7 @@ _OF_MEDIAN = float(np.sqrt(np.pi / 2))
 # Of t: found in 95 of 100 where the noise is normal, and in about 90 where it is skewed.
 _FOUND = 0.975
 _INTERVAL = 0.95
-#: So many runs a side decide kernels and categories.
+#: So many runs per side decide kernels and categories.
 LEAST_RUNS = 3
 # With fewer, a difference counts from so many times the largest of the repeats on.
 _FEW_REACH = 3.0
@@ -49,7 +49,7 @@ class Decided:
 
     sure: the difference is more than noise. low, high: its interval at 90 %, ns. p: of the t test.
     sigma: the spread that was used; detectable: least relative change that is called in 95 of 100
-    comparisons. runs: a side that would call a change of the floor; NaN where none would.
+    comparisons. runs: per side that would call a change of the floor; NaN where none would.
     """
 
     known: Mask
@@ -151,7 +151,7 @@ def _own(base: Reals, head: Reals, size: Reals) -> Reals:
 
 
 def _runs_needed(sigma: Reals, floor: Reals, false: Reals, degrees: int) -> Reals:
-    """Runs a side with which noise of this size hides no change of the floor."""
+    """Runs per side with which noise of this size hides no change of the floor."""
     z = critical(false, degrees) + quantile(_FOUND, degrees)
     with np.errstate(invalid="ignore", over="ignore"):
         return np.ceil(2 * (_OF_MEDIAN * z * sigma / floor) ** 2)

@@ -1,7 +1,7 @@
 """The noise of a program, from repeats of unchanged code: what a difference must exceed to be one.
 
 A ``Profile`` is kept in the store per device and workload; ``compare`` takes the one whose kernels the
-runs have (``profile_for``) in place of what few runs a side tell.
+runs have (``profile_for``) in place of what few runs per side tell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -85,6 +85,11 @@ class Profile:
         made["kernels"] = made["kernels"][:top]
         return made
 
+    def brief(self) -> dict[str, Any]:
+        """Which measurement it is, without its figures."""
+        names = ("workload", "device", "runs", "measured", "correlation")
+        return {name: getattr(self, name) for name in names}
+
     @classmethod
     def from_dict(cls, form: Mapping[str, Any]) -> Self:
         """The profile as it was kept. Raises ValueError where it is damaged."""
@@ -93,7 +98,7 @@ class Profile:
     def detectable(
         self, one: Scatter, runs: int, percent: float, false: float, least_ns: float = 0.0
     ) -> float:
-        """The least relative change of one thing that so many runs a side show in 95 of 100
+        """The least relative change of one thing that so many runs per side show in 95 of 100
         comparisons. percent, least_ns: least change that matters; false: chance of a false call."""
         floor = max(percent / 100, least_ns / one.median_ns if one.median_ns else np.inf)
         found = least_called(

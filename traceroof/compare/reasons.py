@@ -52,16 +52,16 @@ def why_not(
         return UNKNOWN_TIMES
     if by != "runs":
         apart = "" if matters else f", whose steps differ by {noise:.0%} among themselves"
-        return f"one run a side{apart.replace('%', ' %')}: {decide} runs a side decide"
+        return f"one run per side{apart.replace('%', ' %')}: {decide} runs per side decide"
     if min(n, m) < decide:
         side, count = ("base", n) if n <= m else ("head", m)
         return f"{count} run{'s' * (count != 1)} on {side}, need {decide}"
     if matters and not tested:
         return (
-            f"{min(n, m)} runs a side can decide {testable} kernels at once, the largest; "
+            f"{min(n, m)} runs per side can decide {testable} kernels at once, the largest; "
             f"{runs_for(2 * testable, share)} runs decide more"
         )
-    needed = f"; about {runs} runs a side would decide" if runs and runs > min(n, m) else ""
+    needed = f"; about {runs} runs per side would decide" if runs and runs > min(n, m) else ""
     if matters and p >= level:
         return f"runs overlap (p = {p:.2g}){needed}"
     if matters and q > share:
@@ -77,7 +77,7 @@ def why_known(told: Decided, row: int, base_ns: float) -> str:
     """What is missing for a verdict where the noise was measured."""
     low, high = (relative(one[row], base_ns) for one in (told.low, told.high))
     runs = told.runs[row]
-    needed = f"; about {runs:.0f} runs a side would decide" if np.isfinite(runs) else ""
+    needed = f"; about {runs:.0f} runs per side would decide" if np.isfinite(runs) else ""
     return (
         f"anything from {low:+.1%} to {high:+.1%} fits the measured noise of "
         f"{told.sigma[row]:.1%}{needed}".replace("%", " %")

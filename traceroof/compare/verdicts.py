@@ -37,8 +37,8 @@ class Thresholds:
     percent: least change of a kernel, of its own time. share_pct: and least change in percent of
     the kernel time of the base (category_share_pct: of a category); least_ns replaces both where it
     is given. total_percent: least change of the total, and of a category, of its own time.
-    single_percent: least change of the total that one run a side can show; it shows none of a
-    kernel or category. runs: runs a side from which on times are judged. p: of the rank test. q:
+    single_percent: least change of the total that one run per side can show; it shows none of a
+    kernel or category. runs: runs per side from which on times are judged. p: of the rank test. q:
     share of false calls among all calls of one comparison. false: share of comparisons of unchanged
     code in which chance calls anything slower (under 1 %, as ``benchmarks/compare_noise.py``
     measures it). level: of the interval that "unchanged"
@@ -113,7 +113,7 @@ def judge(
     by: what the samples are. Nothing is called slower or faster unless they are runs: steps of one
     run share whatever differs from run to run. A change matters from ``percent`` of the thing's own
     time in the base and from ``least_ns`` on. NaN samples (unknown times) are inconclusive. noise:
-    where it was measured before; what it tells of is judged by it from 3 runs a side on, and the
+    where it was measured before; what it tells of is judged by it from 3 runs per side on, and the
     whole from one on.
     """
     n, m = base.shape[1], head.shape[1]
@@ -257,7 +257,7 @@ def judge_total(
     base: Reals, head: Reals, *, by: By, limits: Thresholds, noise: KnownNoise | None = None
 ) -> Verdicts:
     """Judge the time of the whole (1, n) and (1, m): by its own percentage, without correction;
-    a single run a side counts where it is off by ``single_percent``, or by more than the noise that
+    a single run per side counts where it is off by ``single_percent``, or by more than the noise that
     was measured before."""
     made = judge(
         base, head, by=by, least_ns=0.0, percent=limits.total_percent, limits=limits,

@@ -15,7 +15,7 @@ from traceroof.core.kernel_names import short_names
 from traceroof.core.units import count, percent, quantity
 from traceroof.report.common.console import grid, to_text
 
-#: Runs a side for which the detectable change is told.
+#: Runs per side for which the detectable change is told.
 SIDES = (1, 3, 5, 10)
 
 
@@ -30,7 +30,7 @@ def render(found: Profile, *, top: int = 12, width: int = 80, color: bool = Fals
         table.add_column("", no_wrap=True, overflow="ellipsis")
         narrow = width < _WIDE
         figures = ("time", "scatter") if narrow else ("time", "share", "scatter", "largest")
-        for name in (*figures, *(f"{n} a side" for n in SIDES)):
+        for name in (*figures, *(f"{n} per side" for n in SIDES)):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_row(
             found.total.name, *_figures(found.total, narrow=narrow),
@@ -56,12 +56,12 @@ def render(found: Profile, *, top: int = 12, width: int = 80, color: bool = Fals
 
 
 def headline(found: Profile) -> str:
-    """'train on H100-SXM5: 10 runs of unchanged code; detectable from 1.8 % with 5 runs a side'."""
+    """'train on H100-SXM5: 10 runs of unchanged code; detectable from 1.8 % with 5 runs per side'."""
     limits = Thresholds()
     change = _pct(found.of_total(limits.runs, limits))
     return (
         f"{found.workload} on {found.device}: {found.runs} runs, whose {found.total.name} scatters "
-        f"by {_pct(found.total.sigma)}; detectable from {change} with {limits.runs} runs a side"
+        f"by {_pct(found.total.sigma)}; detectable from {change} with {limits.runs} runs per side"
     )
 
 
@@ -70,8 +70,8 @@ def lines(found: Profile) -> list[str]:
     limits = Thresholds()
     made = [
         (
-            "scatter: standard deviation of one run (largest: most that two runs differ). N a side: the least "
-            "change that compare calls in 95 of 100 comparisons with N runs a side; changes under "
+            "scatter: standard deviation of one run (largest: most that two runs differ). N per side: the least "
+            "change that compare calls in 95 of 100 comparisons with N runs per side; changes under "
             f"{limits.percent:.0f} % of a kernel and {limits.total_percent:.0f} % of the whole do not "
             "matter (--min-percent)."
         ),
@@ -137,6 +137,6 @@ def listed(profiles: Sequence[Profile], *, width: int = 80) -> str:
         )
         for one in profiles
     ]  # fmt: skip
-    header = ("workload", "device", "runs", "measured", "scatter", f"with {limits.runs} a side")
+    header = ("workload", "device", "runs", "measured", "scatter", f"with {limits.runs} per side")
     right = ("runs", "scatter")
     return to_text(lambda console: console.print(grid(header, rows, right=right)), width=width)

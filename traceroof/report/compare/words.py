@@ -288,7 +288,7 @@ def _noise(comparison: Comparison, total: Change) -> str:
         return ""
     base, head = comparison.samples if comparison.sampled == "runs" else (1, 1)
     sides = count(base, "run") if base == head else f"{base} against {head} runs"
-    shows = f"detectable from {total.detectable:.1%} with {sides}{' a side' * (base == head)}"
+    shows = f"detectable from {total.detectable:.1%} with {sides}{' per side' * (base == head)}"
     profile = comparison.noise
     if profile is not None and total.measured:
         text = (
@@ -312,11 +312,11 @@ def samples(comparison: Comparison) -> str:
         text = f"{base} against {head} runs"
         needed = _runs_needed(comparison)
         few = min(base, head) < needed
-        return f"{text}: {needed} a side decide" if few else text
+        return f"{text}: {needed} per side decide" if few else text
     if comparison.total.measured:
         return (
-            f"one run a side: the {comparison.total.name} is judged by the measured noise; "
-            f"{_runs_needed(comparison)} runs a side decide the rest{_equal_files(comparison)}"
+            f"one run per side: the {comparison.total.name} is judged by the measured noise; "
+            f"{_runs_needed(comparison)} runs per side decide the rest{_equal_files(comparison)}"
         )
     single = (
         f"of times only the {comparison.total.name} is judged, from "
@@ -330,7 +330,7 @@ def samples(comparison: Comparison) -> str:
 
 
 def _runs_needed(comparison: Comparison) -> int:
-    """Runs a side that decide the times of kernels."""
+    """Runs per side that decide the times of kernels."""
     return LEAST_RUNS if comparison.noise is not None else comparison.limits.runs
 
 
@@ -391,9 +391,9 @@ def thresholds(comparison: Comparison) -> str:
     return (
         f"a kernel counts from {limits.percent:g} % of its time and {least} on, with "
         f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
-        f"time), its means apart by Student's t; {limits.runs} runs a side"
+        f"time), its means apart by Student's t; {limits.runs} runs per side"
         + (
-            f". What has measured noise is judged by it (Student's t), from {LEAST_RUNS} runs a side on"
+            f". What has measured noise is judged by it (Student's t), from {LEAST_RUNS} runs per side on"
             if comparison.noise is not None
             else ""
         )
