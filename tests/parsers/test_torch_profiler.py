@@ -429,7 +429,7 @@ def test_process_groups(write: Write) -> None:
             ]
         )
     )  # fmt: skip
-    assert column(recording, "process_group") == ["7", "DP", "0", "0"]
+    assert column(recording, "process_group") == ["TP 7", "DP", "0", "0"]
     assert column(recording, "group_ranks") == ["[4, 5]", elided, None, "[0, 1]"]
 
 
