@@ -472,7 +472,7 @@ def test_rows_sort_by_change_and_filter_by_verdict(open_report: Opener) -> None:
     assert shown() == ["newcomer<int>", "small", "sgemm_big"], "+360 µs, +30 µs, 0"
     page.get_by_role("button", name="Change", exact=True).click()
     assert shown() == ["sgemm_big", "small", "newcomer<int>"]
-    page.get_by_role("button", name="Base → now, a run", exact=True).click()
+    page.get_by_role("button", name="Base → now, per run", exact=True).click()
     assert shown() == ["sgemm_big", "small", "newcomer<int>"], "no base comes last"
     page.get_by_role("button", name="Verdict", exact=True).click()
     assert shown()[0] == "small", "what got slower comes first"
@@ -494,7 +494,7 @@ def test_card_has_the_figures_of_the_base(open_report: Opener) -> None:
     page = opened.page
     page.click("#k1 th button")
     card = page.inner_text(".card")
-    assert "time a run" in card
+    assert "time per run" in card
     assert re.search(r"verdict\s+slower, by counters", card)
     # Three times 1,000,000 bytes.
     assert re.search(r"DRAM traffic\s+3\.?0*\d* MB.*; base 1\.?0*\d* MB", card)

@@ -69,8 +69,10 @@ def test_what_may_be_compared_is_said_before_the_verdict(page: str) -> None:
 def test_verdict_and_numbers_have_their_change(page: str, changed: Comparison) -> None:
     # 4.00 + 1.70 + 0.30 = 6.00 ms before, 4.00 + 0.33 + 0.36 = 4.69 ms now.
     assert changed.verdict == "improved"
-    assert "kernel time -21.8\u00a0% (6 → 4.69\u00a0ms a run)" in page
-    assert '<dd class="was">a run: 6 → 4.69 ms <span class="soft">-1.31 ms (-21.8 %)</span>' in page
+    assert "kernel time -21.8\u00a0% (6 → 4.69\u00a0ms per run)" in page
+    assert (
+        '<dd class="was">per run: 6 → 4.69 ms <span class="soft">-1.31 ms (-21.8 %)</span>' in page
+    )
     assert "Kernels: 1 regression · 1 unchanged · 1 new · 1 gone." in page
 
 
@@ -286,7 +288,7 @@ def test_cards_have_the_figures_of_the_base() -> None:
     assert "; base 90 %" in uses["memory"]
     assert "base" not in uses["compute"], "the same on both sides"
     facts = dict(cards[at]["facts"])
-    assert facts["time a run"] == "60 → 60 µs"
+    assert facts["time per run"] == "60 → 60 µs"
     assert "dram-bound" in facts["class"]
 
 
@@ -304,14 +306,14 @@ def test_lines_of_one_label_are_compared_in_turn() -> None:
 
 def test_timeline_has_both_sides() -> None:
     lines = {one.what: one for one in Changes(compare(stepped(6), stepped(6, HEAD))).timeline()}
-    step = lines["step time, a step"]
+    step = lines["step time, per step"]
     # To the start of the next step, 1 ms later: 74 launches 1 µs apart, 6.00 + 0.073 + 1 ms; 44 of
     # the head, 4.69 + 0.043 + 1 ms.
     assert (step.base, step.now) == ("7.07 ms", "5.73 ms")
     # 20 % decide where one run per side was recorded: 19 % do not.
     assert (step.change, step.mark) == ("-1.34 ms (-18.9 %)", MARKS["inconclusive"])
-    assert lines["idle, a step"].mark is None, "nothing judges it"
-    assert lines["idle, a step"].change == "-30 µs"
+    assert lines["idle, per step"].mark is None, "nothing judges it"
+    assert lines["idle, per step"].change == "-30 µs"
     # Of 6 steps and 5 gaps of 1 ms.
     busy = lines["GPU busy, of the span"]
     assert busy.base == f"{6 * 6.0 / (6 * 6.073 + 5) * 100:.1f} %"

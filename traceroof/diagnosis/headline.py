@@ -83,10 +83,11 @@ def _category(categories: Sequence[CategoryTime]) -> str:
     first = categories[0]
     if first.share is None:
         return ""
+    name = "kernels of no known category" if first.category == "other" else first.category
     if len(categories) == 1:
-        return f"all GPU time goes to {first.category}"
+        return f"all GPU time goes to {name}"
     most = "most GPU time goes" if first.share >= _MOST else "the largest part of GPU time goes"
-    return f"{most} to {first.category} ({percent(first.share)})"
+    return f"{most} to {name} ({percent(first.share)})"
 
 
 def _class(kernels: KernelGroups, total_ns: int) -> str:

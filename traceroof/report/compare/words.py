@@ -254,7 +254,7 @@ def timeline_line(comparison: Comparison) -> str:
     if parts and kernels is not comparison.total:
         parts.insert(0, f"kernels {from_to(kernels.base.median_ns, kernels.head.median_ns)}")
     parts += _copies(comparison)
-    return f"a {comparison.per}: {' · '.join(parts)}" if parts else ""
+    return f"per {comparison.per}: {' · '.join(parts)}" if parts else ""
 
 
 def _copies(comparison: Comparison) -> list[str]:

@@ -27,8 +27,8 @@ class Pairs:
 
     @property
     def unit(self) -> str:
-        """What a time is given for: 'a step', 'a run'."""
-        return f"a {self.comparison.per}"
+        """What a time is given for: 'per step', 'per run'."""
+        return f"per {self.comparison.per}"
 
     def _run(self, side: Literal["base", "head"]) -> Diagnosis:
         return self.comparison.base if side == "base" else self.comparison.head

@@ -63,7 +63,7 @@ class Changes(ChangedFixes):
 
     @property
     def headline(self) -> str:
-        """'Slower: kernel time +0.5 % (6 → 6.03 ms a run)'."""
+        """'Slower: kernel time +0.5 % (6 → 6.03 ms per run)'."""
         word = self.mark.word
         text = f"{word[:1].upper()}{word[1:]}: {words.total_line(self.comparison)}"
         if self.comparison.steps_known:
