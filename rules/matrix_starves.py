@@ -10,11 +10,14 @@ from traceroof.rules._kernels import COUNTED, counted, spare, tunable
 
 def _applies(k: Facts) -> Mask:
     products = one_of(k.category, "gemm", "conv", "attention")
-    return np.asanyarray(counted(k) & tunable(k) & products & (k.name_tensor_core == 1))
+    # A card that may accumulate at half rate may be twice as busy as its counter says; of attention
+    # other units are as busy.
+    told = ~np.isnan(k.tensor_ceiling_pct) | one_of(k.category, "attention")
+    return np.asanyarray(counted(k) & tunable(k) & products & (k.name_tensor_core == 1) & told)
 
 
 _STARVES = {"by_counters": 1.0, "category": "gemm", "name_tensor_core": 1.0, "median_ns": 4e5,
-            "compute_pct": 24.0, "memory_pct": 22.0}  # fmt: skip
+            "compute_pct": 24.0, "memory_pct": 22.0, "tensor_ceiling_pct": 100.0}  # fmt: skip
 
 RULES = (
     Rule(
@@ -34,7 +37,7 @@ RULES = (
         ),
         needs=("compute_pct", "memory_pct", "median_ns"),
         uses=("primary_class", "category", "name_tensor_core", "name_alignment", "tile_m", "tile_n",
-              "waves", "theoretical_occupancy_pct", *COUNTED),
+              "tensor_ceiling_pct", "waves", "theoretical_occupancy_pct", *COUNTED),
         applies=_applies,
         when=lambda k: k.meets("median_ns") & k.meets("compute_pct") & k.meets("memory_pct"),
         because=(
@@ -75,6 +78,7 @@ RULES = (
             {**_STARVES, "compute_pct": 50.0},
             {**_STARVES, "memory_pct": 60.0},
             {**_STARVES, "name_tensor_core": 0.0},
+            {**_STARVES, "tensor_ceiling_pct": None},
             {**_STARVES, "category": "elementwise"},
         ),
     ),

@@ -64,7 +64,7 @@ RULES = (
         when=lambda k: _loading(k) & _without_reuse(k),
         because=(
             "[its compute units are busy {compute_pct} of the time, mostly with loads; ][it does "
-            "{flops_per_load:.2g} operations per word loaded; ]it runs at [{product_flop_pct} (by "
+            "{flops_per_load:.1f} operations per word loaded; ]it runs at [{product_flop_pct} (by "
             "what it loads)][{flop_pct}] of the FP32 peak"
         ),
         fix=(

@@ -178,11 +178,13 @@ _TOLERANCE = 1.25
 
 def _half_rate(device: Device) -> float:
     """1 where products that add up in FP32 run at half of what the tensor pipe's counter calls 100 %
-    (GeForce), else 0."""
+    (GeForce), NaN where the card is unknown, else 0."""
     peak, clock, count = device.flops_per_s.get("fp16"), device.boost_clock_hz, device.sm_count
     halved = _HALVED.get(device.compute_capability or "")
-    if not (peak and clock and count and halved):
+    if not halved:
         return 0.0
+    if not (peak and clock and count):
+        return float("nan")
     return float(peak / (clock * count) < _TOLERANCE * halved)
 
 

@@ -184,15 +184,23 @@ def _narrower_speedup(see: See) -> Reals:
     return result
 
 
+_TENSOR_CORES_SINCE = 7.0
+
+
 def _tensor_ceiling_pct(see: See) -> Reals:
     # BF16 and TF32 have no other accumulator.
     wide = np.isin(see.text("tensor_dtype").astype(str), ("bf16", "tf32"))
     wide |= see.text("name_accumulates") == "fp32"
-    return np.where(wide & (see.device("tensor_half_rate") == 1), 50.0, 100.0)
+    half = see.device("tensor_half_rate")
+    known = np.where(half == 1, 50.0, 100.0)
+    # Of a card without a name nobody knows; AMD's and those without tensor cores have no such rate.
+    unknown = np.isnan(half) & (see.device("compute_capability") >= _TENSOR_CORES_SINCE)
+    return np.where(wide, np.where(unknown, np.nan, known), 100.0)
 
 
 def _tensor_pct(see: See) -> Reals:
-    by_pipe = np.fmin(100 * see("pipe_tensor_pct") / see("tensor_ceiling_pct"), 100.0)
+    ceiling = np.nan_to_num(see("tensor_ceiling_pct"), nan=100.0)
+    by_pipe = np.fmin(100 * see("pipe_tensor_pct") / ceiling, 100.0)
     by_pipe = np.where(np.isnan(see("pipe_tensor_pct")), np.nan, by_pipe)
     return first_known(by_pipe, _use(see)[3])
 

@@ -132,8 +132,8 @@ def total(diagnosis: Diagnosis) -> str:
     groups = count(len(diagnosis.kernels), "kernel")
     # No known duration at all: the sum is not zero but unknown.
     known = totals.kernel_time_ns or not totals.unknown_durations
-    time = quantity(totals.kernel_time_ns, "ns") if known else "An unknown time"
-    text = f"{time} of kernel time in {launches} of {groups}."
+    time = f"{quantity(totals.kernel_time_ns, 'ns')} of kernel time" if known else "An unknown time"
+    text = f"{time} in {launches} of {groups}."
     if diagnosis.narrowed:
         text = _narrowed(diagnosis, diagnosis.narrowed)
     if totals.time_saved_bound_ns:
