@@ -29,6 +29,7 @@ _COLORS: Mapping[str, str] = {
     "memory": "rail_load",
     "compute": "rail_animation",
     "balanced": "rail_response",
+    "below": "olive",
     "waiting": "yellow",
     "moving": "good",
     "unknown": "generic_work",
@@ -97,7 +98,7 @@ def _label(
     name: str, group: KernelGroup | None, category: str, copy: str | None, found: Sequence[str]
 ) -> Label:
     if group is None:
-        color = _COLORS[look("copy").family]
+        color = _color("copy")
         return Label(name, category, {"copy": copy} if copy else {}, color)
     args: dict[str, Any] = {
         "class": group.primary_class,
@@ -112,7 +113,11 @@ def _label(
         "findings": list(found),
     }
     known = {key: value for key, value in args.items() if value}
-    return Label(name, group.primary_class, known, _COLORS[look(group.primary_class).family])
+    return Label(name, group.primary_class, known, _color(group.primary_class))
+
+
+def _color(primary_class: str) -> str:
+    return _COLORS.get(look(primary_class).family, _COLORS["unknown"])
 
 
 def _shape(size: tuple[int, int, int] | None) -> str | None:
