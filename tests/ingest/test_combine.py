@@ -203,10 +203,12 @@ def _by_kernels(whole: Recording) -> tuple[Recording, Recording]:
 
 def _judgement(recording: Recording) -> Any:
     """The diagnosis, without what names the files and numbers kernels: kernels and findings of equal
-    weight may change places with the order of the rows."""
+    weight may change places with the order of the rows, and with them which of them are asked about."""
     made = diagnose(Run(recording, "x")).to_dict()
-    for name in ("run", "notes"):
+    for name in ("run", "notes", "next_capture"):
         made.pop(name)
+    lacking = made["not_judged"]
+    made["not_judged"] = lacking and (lacking["what"], sorted(lacking["missing"]))
     made["kernels"] = _sorted({**one, "number": 0} for one in made["kernels"])
     made["findings"] = _sorted({**one, "subject_index": 0} for one in made["findings"])
     made["advice"] = _sorted(

@@ -15,6 +15,7 @@ from traceroof.core.recording import Recording
 from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options, Parser, silent
 from traceroof.parsers import (
+    amd_counter_list,
     amd_kernel_stats,
     amd_no_kernels,
     hipprof,
@@ -30,6 +31,7 @@ from traceroof.parsers import (
 )
 
 PARSERS: tuple[Parser, ...] = (
+    amd_counter_list.PARSER,
     amd_kernel_stats.PARSER,
     amd_no_kernels.PARSER,
     hipprof.PARSER,

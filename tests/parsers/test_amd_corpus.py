@@ -167,15 +167,6 @@ REFUSED = {
     f"{JIMW}decode_hip_api_trace.csv": "host API calls",
     "shashankparsi__HIP_Programming__results.hip_stats.csv": "calls of the host runtime",
     **{
-        f"Techercise__AMD-Instruction-Roofline-using-rocProf-Metrics__{name}_inst_output.csv": "hand-made"
-        for name in (
-            "LWFA_simulations__mi100_lw_cc",
-            "LWFA_simulations__mi60_lw_cc",
-            "TWEAC_simulations__mi60_tweac_cc",
-            "WI_simulations__mi100_wi_cc",
-        )
-    },
-    **{
         f"{folder}/{name}": words
         for folder, names in (
             ("Axes1_mi200", ("pmc_dispatch_info.csv", "roofline.csv", "sysinfo.csv")),
@@ -200,6 +191,28 @@ def test_files_without_kernels_are_refused_by_name(name: str, amd: Path) -> None
     assert refused.value.hint
 
 
+PICONGPU = "Techercise__AMD-Instruction-Roofline-using-rocProf-Metrics__{}_inst_output.csv"
+# The first line of each: bytes read and written, and the time in microseconds.
+LISTS = {
+    PICONGPU.format("LWFA_simulations__mi100_lw_cc"): (1124711000, 408483000, 2461.174),
+    PICONGPU.format("LWFA_simulations__mi60_lw_cc"): None,
+    PICONGPU.format("TWEAC_simulations__mi60_tweac_cc"): None,
+    PICONGPU.format("WI_simulations__mi100_wi_cc"): None,
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_counters_are_one_launch(name: str, amd: Path) -> None:
+    given = {row["Metric Name"]: float(row["Metric Value"]) for row in cells(amd / name)}
+    if known := LISTS[name]:
+        assert (given["FetchSize"], given["WriteSize"], given["time"]) == known
+    recording = read(amd / name)
+    assert total_time_ns(recording.kernels) == round(given["time"] * 1000)
+    assert launches(recording.kernels) == 1
+    (moved,) = kernels(recording)["dram_bytes"]
+    assert moved == given["FetchSize"] + given["WriteSize"]
+
+
 # Read by tests of their own below.
 OTHERS = {
     "AMD-AGI__TraceLens__tests__rocprof__908_results.json.gz",
@@ -218,7 +231,7 @@ OTHERS = {
 
 def test_no_file_of_the_corpus_is_left_out(amd: Path) -> None:
     present = {str(path.relative_to(amd)) for path in amd.rglob("*") if path.is_file()}
-    tested = {*ROW_FILES, *LONG_FILES, *SUMMARIES, *REFUSED, *OTHERS}
+    tested = {*ROW_FILES, *LONG_FILES, *SUMMARIES, *REFUSED, *LISTS, *OTHERS}
     # Files that were added to the corpus after these lists must at least be read or refused.
     for name in sorted(present - tested):
         with suppress(TraceroofError):
