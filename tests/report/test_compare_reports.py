@@ -173,7 +173,7 @@ def test_copies_are_told_where_they_changed() -> None:
         return Run(recording(columns, time_basis="timeline", devices=(A100,)), "moved")
 
     page = compare_markdown.render(compare(run(30_000), run(45_000)))
-    assert "A run: copies 30 → 45 µs" in page
+    assert "Per run: copies 30 → 45 µs" in page
     assert "copies" not in compare_markdown.render(compare(run(30_000), run(30_000)))
 
 
