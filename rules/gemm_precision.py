@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts
+from traceroof.core.facts import Column, Facts, unknown
 from traceroof.core.tracing import one_of
 from traceroof.rule import GRADES, Attainable, Rule, at_least
 
@@ -76,8 +76,8 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 
 def _trust(k: Facts) -> Column:
     """Where the GPU is not named, what it gains is inferred."""
-    unnamed = np.array([isinstance(one, str) for one in k.precision_of])
-    return np.where(unnamed, GRADES["inferred"] / GRADES["derived"], 1.0)
+    named = unknown(k.precision_of)
+    return np.where(named, 1.0, GRADES["inferred"] / GRADES["derived"])
 
 
 def _rule(one: _Type) -> Rule:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from functools import reduce
+from operator import and_
 
 from traceroof.rule import Rule, Threshold, above, at_least, at_most
 
@@ -101,7 +101,7 @@ def _rule(way: _Way) -> Rule:
         ),
         needs=("exposed_memcpy_pct", "exposed_memcpy_ns"),
         uses=("copies", "copy_bytes", "compute_ns", "span_ns", *_WAYS),
-        applies=lambda k: np.all([k.meets(name) for name in way.shares], axis=0),
+        applies=lambda k: reduce(and_, [k.meets(name) for name in way.shares]),
         when=lambda k: k.meets("exposed_memcpy_pct"),
         because=(
             "copies run alone for {exposed_memcpy_ns} ({exposed_memcpy_pct})"

@@ -62,7 +62,20 @@ def pool_of_run(kernels: pa.Table, grouped: Groups, lines: Sequence[Timeline]) -
         counted = np.bincount(grouped.of_row[on], time[on], minlength=len(grouped))
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.clip(np.nan_to_num(counted / see.time_ns), 0.0, 1.0)
+        part *= _part_of_alike(lines, lines[longest(lines)])
     return pool_of(see.time_ns, see.category.tolist(), lines, part)
+
+
+def _part_of_alike(lines: Sequence[Timeline], line: Timeline) -> float:
+    """The part of a timeline, 0-1, in the kernel time of those that no column tells apart: files
+    that name no rank, process or GPU, each with a clock of its own."""
+    alike = [one for one in lines if _owner(one) == _owner(line)]
+    total = sum(one.facts.get("kernel_time_ns", 0) for one in alike)
+    return line.facts.get("kernel_time_ns", 0) / total if len(alike) > 1 and total else 1.0
+
+
+def _owner(line: Timeline) -> tuple[int | None, int | None, int | None]:
+    return line.rank, line.process, line.device
 
 
 def _rows_of(kernels: pa.Table, line: Timeline) -> npt.NDArray[np.bool_]:
