@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.compare.known_noise import LEAST_RUNS, KnownNoise, least_called
-from traceroof.compare.noise import correlation_of, scatter
+from traceroof.compare.noise_profile import correlation_of, scatter
 from traceroof.compare.verdicts import Thresholds, judge, judge_total
 
 Reals = npt.NDArray[np.float64]

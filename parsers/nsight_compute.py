@@ -11,8 +11,7 @@ from typing import Literal
 from traceroof.core.recording import Recording
 from traceroof.parser import Options, Progress
 from traceroof.parsers import nsight_compute_text
-from traceroof.parsers.nsight.log import COLLECT, CSV, read_log
-from traceroof.parsers.nsight.tables import (
+from traceroof.parsers.nsight.csv_variants import (
     PERMISSION,
     PROGRESS,
     SOURCE_AS_TEXT,
@@ -20,6 +19,7 @@ from traceroof.parsers.nsight.tables import (
     header_of,
     is_binary,
 )
+from traceroof.parsers.nsight.log import COLLECT, CSV, read_log
 
 FORMAT = CSV
 

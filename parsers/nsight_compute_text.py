@@ -5,9 +5,9 @@ from typing import Literal
 
 from traceroof.core.recording import Recording
 from traceroof.parser import Options, Progress
+from traceroof.parsers.nsight.csv_variants import head_text, header_of, is_binary
 from traceroof.parsers.nsight.log import TEXT, read_log
 from traceroof.parsers.nsight.page import is_launch_line, is_page_line
-from traceroof.parsers.nsight.tables import head_text, header_of, is_binary
 
 FORMAT = TEXT
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from traceroof.calibration import Measurement
     from traceroof.compare import Comparison
-    from traceroof.compare.noise import Profile
+    from traceroof.compare.noise_profile import Profile
     from traceroof.config import Settings
     from traceroof.core.recording import Recording, Run
     from traceroof.diagnosis.card import KernelCard
@@ -370,7 +370,7 @@ def noise(
     that of the first run. keep: in the store, where ``compare`` finds it. device: the GPU, where the
     files do not name it. Raises TraceroofError where there are fewer than 3.
     """
-    from traceroof.compare.noise import measure
+    from traceroof.compare.noise_profile import measure
     from traceroof.core.recording import Run
     from traceroof.ingest.combine import combine
 
@@ -389,7 +389,7 @@ def noise(
 def keep_noise(profile: "Profile", store: Path | str | None = None) -> int:
     """Keep measured noise in a store (as for ``ingest``), in place of that of the same workload and
     device. Returns how many it replaced."""
-    from traceroof.compare.noise import Profile, same_workload
+    from traceroof.compare.noise_profile import Profile, same_workload
     from traceroof.store import Store
 
     def replaces(form: dict[str, Any]) -> bool:
@@ -411,7 +411,7 @@ def stored_noise(store: Path | str | None = None) -> "tuple[Profile, ...]":
     forms = noise_of(folder)
     if not forms:
         return ()
-    from traceroof.compare.noise import Profile
+    from traceroof.compare.noise_profile import Profile
 
     return tuple(Profile.from_dict(form) for _, form in forms)
 

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Callable, Iterator
 
 from traceroof.core import regex
-from traceroof.parsers.nsight.tables import (
+from traceroof.parsers.nsight.csv_variants import (
     HINT,
     Header,
     Lines,

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.parsers.nsight.launches import Launch, Launches
-from traceroof.parsers.nsight.numbers import DecimalSign, number, whole
-from traceroof.parsers.nsight.tables import (
+from traceroof.parsers.nsight.csv_variants import (
     Header,
     Skipped,
     is_metric_title,
     nvtx_path,
     title_parts,
 )
+from traceroof.parsers.nsight.launches import Launch, Launches
+from traceroof.parsers.nsight.numbers import DecimalSign, number, whole
 
 Row = Sequence[str]
 

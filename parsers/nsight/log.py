@@ -11,10 +11,7 @@ from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers.nsight.csv_records import records
 from traceroof.parsers.nsight.csv_tables import LongTable, Row, WideTable
-from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launches
-from traceroof.parsers.nsight.page import Page, begins_page
-from traceroof.parsers.nsight.source import SourcePages
-from traceroof.parsers.nsight.tables import (
+from traceroof.parsers.nsight.csv_variants import (
     NO_KERNELS,
     PERMISSION,
     SOURCE_AS_TEXT,
@@ -28,6 +25,9 @@ from traceroof.parsers.nsight.tables import (
     is_binary,
     is_numbered,
 )
+from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launches
+from traceroof.parsers.nsight.page import Page, begins_page
+from traceroof.parsers.nsight.source import SourcePages
 
 CSV = "nsight-compute-csv"
 TEXT = "nsight-compute-text"

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from traceroof.core import regex
+from traceroof.parsers.nsight.csv_variants import Skipped
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.metrics import is_metric_name, is_section, known_labels
 from traceroof.parsers.nsight.numbers import unit
-from traceroof.parsers.nsight.tables import Skipped
 
 _TRIPLE = r"\(\s*\d+,\s*\d+,\s*\d+\s*\)"
 _TAIL = r"(?:,\s*(?:Context\s*\d+|Stream\s*\d+|Device\s*\d+|CC\s*\d+\.\d+|Invocations\s*[\d,.]+))+"

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from traceroof.core import regex
 from traceroof.core.kernel_names import demangled, function
 from traceroof.core.source_lines import COUNTS, SAMPLES_OF, source_table
+from traceroof.parsers.nsight.csv_variants import Header, source_title
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.numbers import DecimalSign, number
 from traceroof.parsers.nsight.source_metrics import (
@@ -28,7 +29,6 @@ from traceroof.parsers.nsight.source_metrics import (
     NOT_ISSUED,
     column_of_title,
 )
-from traceroof.parsers.nsight.tables import Header, source_title
 
 _KERNEL, _FILES, _FUNCTION = "kernel name", ("file path", "file name"), "function name"
 _LINE, _NUMBER = ("line no", "line"), "#"

@@ -14,7 +14,7 @@ from traceroof.diagnosis import sensitivity
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.explain import explain
-from traceroof.diagnosis.find import source_of
+from traceroof.diagnosis.finding_text import source_of
 from traceroof.hardware.ceilings import UNCALIBRATED
 from traceroof.plugins import rules
 from traceroof.report.common import markdown as md

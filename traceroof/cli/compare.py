@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traceroof.compare import Comparison
-    from traceroof.compare.noise import Profile
+    from traceroof.compare.noise_profile import Profile
     from traceroof.core.recording import Run
     from traceroof.hardware.ceilings import MeasuredRate
 

@@ -13,7 +13,7 @@ from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
-    from traceroof.compare.noise import Profile
+    from traceroof.compare.noise_profile import Profile
 
 
 @grouped

@@ -14,7 +14,7 @@ from traceroof import plugins
 from traceroof.compare.changes import Change, facts_of
 from traceroof.compare.comparable import Difference, differences, one_after_another
 from traceroof.compare.judged import Judged, Paired, of_steps, of_total, summed
-from traceroof.compare.noise import Profile, profile_for
+from traceroof.compare.noise_profile import Profile, profile_for
 from traceroof.compare.samples import By, Per
 from traceroof.compare.sides import Side
 from traceroof.compare.verdicts import Thresholds, Word, tally

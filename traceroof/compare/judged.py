@@ -11,7 +11,7 @@ import numpy.typing as npt
 from traceroof.compare import pairing
 from traceroof.compare.changes import Change, KernelPair, Level, changes_of
 from traceroof.compare.comparable import Difference
-from traceroof.compare.noise import Profile
+from traceroof.compare.noise_profile import Profile
 from traceroof.compare.samples import By, Per, Whole
 from traceroof.compare.sides import Counted
 from traceroof.compare.verdicts import Thresholds, Verdicts, judge, judge_total

@@ -26,7 +26,7 @@ from traceroof.core.units import count, percent, quantity
 from traceroof.diagnosis import collect
 from traceroof.diagnosis.advice import name_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
-from traceroof.diagnosis.find import evidence_of, fired
+from traceroof.diagnosis.finding_text import evidence_of, fired
 from traceroof.diagnosis.findings import Evidence, Finding
 from traceroof.diagnosis.formulas import (
     UNKNOWN,

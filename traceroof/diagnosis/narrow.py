@@ -11,7 +11,8 @@ from traceroof.core.selection import Narrowed, choose
 from traceroof.core.topics import COMMUNICATION, TOPICS
 from traceroof.diagnosis.advice import advice_of
 from traceroof.diagnosis.diagnosis import Diagnosis, Grounds
-from traceroof.diagnosis.find import fired, unjudged_each
+from traceroof.diagnosis.find import unjudged_each
+from traceroof.diagnosis.finding_text import fired
 from traceroof.diagnosis.findings import Finding, ranked
 from traceroof.diagnosis.headline import headline_of_kernels
 from traceroof.diagnosis.judging import judge_all

@@ -17,7 +17,7 @@ from tests.runs import recording
 from traceroof.cli.main import app
 from traceroof.compare import Comparison, compare, gates
 from traceroof.compare.known_noise import KnownNoise, decided, least_called, standard_error
-from traceroof.compare.noise import (
+from traceroof.compare.noise_profile import (
     Profile,
     correlation_of,
     measure,
