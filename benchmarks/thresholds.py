@@ -9,7 +9,7 @@ when a number moves must say that it is near its threshold.
 import dis
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from types import CellType, CodeType, FunctionType
@@ -63,6 +63,10 @@ def _is_helper(value: Any) -> bool:
 
 def moved(function: Callable[..., Any], factor: float) -> Iterator[Callable[..., Any]]:
     """The function once for every number in it and in what it calls, that number moved."""
+    if isinstance(function, partial):
+        for other in moved(function.func, factor):
+            yield partial(other, *function.args, **function.keywords)
+        return
     assert isinstance(function, FunctionType)
     code, names = function.__code__, function.__globals__
     versions = _versions(code)
@@ -87,6 +91,9 @@ def moved(function: Callable[..., Any], factor: float) -> Iterator[Callable[...,
 
 def moved_together(function: Callable[..., Any], factor: float) -> Callable[..., Any]:
     """The function with all numbers in it and in what it calls moved."""
+    if isinstance(function, partial):
+        whole = moved_together(function.func, factor)
+        return partial(whole, *function.args, **function.keywords)
     assert isinstance(function, FunctionType)
     code, names = function.__code__, dict(function.__globals__)
     versions = _versions(code)

@@ -61,7 +61,7 @@ def test_a_folder_of_profiles_of_several_tools(samples: Path, tmp_path: Path) ->
 
 def test_without_the_store_everything_is_as_before(samples: Path, tmp_path: Path) -> None:
     bare = run("diagnose", samples / TRACE, "-f", "json", cwd=tmp_path).stdout
-    assert "85 % of nominal bandwidth (assumed)" in json.loads(bare)["ceilings"]
+    assert "bandwidth as published for it" in json.loads(bare)["ceilings"]
     assert list(tmp_path.iterdir()) == []
     assert "No calibration" in run("calibrate", cwd=tmp_path).stdout
     assert list(tmp_path.iterdir()) == []
@@ -123,7 +123,7 @@ def test_a_store_that_cannot_be_read_does_not_stop_a_diagnosis(
     with sqlite3.connect(tmp_path / ".traceroof/catalogue.db") as catalogue:
         catalogue.execute("UPDATE traceroof_schema SET version = 99")
     shown = run("diagnose", samples / TRACE, cwd=tmp_path)
-    assert "nominal bandwidth (assumed)" in " ".join(shown.stdout.split())
+    assert "bandwidth as published for it" in " ".join(shown.stdout.split())
     assert "note: stored ceilings are left out: the store in .traceroof was written by a newer" in (
         shown.stderr
     )
@@ -165,7 +165,7 @@ def test_every_report_names_its_ceilings(samples: Path, tmp_path: Path, root: Pa
         assert "bandwidth as calibrated" in text
         assert "measures what this GPU" not in text
     for text in (terminal.render(assumed, width=1000), render.render(assumed)):
-        assert "nominal bandwidth (assumed)" in text
+        assert "bandwidth as published for it" in text
         assert "calibrate" in text
 
     lines = [

@@ -136,7 +136,7 @@ def test_traces_and_store_in_a_bucket_give_what_files_here_give(
     bucket: str, remote_store: str, ranks: list[Path], postgresql: str
 ) -> None:
     uploaded(bucket, ranks)
-    command = CliRunner()
+    command = CliRunner(env={"COLUMNS": "120"})
     pattern, there = f"{bucket}/run/rank*.json", ["--store", remote_store, "--no-config"]
     first = command.invoke(app, ["ingest", pattern, "--jobs", "2", *there])
     assert first.exit_code == 0, first.output

@@ -301,7 +301,7 @@ def _columns() -> tuple[Column, ...]:
     )
     add(
         "launch",
-        real,
+        whole,
         ("shortest_launch_ns", "ns", "the shortest launch of a row of a summary", "", "clock"),
         ("longest_launch_ns", "ns", "the longest launch of a row of a summary", "", "clock"),
     )
