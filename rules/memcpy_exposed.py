@@ -8,8 +8,7 @@ from operator import and_
 from traceroof.rule import Rule, Threshold, above, at_least, at_most
 
 _WAYS = ("h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns")
-
-
+# Of the exposed copies, what makes a direction the one that most go.
 _MOST = 0.5
 
 
@@ -23,8 +22,8 @@ def _no_share(way: str) -> Threshold:
 
 @dataclass(frozen=True)
 class _Way:
-    """Where the copies go. shares: what tells. hidden: whether overlap helps, and not
-    fewer copies alone."""
+    """Where the copies go. shares: what tells. hidden: whether overlap helps, and not fewer
+    copies alone."""
 
     id: str
     title: str

@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 import traceroof
+from traceroof.core.facts import Facts
+from traceroof.core.kernel_table import kernel_table
 from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.diagnosis.savings import Pool, pool_of
+from traceroof.diagnosis.totals import pool_of_run
 from traceroof.diagnosis.unsaid import LITTLE
 from traceroof.errors import TraceroofError
+from traceroof.kernels.groups import Groups
 from traceroof.timeline import Timeline
 
 # Three kernels of 60, 30 and 10 µs: two products and a norm.
@@ -323,3 +327,23 @@ def test_the_same_time_on_two_gpus_is_saved_once() -> None:
         pool(timeline(), timeline(device=1, idle_by_cause={"host": 40_000})),
     )
     assert told(entries) == [("launch-bound", 50_000, ["cuda-graph-candidate"])]
+
+
+def test_timelines_that_nothing_tells_apart_share_a_kernel() -> None:
+    """GIVEN three files that name no rank, process or GPU, each with a kernel of 10 µs on a clock that
+    begins at 0 THEN what one timeline can save of the kernel is 10 of the 30 µs."""
+    kernels = kernel_table(
+        {"kernel_name": ["k"] * 3, "start_ns": [0] * 3, "duration_ns": [10_000] * 3}
+    )
+    facts = Facts(
+        {"time_ns": np.array([30_000.0]), "category": np.array(["gemm"], dtype=object)}, 1
+    )
+    grouped = Groups(facts=facts, names=("k",), of_row=np.zeros(3, dtype=np.int64))
+    alike = timeline(process=None, device=None, facts={"kernel_time_ns": 10_000})
+    made = pool_of_run(kernels, grouped, [alike] * 3)
+    assert made.capacity[0] == pytest.approx(10_000)
+    named = [replace(alike, rank=rank) for rank in range(3)]
+    ranks = kernels.set_column(
+        kernels.schema.get_field_index("rank"), kernels.schema.field("rank"), [[0, 1, 2]]
+    )
+    assert pool_of_run(ranks, grouped, named).capacity[0] == pytest.approx(10_000)

@@ -57,12 +57,13 @@ def pool_of_run(kernels: pa.Table, grouped: Groups, lines: Sequence[Timeline]) -
     see = grouped.facts.only(("time_ns", "category"))
     part = None
     if len(lines) > 1:
-        on = _rows_of(kernels, lines[longest(lines)]) & (grouped.of_row >= 0)
+        reference = lines[longest(lines)]
+        on = _rows_of(kernels, reference) & (grouped.of_row >= 0)
         time = as_reals(kernels["launch_count"]) * np.nan_to_num(as_reals(kernels["duration_ns"]))
         counted = np.bincount(grouped.of_row[on], time[on], minlength=len(grouped))
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.clip(np.nan_to_num(counted / see.time_ns), 0.0, 1.0)
-        part *= _part_of_alike(lines, lines[longest(lines)])
+        part *= _part_of_alike(lines, reference)
     return pool_of(see.time_ns, see.category.tolist(), lines, part)
 
 
