@@ -38,7 +38,7 @@ from traceroof.core.recording import (
 )
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
-from traceroof.store import Store, calibration_of, catalogue, parquet, staging
+from traceroof.store import Store, calibration_of, catalogue, lookup, parquet, staging
 from traceroof.store.digests import digest_of
 
 WORKER = Path(__file__).with_name("store_worker.py")
@@ -868,14 +868,14 @@ def test_a_run_removed_while_it_is_read_is_said_to_be(
 ) -> None:
     kept = Store.open(folder)
     run = kept.add(small(), digest=digest("x")).id
-    contents = Store._contents
+    contents = lookup.contents
 
-    def removed_first(self: Store, row: Any) -> Any:
-        monkeypatch.setattr(Store, "_contents", contents)
+    def removed_first(*asked: Any) -> Any:
+        monkeypatch.setattr(lookup, "contents", contents)
         Store.open(folder).remove(run)
-        return contents(self, row)
+        return contents(*asked)
 
-    monkeypatch.setattr(Store, "_contents", removed_first)
+    monkeypatch.setattr(lookup, "contents", removed_first)
     with pytest.raises(TraceroofError, match=f"run {run} .* removed while it was being read"):
         kept.get(run)
 
@@ -885,14 +885,14 @@ def test_a_run_replaced_while_it_is_read_is_read_anew(
 ) -> None:
     kept = Store.open(folder)
     run = kept.add(small(), digest=digest("x")).id
-    contents = Store._contents
+    contents = lookup.contents
 
-    def replaced_first(self: Store, row: Any) -> Any:
-        monkeypatch.setattr(Store, "_contents", contents)
+    def replaced_first(*asked: Any) -> Any:
+        monkeypatch.setattr(lookup, "contents", contents)
         Store.open(folder).add(small("new"), digest=digest("x"))
-        return contents(self, row)
+        return contents(*asked)
 
-    monkeypatch.setattr(Store, "_contents", replaced_first)
+    monkeypatch.setattr(lookup, "contents", replaced_first)
     assert kept.get(run).recording == small("new")
 
 
