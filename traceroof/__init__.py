@@ -26,7 +26,7 @@ from traceroof.errors import TraceroofError
 if TYPE_CHECKING:
     from typing import Literal
 
-    from traceroof.calibration import Measurement
+    from traceroof.calibration.measure import Measurement
     from traceroof.compare import Comparison
     from traceroof.compare.noise_profile import Profile
     from traceroof.config import Settings
@@ -184,14 +184,14 @@ def calibrate(
     """
     from dataclasses import replace
 
-    from traceroof import calibration
+    from traceroof.calibration.measure import measure
     from traceroof.ingest import detect
     from traceroof.parser import Options
     from traceroof.store import Store
 
     # Times of different kinds do not add up, but each measures something.
     recordings = detect.read_each(_listed(paths), options=Options(device=device, **options))
-    found = calibration.measure(recordings, device=device)
+    found = measure(recordings, device=device)
     kept = Store.open(_folder(store, _settings(config))).calibrate(found.rates)
     return replace(found, replaced=tuple(before for _, before in kept))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.runs import recording
+from traceroof.calibration.apply import with_calibration
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
@@ -86,7 +87,7 @@ def test_published_rates_stand_where_nobody_measured() -> None:
         {"dram_attainable": 0.9, "dram_peak_bytes_per_s": 5.3e12, "model": "reduction"},
     )  # fmt: skip
     names = (*COLUMNS, "roof_dtype", "roof_flops_per_s", "dram_peak_bytes_per_s", "model")
-    found = ceilings.with_calibration(Facts.of(rows, names), ["MI300X"] * 2, (), "timeline")
+    found = with_calibration(Facts.of(rows, names), ["MI300X"] * 2, (), "timeline")
     np.testing.assert_allclose(found.flop_attainable, [708 / 1307.4, np.nan])
     np.testing.assert_allclose(found.dram_attainable, [4199 / 5300, 0.9])
     assert found.dram_from.tolist() == ["published", "measured"]
@@ -98,7 +99,7 @@ def test_published_rates_stand_where_nobody_measured() -> None:
     assert "bandwidth as published for it (read 4.20 TB/s, 79.2 % of nominal)" in said
     assert "FLOP rates as published for it (bf16 708 TFLOP/s)" in said
     # Clocks of counter tools may be locked, memory's is not.
-    counted = ceilings.with_calibration(Facts.of(rows, names), ["MI300X"] * 2, (), "counters")
+    counted = with_calibration(Facts.of(rows, names), ["MI300X"] * 2, (), "counters")
     assert np.isnan(counted.flop_attainable).all()
     assert counted.dram_from.tolist() == ["published", "measured"]
 

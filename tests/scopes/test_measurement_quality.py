@@ -9,8 +9,8 @@ import pytest
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording
-from traceroof.diagnosis.run_devices import devices_of
 from traceroof.hardware.devices import Device, find
+from traceroof.hardware.run_devices import devices_of
 from traceroof.kernels import groups
 from traceroof.kernels.categories import row_categories
 from traceroof.scopes import measurement_quality

@@ -52,7 +52,7 @@ def _forget(device: str, store: Path | str | None) -> None:
 
 
 def _measure(paths: list[Path], reading: ReadOptions) -> None:
-    from traceroof.calibration import measure
+    from traceroof.calibration.measure import measure
     from traceroof.report.run import calibration as shown
     from traceroof.store import Store
 

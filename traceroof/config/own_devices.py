@@ -111,24 +111,3 @@ def peaks_of(words: str) -> dict[str, float]:
         usual = "g" if name == "bandwidth" else "t"
         found[name] = float(rate[1]) * _PREFIX[(rate[2] or usual).lower()]
     return found
-
-
-def with_peaks(device: Device | None, name: str | None, peaks: Mapping[str, float]) -> Device:
-    """A device with these peaks in place of its own; one of which nothing else is known for None.
-
-    What others measured on its model says nothing of other peaks.
-    """
-    base = device or Device(
-        name=name or "GPU", vendor="nvidia", architecture="unknown", compute_capability=None,
-        gfx_target=None, sm_count=None, boost_clock_hz=None, memory_bytes=None,
-        dram_bandwidth_bytes_per_s=None, l2_bytes=None, flops_per_s={}, wavefront=32,
-        source="--peak", grade="C",
-    )  # fmt: skip
-    rates = {key: rate for key, rate in peaks.items() if key != "bandwidth"}
-    return replace(
-        base,
-        name=f"{base.name} (peaks given)",
-        dram_bandwidth_bytes_per_s=peaks.get("bandwidth", base.dram_bandwidth_bytes_per_s),
-        flops_per_s={**base.flops_per_s, **rates},
-        attainable_flops_per_s={}, attainable_bytes_per_s={}, attainable_source=None,
-    )  # fmt: skip

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from traceroof.core import kernel_names, regex
+from traceroof.hardware.run_devices import RunDevice, vendor_of
 
 #: At most so many functions are listed: the first ones, so give the kernels most time first.
 MOST_KERNELS = 8
@@ -61,6 +62,19 @@ def tool_for(
     if vendor == "nvidia" and known and max(known) < _NSIGHT_COMPUTE_FROM:
         return NVPROF
     return vendor
+
+
+def tool_of(devices: Iterable[RunDevice]) -> str | None:
+    """Whose tool collects on the GPUs of the run (``tool_for``)."""
+    listed = list(devices)
+    targets = (
+        one.info.gfx_target or (one.known.gfx_target if one.known else None) for one in listed
+    )
+    capabilities = (
+        one.info.compute_capability or (one.known.compute_capability if one.known else None)
+        for one in listed
+    )
+    return tool_for(vendor_of(listed), targets, capabilities)
 
 
 def command(

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof import plugins
+from traceroof.calibration.apply import applicable
 from traceroof.config import NONE, Settings
 from traceroof.core.facts import Facts
 from traceroof.core.recording import (
@@ -16,6 +17,7 @@ from traceroof.core.recording import (
 )
 from traceroof.core.units import count
 from traceroof.diagnosis.advice import advice_of, name_of
+from traceroof.diagnosis.collect import tool_of
 from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all
@@ -25,18 +27,17 @@ from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.lines import Lines, lines_of_groups
 from traceroof.diagnosis.not_judged import not_judged
-from traceroof.diagnosis.run_devices import (
-    RunDevice,
-    tool_of,
-    vendor_of,
-    without_reported,
-)
 from traceroof.diagnosis.savings import bounds_pct
 from traceroof.diagnosis.totals import pool_of_run, run_totals, with_savings
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
 from traceroof.hardware.devices import knowing
+from traceroof.hardware.run_devices import (
+    RunDevice,
+    vendor_of,
+    without_reported,
+)
 from traceroof.kernels.places import places_of
 from traceroof.patterns import Patterns, find_patterns
 from traceroof.rule import Rule, Scope
@@ -234,7 +235,7 @@ def _used(
     found = [
         rate
         for device in dict.fromkeys(named)
-        for rate in ceilings.applicable(calibration, device, time_basis).values()
+        for rate in applicable(calibration, device, time_basis).values()
     ]
     return tuple(dict.fromkeys(found))
 

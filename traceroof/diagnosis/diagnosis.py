@@ -20,13 +20,14 @@ from traceroof.core.recording import (
 )
 from traceroof.core.selection import Narrowed
 from traceroof.diagnosis.advice import Entry
+from traceroof.diagnosis.collect import tool_of
 from traceroof.diagnosis.findings import Context, Finding, NotJudged
 from traceroof.diagnosis.lines import NO_LINES, KernelLines, Lines
 from traceroof.diagnosis.next_capture import Capture, next_capture
-from traceroof.diagnosis.run_devices import RunDevice, tool_of, vendor_of
 from traceroof.diagnosis.savings import Pool
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware.ceilings import MeasuredRate
+from traceroof.hardware.run_devices import RunDevice, vendor_of
 from traceroof.kernels.counter_join import Join
 from traceroof.kernels.places import BY, NOWHERE, By, Place, PlaceTime
 from traceroof.rule import Rule, Scope

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceroof.calibration.apply import with_calibration
 from traceroof.config import Settings
 from traceroof.core.dictionary import Coded
 from traceroof.core.facts import Facts
@@ -16,7 +17,10 @@ from traceroof.core.recording import (
     Recording,
 )
 from traceroof.diagnosis import sensitivity
-from traceroof.diagnosis.run_devices import (
+from traceroof.hardware import ceilings
+from traceroof.hardware.ceilings import Attainable, MeasuredRate
+from traceroof.hardware.devices import Device
+from traceroof.hardware.run_devices import (
     RunDevice,
     by_ordinal,
     devices_of,
@@ -24,9 +28,6 @@ from traceroof.diagnosis.run_devices import (
     vendor_of,
     without_reported,
 )
-from traceroof.hardware import ceilings
-from traceroof.hardware.ceilings import Attainable, MeasuredRate
-from traceroof.hardware.devices import Device
 from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import row_categories
 from traceroof.kernels.groups import Groups
@@ -93,7 +94,7 @@ def judged_groups(
     tools = [recording.sources[at].format for at in logs]
     clocks = logged_clocks.logged_clocks(recording.clock_logs, tools, kernels)
     grouped = _clocked(grouped, recording, clocks, of_group)
-    calibrated = ceilings.with_calibration(grouped.facts, named, calibration, recording.time_basis)
+    calibrated = with_calibration(grouped.facts, named, calibration, recording.time_basis)
     grouped = replace(grouped, facts=calibrated)
     ceiling, measured = ceilings.of_groups(grouped.facts)
     ceiling = attainable or ceiling

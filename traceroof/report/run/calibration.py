@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from traceroof.calibration import Measurement
+from traceroof.calibration.measure import Measurement
 from traceroof.calibration.probes import Probe
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import count, percent, quantity

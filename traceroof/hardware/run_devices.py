@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from traceroof.config.own_devices import with_peaks
 from traceroof.core.recording import (
     DeviceInfo,
     Recording,
 )
-from traceroof.diagnosis import collect
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import (
     Device,
@@ -49,19 +47,6 @@ def vendor_of(devices: Iterable[RunDevice]) -> str | None:
     return next((one.vendor for one in devices if one.vendor), None)
 
 
-def tool_of(devices: Iterable[RunDevice]) -> str | None:
-    """Whose tool collects on the GPUs of the run (``collect.tool_for``)."""
-    listed = list(devices)
-    targets = (
-        one.info.gfx_target or (one.known.gfx_target if one.known else None) for one in listed
-    )
-    capabilities = (
-        one.info.compute_capability or (one.known.compute_capability if one.known else None)
-        for one in listed
-    )
-    return collect.tool_for(vendor_of(listed), targets, capabilities)
-
-
 def devices_of(
     recording: Recording, name: str | None = None, peaks: Mapping[str, float] | None = None
 ) -> tuple[RunDevice, ...]:
@@ -77,6 +62,27 @@ def devices_of(
         RunDevice(one.info, with_peaks(one.known, one.name, peaks))
         for one in found or (RunDevice(DeviceInfo(), None),)
     )
+
+
+def with_peaks(device: Device | None, name: str | None, peaks: Mapping[str, float]) -> Device:
+    """A device with these peaks in place of its own; one of which nothing else is known for None.
+
+    What others measured on its model says nothing of other peaks.
+    """
+    base = device or Device(
+        name=name or "GPU", vendor="nvidia", architecture="unknown", compute_capability=None,
+        gfx_target=None, sm_count=None, boost_clock_hz=None, memory_bytes=None,
+        dram_bandwidth_bytes_per_s=None, l2_bytes=None, flops_per_s={}, wavefront=32,
+        source="--peak", grade="C",
+    )  # fmt: skip
+    rates = {key: rate for key, rate in peaks.items() if key != "bandwidth"}
+    return replace(
+        base,
+        name=f"{base.name} (peaks given)",
+        dram_bandwidth_bytes_per_s=peaks.get("bandwidth", base.dram_bandwidth_bytes_per_s),
+        flops_per_s={**base.flops_per_s, **rates},
+        attainable_flops_per_s={}, attainable_bytes_per_s={}, attainable_source=None,
+    )  # fmt: skip
 
 
 def named_by(devices: Sequence[RunDevice], others: Sequence[RunDevice]) -> str | None:

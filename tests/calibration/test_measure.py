@@ -11,14 +11,14 @@ import pytest
 
 import traceroof
 from tests.runs import recording
-from traceroof.calibration import Measurement, measure
+from traceroof.calibration.apply import applicable, traffic_of
+from traceroof.calibration.measure import Measurement, measure
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording, TimeBasis
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.errors import TraceroofError
-from traceroof.hardware import ceilings
-from traceroof.hardware.ceilings import MeasuredRate, applicable
+from traceroof.hardware.ceilings import MeasuredRate
 
 # NVIDIA H100 SXM5: 3.35 TB/s, 989.4 TFLOP/s in bfloat16, 66.9 in FP32, 50 MiB of L2.
 H100 = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3", sm_count=132)
@@ -461,7 +461,7 @@ def test_traffic_by_the_model() -> None:
         # Counted goes before modelled.
         {"model": "fill", "dram_read_bytes": 9.0, "dram_write_bytes": 1.0},
     )
-    assert ceilings.traffic_of(Facts.of(rows, columns)).tolist() == [
+    assert traffic_of(Facts.of(rows, columns)).tolist() == [
         "write", "read", "read", "copy", "copy", "read",
     ]  # fmt: skip
 
