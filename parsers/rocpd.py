@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.sqlite import Database, numbers, open_database, texts, wholes
@@ -41,6 +40,7 @@ from traceroof.parsers.amd.passes import pivot
 from traceroof.parsers.amd.run import Part, Process, of_processes
 from traceroof.parsers.amd.samples import SAMPLE, of_database, put_samples
 from traceroof.parsers.amd.sqlite import ROCPD_TABLE, Schema, schema_of
+from traceroof.parsers.amd.times import table_of
 
 # Ranges that the program named itself (ROCTx), as opposed to calls of the runtime.
 _MARKERS = "MARKER"
@@ -394,4 +394,5 @@ def _copies(run: _Run) -> tuple[pa.Table | None, list[Note]]:
         "correlation_id": wholes(run.correlations(rows), size),
     }
     launched_by(columns, run.calls)
-    return kernel_table.kernel_table(columns | timed), notes
+    kernels, impossible = table_of(columns | timed)
+    return kernels, [*notes, *impossible]

@@ -27,6 +27,7 @@ from traceroof.parsers.amd.dispatches import cleaned_names, exact, time_columns
 from traceroof.parsers.amd.gpus import Gpu
 from traceroof.parsers.amd.run import Part, recording
 from traceroof.parsers.amd.sqlite import Schema, schema_of
+from traceroof.parsers.amd.times import table_of
 
 
 @dataclass
@@ -145,7 +146,8 @@ def activity_table(
     if host is not None:
         launched_by(columns, host.calls)
         columns |= _said_by_host(columns, host, kind)
-    return kernel_table.kernel_table(columns), notes
+    kernels, impossible = table_of(columns)
+    return kernels, [*notes, *impossible]
 
 
 def _said_by_host(columns: dict[str, Any], host: Host, kind: str) -> dict[str, Any]:

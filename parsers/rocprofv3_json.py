@@ -8,7 +8,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -44,6 +43,7 @@ from traceroof.parsers.amd.rocprofv3_document import (
 )
 from traceroof.parsers.amd.run import Part, Process, of_processes
 from traceroof.parsers.amd.samples import Samples, put_samples, reason_name
+from traceroof.parsers.amd.times import table_of
 
 
 class Rocprofv3Json:
@@ -344,4 +344,5 @@ def _copies(tool: Tool, gpus: Mapping[int, Gpu]) -> tuple[pa.Table | None, list[
         "correlation_id": wholes([_internal(one.correlation_id) for one in rows], size),
         "process_id": pa.repeat(pa.scalar(tool.metadata.pid, pa.int64()), size),
     }
-    return kernel_table.kernel_table(columns | timed), notes
+    kernels, impossible = table_of(columns | timed)
+    return kernels, [*notes, *impossible]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core import kernel_table, regex
+from traceroof.core import regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -29,6 +29,7 @@ from traceroof.parsers.amd.calls import (
 from traceroof.parsers.amd.dispatches import cleaned_names, exact, time_columns
 from traceroof.parsers.amd.run import Part, recording
 from traceroof.parsers.amd.sqlite import Schema, schema_of
+from traceroof.parsers.amd.times import table_of
 
 # rpd2tracing writes one event a line after an empty one.
 _TRACE = regex.compile(rb'\s*\[\s*\{\s*\}\s*,\s*\{\s*"name"')
@@ -154,7 +155,8 @@ def _operations(database: Database, host: Calls) -> tuple[pa.Table, list[Note]]:
     columns |= timed
     columns["process_id"] = _process_of(columns, host)
     launched_by(columns, host)
-    return kernel_table.kernel_table(columns), notes
+    kernels, impossible = table_of(columns)
+    return kernels, [*notes, *impossible]
 
 
 def _process_of(columns: dict[str, Any], host: Calls) -> pa.Array:
@@ -237,7 +239,8 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
         "start_ns": pc.if_else(pa.array(early), None, start),
         "duration_ns": pc.if_else(pa.array((spans <= 0) | early), None, length),
     }
-    return kernel_table.kernel_table(columns), notes
+    kernels, impossible = table_of(columns)
+    return kernels, [*notes, *impossible]
 
 
 def _description(event: _Event) -> str | None:

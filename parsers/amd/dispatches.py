@@ -149,7 +149,10 @@ def time_columns(
     backwards = int((recorded & (spent < 0)).sum())
     if backwards:
         notes.append(Note("dispatches that end before they begin: duration unknown", backwards))
-    still = int((recorded & (spent == 0)).sum())
+    beyond = recorded & (np.abs(end.values // 2 - start.values // 2) >= 2**61)
+    if beyond.any():
+        notes.append(Note("dispatches that last for decades: duration unknown", int(beyond.sum())))
+    still = int((recorded & (spent == 0) & ~beyond).sum())
     if still:
         notes.append(Note("dispatches that last 0 ns: duration unknown", still))
     if coarse.any():

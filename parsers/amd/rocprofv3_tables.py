@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core import kernel_table
 from traceroof.errors import TraceroofError
 from traceroof.parsers.amd.agents import Agents
 from traceroof.parsers.amd.calls import (
@@ -28,6 +27,7 @@ from traceroof.parsers.amd.dispatches import (
 from traceroof.parsers.amd.passes import middle_duration, pivot
 from traceroof.parsers.amd.run import Part
 from traceroof.parsers.amd.text import TextTable
+from traceroof.parsers.amd.times import table_of
 from traceroof.parsers.amd.values import Integers
 
 
@@ -146,8 +146,8 @@ def copies_of(source: TextTable, agents: Agents, process: int | None) -> Part:
         "process_id": process_column(source, process, count),
     }
     columns = {name: values for name, values in columns.items() if values is not None}
-    kernels = kernel_table.kernel_table(columns | timed)
-    return Part(source.path, kernels, notes=[*source.notes, *notes])
+    kernels, impossible = table_of(columns | timed)
+    return Part(source.path, kernels, notes=[*source.notes, *notes, *impossible])
 
 
 def calls_of(source: TextTable, process: int | None) -> Calls:

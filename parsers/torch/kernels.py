@@ -11,6 +11,7 @@ import pyarrow as pa
 from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
+from traceroof.parsers.host import credible
 from traceroof.parsers.host.arrow import (
     Mask,
     Texts,
@@ -36,8 +37,7 @@ from traceroof.parsers.torch.link import PHASES, Links
 
 # An activity of more than a week is a broken counter (HTA drops the same).
 _LONGEST_NS: Final = 7 * 24 * 3600 * 10**9
-# Work on one stream runs in order; programmatic dependent launches overlap by up to 4 µs.
-_OVERLAP_NS: Final = 10_000
+_MICROSECOND: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,15 @@ class _Unknown:
 def _unknown_times(start: Whole, duration: Whole) -> _Unknown:
     # Kineto writes 0 for a time before its base.
     no_start = start <= 0
-    return _Unknown(
-        no_start, (duration < 0) | (duration > _LONGEST_NS) | (no_start & (duration == 0))
-    )
+    # In whole microseconds, 0 is a kernel shorter than one.
+    is_fine = bool(np.any(start % _MICROSECOND))
+    no_duration = (duration < 0) | (duration > _LONGEST_NS)
+    no_duration |= (duration == 0) & (no_start | is_fine)
+    known = np.flatnonzero(~no_start & ~no_duration)
+    stray_start, stray_duration = credible.strays(start[known], duration[known])
+    no_start[known[stray_start]] = True
+    no_duration[known[stray_duration]] = True
+    return _Unknown(no_start, no_duration)
 
 
 def _times(rows: _Rows) -> dict[str, Any]:
@@ -226,17 +232,14 @@ def note_times(
     known = np.flatnonzero(~unknown.start & ~unknown.duration)
     broken = int((_credible(fold, links, launches)[known] == UNKNOWN).sum())
     note(broken, "durations that reach far over the next work on their stream: unknown", True)
-    overlaps = len(_overlapping(start[known], duration[known], _lanes(fold, launches)[known]))
+    overlaps = len(
+        credible.overlapping(start[known], duration[known], _lanes(fold, launches)[known])
+    )
     note(
         overlaps - broken,
         "GPU activities that end well after the next one on their stream began",
         True,
     )
-
-
-# A launch this much longer than the median of its kernel, and in the way of the next, is broken.
-_FAR_LONGER: Final = 3
-_FEWEST: Final = 3
 
 
 def _credible(fold: Fold, links: Links, launches: Launches) -> Whole:
@@ -246,20 +249,18 @@ def _credible(fold: Fold, links: Links, launches: Launches) -> Whole:
     start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration").copy()
     unknown = _unknown_times(start, duration)
     known = np.flatnonzero(~unknown.start & ~unknown.duration & ~links.is_graph)
-    reaching = known[_overlapping(start[known], duration[known], _lanes(fold, launches)[known])]
-    name = fold.gpu.peek("name")
-    for one in reaching.tolist():
-        others = known[name[known] == name[one]]
-        if len(others) >= _FEWEST and duration[one] > _FAR_LONGER * np.median(duration[others]):
-            duration[one] = UNKNOWN
+    lanes = _lanes(fold, launches)[known]
+    name = fold.gpu.peek("name")[known]
+    broken = credible.broken_durations(start[known], duration[known], lanes, name)
+    duration[known[broken]] = UNKNOWN
     return duration
 
 
-def _lanes(fold: Fold, launches: Launches) -> Codes:
+def _lanes(fold: Fold, launches: Launches) -> Whole:
     """A number for the rank, device and stream of each activity."""
     places = zip(launches.rank, launches.device, launches.stream, strict=True)
     lane_of_launch = Intern().codes(places, len(launches.device))
-    lanes: Codes = lane_of_launch[fold.gpu.peek("launch")]
+    lanes: Whole = lane_of_launch[fold.gpu.peek("launch")].astype(np.int64)
     return lanes
 
 
@@ -269,20 +270,6 @@ def note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
     is_kernel = fold.gpu.peek("kind") == KINDS.index("kernel")
     outside = is_kernel & (links.call >= 0) & ~links.is_graph & (links.operator < 0)
     note(int(outside.sum()), "kernels launched outside of any operator")
-
-
-def _overlapping(start: Whole, duration: Whole, lane: Codes) -> npt.NDArray[np.int64]:
-    """Activities that end after the start of the next one on their stream, by more than 10 µs and
-    1 % of the stream's busy time: sign of a broken duration."""
-    if not len(start):
-        return np.empty(0, dtype=np.int64)
-    order = np.lexsort((start, lane))
-    lane, start, duration = lane[order], start[order], duration[order]
-    busy = np.bincount(lane, weights=duration)
-    beyond = start[:-1] + duration[:-1] - start[1:]
-    allowed = np.maximum(_OVERLAP_NS, busy[lane[:-1]] * 0.01)
-    found: npt.NDArray[np.int64] = order[:-1][(lane[1:] == lane[:-1]) & (beyond > allowed)]
-    return found
 
 
 def _operators(rows: _Rows) -> dict[str, Any]:

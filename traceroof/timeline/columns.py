@@ -36,6 +36,7 @@ def _columns() -> tuple[Column, ...]:
         ("span_ns", "ns", "from the first start to the last end on this GPU"),
         ("busy_ns", "ns", "at least one activity on any stream"),
         ("idle_ns", "ns", "span without any activity"),
+        ("unmeasured_ns", "ns", "span in which only activities of unknown duration may have run"),
         ("compute_ns", "ns", "at least one activity that is neither copy nor communication"),
         ("communication_ns", "ns", "at least one communication kernel"),
         ("exposed_communication_ns", "ns", "communication while nothing computes"),

@@ -102,7 +102,7 @@ class Idle:
 
     def __init__(self, lane: Lane, unions: Unions, view: HostView, start: int, end: int) -> None:
         self._lane, self._view = lane, view
-        holes = intervals.gaps(unions.busy, start, end)
+        holes = intervals.gaps(intervals.joined(unions.busy, unions.unmeasured), start, end)
         duration = holes.ends - holes.starts
         self.longest_ns = int(duration.max(initial=0))
         self.count_apart = int((duration >= BACK_TO_BACK_NS).sum())

@@ -18,6 +18,7 @@ from traceroof.core.kernel_table import as_reals
 from traceroof.timeline import intervals
 from traceroof.timeline.hostcalls import direction_of
 from traceroof.timeline.intervals import Intervals, Times
+from traceroof.timeline.unmeasured import Unmeasured, unmeasured_in
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,7 @@ class Rows:
         start, duration = whole(kernels["start_ns"]), whole(kernels["duration_ns"])
         single = whole(kernels["launch_count"]) == 1
         at = np.flatnonzero((start != UNKNOWN) & (duration != UNKNOWN) & single)
+        untimed = np.flatnonzero(((start == UNKNOWN) | (duration == UNKNOWN)) & single)
         start = start[at]
         if np.any(start[1:] < start[:-1]):
             order = np.argsort(start, kind="stable")
@@ -65,7 +67,12 @@ class Rows:
         self.is_memcpy = category == categories_.get("memcpy", -1)
         self.is_memset = category == categories_.get("memset", -1)
         kind, kinds = self.text("kind")
+        self.unmeasured = self._unmeasured(untimed)
         self.is_kernel = kind == (kinds.index("kernel") if "kernel" in kinds else len(kinds))
+
+    def _unmeasured(self, at: npt.NDArray[np.int64]) -> Unmeasured:
+        names = ("start_ns", "host_launch_ns", "rank", "process_id", "device")
+        return Unmeasured(*(whole(self._kernels[name].take(pa.array(at))) for name in names))
 
     def _of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return values if self._as_it_is else values[self.at]
@@ -262,7 +269,7 @@ def known(times: Times) -> Times:
 
 @dataclass(frozen=True)
 class Unions:
-    """Where the GPU did what."""
+    """Where the GPU did what. unmeasured: where it is not known whether it did anything."""
 
     busy: Intervals
     compute: Intervals
@@ -270,6 +277,7 @@ class Unions:
     exposed_communication: Intervals
     memcpy: Intervals
     exposed_memcpy: Intervals
+    unmeasured: Intervals
 
 
 def unions_of(lane: Lane) -> Unions:
@@ -277,11 +285,13 @@ def unions_of(lane: Lane) -> Unions:
     communication = lane.union(lane.is_communication)
     memcpy = lane.union(lane.is_memcpy)
     compute = lane.union(~lane.is_communication & ~lane.is_memcpy)
+    busy = lane.union()
     return Unions(
-        busy=lane.union(),
+        busy=busy,
         compute=compute,
         communication=communication,
         exposed_communication=intervals.subtraction(communication, compute),
         memcpy=memcpy,
         exposed_memcpy=intervals.subtraction(memcpy, intervals.joined(compute, communication)),
+        unmeasured=unmeasured_in(lane, busy),
     )

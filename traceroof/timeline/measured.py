@@ -111,12 +111,14 @@ def steady_facts(
 
 def _numbers(unions: Unions, start: int, end: int) -> dict[str, int]:
     busy = intervals.length(unions.busy)
+    unmeasured = intervals.length(unions.unmeasured)
     communication = intervals.length(unions.communication)
     exposed = intervals.length(unions.exposed_communication)
     return {
         "span_ns": end - start,
         "busy_ns": busy,
-        "idle_ns": end - start - busy,
+        "idle_ns": end - start - busy - unmeasured,
+        "unmeasured_ns": unmeasured,
         "compute_ns": intervals.length(unions.compute),
         "communication_ns": communication,
         "exposed_communication_ns": exposed,

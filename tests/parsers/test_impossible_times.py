@@ -1,0 +1,139 @@
+"""Times that cannot be are unknown, with a note, whatever tool wrote them.
+
+Twelve launches, 100 and 300 us in turn, one of which is damaged: 11 keep their time.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.parsers.amd_writers import WRITERS, Launch
+from traceroof.core.recording import Recording
+from traceroof.ingest.detect import read as read_paths
+
+START = 7_000_000_000_000
+US = 1_000
+
+
+def launches() -> list[Launch]:
+    found: list[Launch] = []
+    at = START
+    for number in range(12):
+        name, length = (
+            ("copy_k(float*)", 100 * US) if number % 2 == 0 else ("gemm_k(float*)", 300 * US)
+        )
+        found.append((name, at, at + length))
+        at += length + 4 * US
+    return found
+
+
+#: What is wrong -> the times of one launch (start, end), and whether the start is still known.
+DAMAGE = {
+    "start at 0": (0, None, False),
+    "start at 1": (1, None, False),
+    "start below 0": (-5, None, False),
+    "start at 1, short": (1, 100_001, False),
+    "end at 0": (None, 0, True),
+    "end before start": (None, -1, True),
+    "no duration": (None, "same", True),
+    "overflow of 32 bits": (None, 2**32, True),
+    "overflow of 40 bits": (None, 2**40, True),
+    "largest end": (None, "largest", True),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize(
+    ("tool", "place"), [*((tool, 5) for tool in WRITERS), ("rocprofv3_csv", 0), ("rocpd", 11)]
+)
+def test_one_damaged_launch(tool: str, damage: str, place: int, tmp_path: Path) -> None:
+    """GIVEN one launch of twelve with a time that cannot be THEN the others keep theirs."""
+    start, end, has_start = DAMAGE[damage]
+    rows = launches()
+    name, began, ended = rows[place]
+    assert isinstance(began, int)
+    rows[place] = (
+        name,
+        began if start is None else start,
+        ended if end is None else 0 if end == 0 else end if start is not None
+        else began if end == "same" else 2**63 - 1 if end == "largest" else began + int(end),
+    )  # fmt: skip
+    if place == 11 and damage == "overflow of 32 bits":
+        pytest.skip("nothing follows that contradicts four seconds")
+    recording = read_paths([WRITERS[tool](tmp_path, rows)])
+    found = {
+        (one["kernel_name"], one["start_ns"]): one["duration_ns"]
+        for one in recording.kernels.to_pylist()
+    }
+    expected = {(name, at): 100 * US if "copy" in name else 300 * US for name, at, _ in launches()}
+    del expected[name, began]
+    expected[name, began if has_start else None] = None  # type: ignore[assignment]
+    assert found == expected
+    assert [one.count for one in recording.notes if one.severe] == [1]
+
+
+# --- torch -------------------------------------------------------------------------------------
+
+
+def kineto(tmp_path: Path, place: int, **damaged: Any) -> Recording:
+    """Twelve kernels of a torch trace, times in us with three decimals, one of them damaged."""
+    events: list[dict[str, Any]] = [
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9,
+         "ts": START / US - 50.5, "dur": 10, "args": {"correlation": 0}}
+    ]  # fmt: skip
+    for number, (name, start, end) in enumerate(launches()):
+        assert isinstance(start, int)
+        assert isinstance(end, int)
+        times = {"ts": start / US + 0.001, "dur": (end - start) / US}
+        events.append(
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7,
+             "args": {"device": 0, "stream": 7, "correlation": number}}
+            | (times | damaged if number == place else times)
+        )  # fmt: skip
+    path = tmp_path / "t.pt.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return read_paths([path])
+
+
+@pytest.mark.parametrize(
+    ("damaged", "has_start", "has_duration"),
+    [
+        ({"dur": -5}, True, False),
+        ({"dur": 0}, True, False),
+        ({"dur": None}, True, False),
+        ({"dur": 2**32 / 1000}, True, False),
+        ({"dur": 2**63}, True, False),
+        ({"dur": "x"}, True, False),
+        ({"ts": 0}, False, True),
+        ({"ts": -1}, False, True),
+        ({"ts": 0.001}, False, False),
+        ({"ts": 0.001, "dur": 7_000_000_500.0}, False, False),
+    ],
+)
+def test_one_damaged_kernel(
+    damaged: dict[str, Any], has_start: bool, has_duration: bool, tmp_path: Path
+) -> None:
+    """GIVEN a time that cannot be THEN it alone is unknown and 11 kernels keep theirs."""
+    recording = kineto(tmp_path, 5, **damaged)
+    starts, durations = (
+        recording.kernels[name].to_pylist() for name in ("start_ns", "duration_ns")
+    )
+    assert starts.count(None) == (0 if has_start else 1)
+    assert durations.count(None) == (0 if has_duration else 1)
+    lengths = [one for one in durations if one is not None]
+    assert sorted(lengths) == [100_000] * 6 + [300_000] * (6 if has_duration else 5)
+    assert any(note.count == 1 and note.severe for note in recording.notes)
+
+
+def test_short_kernels_of_whole_microseconds(tmp_path: Path) -> None:
+    """GIVEN a file in whole us THEN 0 is a kernel shorter than one, as old files have hundreds."""
+    path = tmp_path / "t.pt.trace.json"
+    events = [
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1000 + 10 * at,
+         "dur": at % 2, "args": {"device": 0, "stream": 7, "correlation": at}}
+        for at in range(6)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    assert sorted(read_paths([path]).kernels["duration_ns"].to_pylist()) == [0] * 3 + [1000] * 3
