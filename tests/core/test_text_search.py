@@ -57,4 +57,36 @@ def test_the_tables_need_no_search_by_re() -> None:
     """GIVEN the patterns of the tables THEN RE2 takes every one."""
     tables = [one for one in PATTERNS if not isinstance(one, re.Pattern)]
     assert len(tables) > 100
-    assert all(text_search._relaxed(one.pattern, one.flags) for one in tables)
+    assert all(text_search._written(one.pattern, one.flags) for one in tables)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "exact", "words"),
+    [
+        (r"gemm", True, {"gemm"}),
+        (r"(?i)GEMM|Conv2d", True, {"gemm", "conv"}),
+        (r"^(?:flash|fmha)_\w+fwd_kernel", True, {"fwd_kernel"}),
+        (r"(?:soft)?max", True, {"max"}),
+        (r"a|\d", True, None),  # a digit alone is found
+        (r"(?:naive)*", True, None),
+        (r"(?<!r)sqrt(?![a-z])", True, {"sqrt"}),
+        (r"a(?<!r)sqrt", False, {"sqrt"}),  # finds arsqrt, too
+        (r"(?:sqrt(?=_)|b)", True, {"sqrt", "b"}),
+        (r"conv2d_fwd", True, {"d_fwd"}),
+        (r"x{30}", False, {"x"}),  # finds 20 of them, too
+        (r"a++b", False, {"a"}),
+    ],
+)
+def test_what_a_pattern_needs(pattern: str, exact: bool, words: set[str] | None) -> None:
+    """GIVEN a pattern THEN whether RE2 finds the same, and a word that what it finds must hold."""
+    written = text_search._written(pattern, re.compile(pattern).flags)
+    assert written is not None
+    assert (written.exact, written.words) == (exact, words and frozenset(words))
+
+
+@pytest.mark.parametrize("flags", [re.MULTILINE, re.DOTALL])
+def test_flags_that_change_what_signs_mean(flags: re.RegexFlag) -> None:
+    """GIVEN a flag under which "$" or "." means more WHEN searched THEN as ``re`` does."""
+    pattern = re.compile(r"a$|b.c", flags)
+    texts = ["a\nb", "b\nc", "ab"] * 200
+    assert Texts(texts).found(pattern).tolist() == [bool(pattern.search(one)) for one in texts]

@@ -48,7 +48,7 @@ def test_percent_lines_up() -> None:
 def test_sentences_fill_in_units_unless_a_format_is_given() -> None:
     sentence = Sentence({"duration_ns": "ns", "dram_pct": "%"})
     values = {"duration_ns": 1_500.0, "dram_pct": None, "kind": "kernel"}
-    assert sentence.format("{duration_ns}, {duration_ns:.0f}, {dram_pct}, {kind}", **values) == (
+    assert sentence.fill("{duration_ns}, {duration_ns:.0f}, {dram_pct}, {kind}", values) == (
         "1.50 µs, 1500, unknown, kernel"
     )
 

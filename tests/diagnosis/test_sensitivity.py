@@ -26,7 +26,7 @@ from traceroof.scopes.subjects import vocabulary
 
 def near(rule: Rule, *subjects: dict[str, Any]) -> list[str | None]:
     facts = Facts.of(subjects, (*rule.columns, sensitivity.CLASS_NEAR))
-    return sensitivity.near(rule, facts, range(len(subjects)))
+    return sensitivity.near(rule, facts, np.arange(len(subjects)))
 
 
 def test_moved_leaves_small_counts_and_unknown_values() -> None:

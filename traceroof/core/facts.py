@@ -1,5 +1,6 @@
 """What is known about a set of subjects, one column at a time: what classes and rules read."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy.typing as npt
 
 from traceroof.core.thresholds import Threshold
 from traceroof.core.tracing import Traced, is_unknown
+from traceroof.core.words import Words, words
 
 Column = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -56,6 +58,14 @@ class Facts:
         columns = {name: self._columns.get(name, unknown) for name in names}
         return Facts(columns, self._length, limits)
 
+    def worded(self) -> "Facts":
+        """The same facts with text columns that know which text each value has (``words``): many
+        rules ask of the same columns."""
+        columns = {
+            name: words(one) if one.dtype == object else one for name, one in self._columns.items()
+        }
+        return Facts(columns, self._length, self._limits)
+
     def meets(self, name: str) -> Mask:
         """Which subjects are on the side of a threshold on which the rule fires."""
         return np.asanyarray(self._limits[name].holds(name, self))
@@ -70,6 +80,16 @@ class Facts:
         if isinstance(found, str):
             return found
         return None if is_unknown_value(found) else float(found)
+
+    def values(self, name: str, rows: npt.NDArray[np.int64]) -> list[Any]:
+        """``value`` of some rows."""
+        found = np.asarray(self._columns[name])[rows]
+        if found.dtype != object:
+            return [None if one != one else one for one in found.astype(np.float64).tolist()]  # noqa: PLR0124
+        return [
+            one if isinstance(one, str) else None if is_unknown_value(one) else float(one)
+            for one in found.tolist()
+        ]
 
     @staticmethod
     def of(rows: tuple[Mapping[str, Any], ...], names: tuple[str, ...]) -> "Facts":
@@ -95,6 +115,8 @@ def unknown(column: Column) -> Mask:
     """Where a column is unknown."""
     if column.dtype != object:
         return np.asanyarray(np.isnan(column))
+    if isinstance(column, Words) and column.codes is not None:
+        return column.codes < 0
     plain = np.asarray(column)
     found: Mask = (plain == None) | (plain != plain)  # noqa: PLR0124 - value by value
     return is_unknown(column, found) if isinstance(column, Traced) else found
@@ -102,4 +124,4 @@ def unknown(column: Column) -> Mask:
 
 def whole(value: float | None) -> int | None:
     """A figure as a whole number; None where it is unknown."""
-    return None if value is None or np.isnan(value) else round(float(value))
+    return None if value is None or math.isnan(value) else round(float(value))

@@ -7,15 +7,25 @@ from traceroof.core import regex
 from traceroof.core.units import one_line
 
 # One kernel has several spellings: c++filt writes "(anonymous namespace)" and "> >", CUDA tools
-# "<unnamed>" and "(int)4"; Nsight Compute 2025 drops namespaces and leaves "unnamed>::".
+# "<unnamed>" and "(int)4"; Nsight Compute 2025 drops namespaces and leaves "unnamed>::". Beside each
+# what a name must hold for it: most names hold none of it, and looking for that takes no time.
 _SPELLINGS = (
-    (regex.compile(r"\(anonymous namespace\)|(?<!\w)<unnamed>|\bunnamed>"), "{anonymous}"),
     (
+        ("namespace", "unnamed"),
+        regex.compile(r"\(anonymous namespace\)|(?<!\w)<unnamed>|\bunnamed>"),
+        "{anonymous}",
+    ),
+    (
+        ("int)", "long)", "short)", "char)", "bool)"),
         regex.compile(r"\((?:unsigned |signed )?(?:int|long|long long|short|char|bool)\)(?=-?\d)"),
         "",
     ),
-    (regex.compile(r"\s+(?=[>,)*&])|(?<=[<,(])\s+"), ""),
-    (regex.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),
+    (
+        (" >", " ,", " )", " *", " &", "< ", ", ", "( "),
+        regex.compile(r"\s+(?=[>,)*&])|(?<=[<,(])\s+"),
+        "",
+    ),
+    (("[clone ", ".kd"), regex.compile(r"\s*(?:\[clone [^\]]*\]|\.kd)+\s*$"), ""),
 )
 _LAUNCH = regex.compile(r" \[[^\[\]]*\]$")
 _CLONE = regex.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
@@ -29,8 +39,11 @@ _ELLIPSIS = "…"
 def key(name: str) -> str:
     """One spelling for all spellings of a kernel name, template arguments kept."""
     name = one_line(name)
-    for pattern, replacement in _SPELLINGS:
-        name = pattern.sub(replacement, name)
+    for marks, pattern, replacement in _SPELLINGS:
+        for mark in marks:
+            if mark in name:
+                name = pattern.sub(replacement, name)
+                break
     return name.strip()
 
 

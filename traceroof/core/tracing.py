@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core.words import Words
+
 #: Leaves of a calculation: a column of the facts, a number in the formula, an attainable share.
 COLUMN, NUMBER, CEILING = "column", "number", "ceiling"
 #: A function of one value that numpy does not know, called by ``Term.name``.
@@ -107,28 +109,35 @@ def each(
 
     name: what the result is called where the formula is printed.
     """
-    result = np.array(_of_distinct(column, function), dtype=kind)
+    result = _of_distinct(column, function, kind)
     if not isinstance(column, Traced):
         return result
     return _traced(result, Term(EACH, (column.term,), _value(result), name, (), function))
 
 
-def _of_distinct(column: npt.NDArray[Any], function: Callable[[Any], Any]) -> list[Any]:
+def _of_distinct(
+    column: npt.NDArray[Any], function: Callable[[Any], Any], kind: Any
+) -> npt.NDArray[Any]:
     """``function`` of every value, worked out once per distinct text and once for unknown."""
+    if isinstance(column, Words) and column.codes is not None:
+        return np.array([*map(function, column.texts), function(None)], dtype=kind)[column.codes]
     plain = np.asarray(column)
     if len(plain) and plain.dtype.kind == "f" and np.isnan(plain).all():
-        return [function(np.nan)] * len(plain)
+        return np.full(len(plain), function(np.nan), dtype=kind)
     values = plain.tolist()
     known: dict[Any, Any] = {}
     keys = [None if isinstance(value, float) and math.isnan(value) else value for value in values]
     for key, value in zip(keys, values, strict=True):
         if key not in known:
             known[key] = function(value)
-    return [known[key] for key in keys]
+    return np.array([known[key] for key in keys], dtype=kind)
 
 
 def one_of(column: npt.NDArray[Any], *values: str) -> npt.NDArray[np.bool_]:
     """Where a text column is one of these."""
+    if isinstance(column, Words) and column.codes is not None:
+        chosen: npt.NDArray[np.bool_] = np.array([*(one in values for one in column.texts), False])
+        return chosen[column.codes]
     plain = np.asarray(column)
     result = np.zeros(len(plain), dtype=bool)
     for value in values if plain.dtype == object else ():

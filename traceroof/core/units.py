@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from string import Formatter
 from typing import Any
 
@@ -99,7 +100,7 @@ _ONE = regex.compile(rf"(?<![\w.,])1 ({'|'.join(_SINGULAR)})\b(?! (?:the|as)\b)"
 _SOME = "some"
 
 
-class Sentence(Formatter):
+class Sentence:
     """Fills ``{column}`` with the value and its unit, ``{column:.0f}`` with the plain number.
 
     A clause in square brackets is left out where a column in it is unknown:
@@ -112,24 +113,44 @@ class Sentence(Formatter):
 
     def fill(self, template: str, values: Mapping[str, Any]) -> str:
         """The template with the values in it."""
+        said: list[str] = []
+        for is_clause, parts in _parts(template):
+            if is_clause and not all(
+                _tells(values.get(name), spec) for _, name, spec in parts if name
+            ):
+                continue
+            for text, name, spec in parts:
+                said.append(text)
+                if name:
+                    said.append(self._figure(name, values[name], spec))
+        text = "".join(said).rstrip(" ;,")
+        if "1 " not in text:
+            return text
+        return _ONE.sub(lambda found: f"1 {_SINGULAR[found.group(1)]}", text)
 
-        def clause(found: re.Match[str]) -> str:
-            fields = [(name, spec) for _, name, spec, _ in self.parse(found.group(1)) if name]
-            told = all(
-                values.get(name) is not None and (spec != _SOME or values[name] != 0)
-                for name, spec in fields
-            )
-            return found.group(1) if told else ""
-
-        said = self.format(re.sub(r"\[([^\[\]]*)\]", clause, template), **values).rstrip(" ;,")
-        return _ONE.sub(lambda found: f"1 {_SINGULAR[found.group(1)]}", said)
-
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        return (field_name, kwargs[field_name]), field_name
-
-    def format_field(self, value: Any, format_spec: str) -> str:
-        name, number = value
-        if number is None or format_spec in ("", _SOME) or isinstance(number, str):
+    def _figure(self, name: str, number: Any, spec: str) -> str:
+        if number is None or spec in ("", _SOME) or isinstance(number, str):
             return quantity(number, self._units.get(name, ""))
         # "69 %" as everywhere, where Python would write "69%".
-        return format(number, format_spec).replace("%", " %")
+        return format(number, spec).replace("%", " %")
+
+
+#: Text, the column whose figure follows it ("" for none), and the format of the figure.
+_Part = tuple[str, str, str]
+
+
+@lru_cache(maxsize=1024)
+def _parts(template: str) -> tuple[tuple[bool, tuple[_Part, ...]], ...]:
+    """A template in pieces, every other one a clause."""
+    pieces = re.split(r"\[([^\[\]]*)\]", template)
+    return tuple(
+        (
+            bool(at % 2),
+            tuple((text, name or "", spec or "") for text, name, spec, _ in Formatter().parse(one)),
+        )
+        for at, one in enumerate(pieces)
+    )
+
+
+def _tells(value: Any, spec: str) -> bool:
+    return value is not None and (spec != _SOME or value != 0)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.diagnosis.findings import Finding
-from traceroof.kernels.places import BY, By, Place, Places, PlaceTime, Weights
+from traceroof.kernels.places import BY, NOWHERE, By, Place, Places, PlaceTime, Weights
 from traceroof.patterns.fusion import PATTERNS
 from traceroof.rule import Rule
 
@@ -38,15 +38,13 @@ class Concerned:
 
     def with_wheres(self, found: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings, each with where its launches come from."""
-        return tuple(
-            replace(
-                one,
-                where=self.where(one.subject_index)
-                if one.scope == "kernel" and one.subject_index is not None
-                else self.place((one,)),
-            )
+        places = (
+            (one, self.where(one.subject_index))
+            if one.scope == "kernel" and one.subject_index is not None
+            else (one, self.place((one,)))
             for one in found
         )
+        return tuple(one if at is NOWHERE else replace(one, where=at) for one, at in places)
 
     def place(self, found: Sequence[Finding]) -> Place:
         """Where the launches of all these findings together come from."""

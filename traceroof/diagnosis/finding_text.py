@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from traceroof.kernels.counter_join import side_of
 from traceroof.kernels.utilisation import BASIS_OF, SOURCE_OF_BASIS
 from traceroof.rule import (
     GRADES,
+    Doubted,
     Grade,
     Judgement,
     Rule,
@@ -68,38 +69,57 @@ def fired(
     small = np.where(informs, time, bound) < context.hidden_share * total
     if context.alone and rule.scope == "kernel":
         small &= ~(bound >= HIDDEN_ALONE * time)
-    rows = np.flatnonzero(judgement.fired & ~small).tolist()
+    rows = np.flatnonzero(judgement.fired & ~small)
+    urgent = rule.urgent(rule.sees(facts)) if rule.urgent else np.zeros(len(facts), dtype=bool)
     judged = _Judged(
         judgement=judgement,
-        suppressed_by=suppressed_by,
         subjects=subjects,
         context=context,
-        bound=bound,
-        likely=likely,
-        total=total,
-        factors=factors,
-        urgent=rule.urgent(rule.sees(facts)) if rule.urgent else np.zeros(len(facts), dtype=bool),
+        rows=rows,
+        suppressed_by=suppressed_by[rows].tolist(),
+        bound=bound[rows].tolist(),
+        likely=likely[rows].tolist(),
+        time=time[rows].tolist(),
+        total=total[rows].tolist(),
+        factors=[(name, one[rows].tolist()) for name, one in factors],
+        doubts=[(one, one.factor[rows].tolist()) for one in judgement.doubts],
+        urgent=urgent[rows].tolist(),
+        near=sensitivity.near(rule, facts, rows),
     )
-    findings = [
-        judged.finding(row, hangs_on)
-        for row, hangs_on in zip(rows, sensitivity.near(rule, facts, rows), strict=True)
-    ]
+    findings = [judged.finding(at, row) for at, row in enumerate(rows.tolist())]
     return findings, int((judgement.fired & small).sum())
+
+
+class _Said(NamedTuple):
+    title: str
+    because: str
+    fix: str
+    refute: str
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """One rule held against n subjects, with all that its findings say; arrays have n values."""
+    """One rule held against subjects, with all that its findings say.
+
+    rows: those that it has findings on, by their place among all subjects. The lists have a value
+    for each of these: who silences the rule, what is saved, the time of the subject and the time
+    that severity is measured against, each factor of the confidence, the figure that the finding
+    hangs on (``sensitivity.near``).
+    """
 
     judgement: Judgement
-    suppressed_by: npt.NDArray[np.object_]
     subjects: Subjects
     context: Context
-    bound: Reals
-    likely: Reals
-    total: Reals
-    factors: Sequence[tuple[str, Reals]]
-    urgent: Mask
+    rows: npt.NDArray[np.int64]
+    suppressed_by: Sequence[str]
+    bound: Sequence[float]
+    likely: Sequence[float]
+    time: Sequence[float]
+    total: Sequence[float]
+    factors: Sequence[tuple[str, Sequence[float]]]
+    doubts: Sequence[tuple[Doubted, Sequence[float]]]
+    urgent: Sequence[bool]
+    near: Sequence[str | None]
 
     # What all findings of the rule share.
 
@@ -116,64 +136,80 @@ class _Judged:
         return Sentence({name: self.columns[name].unit for name in self.judgement.rule.columns})
 
     @cached_property
-    def because(self) -> str:
-        return self.says(self.judgement.rule.because)
+    def said(self) -> _Said:
+        """The texts of the rule in the vendor's words."""
+        rule, words = self.judgement.rule, self.context.words
+        return _Said(
+            *(said(one, words) for one in (rule.title, rule.because, rule.fix, rule.refute))
+        )
+
+    # Of each finding.
 
     @cached_property
-    def fix(self) -> str:
-        return self.says(self.judgement.rule.fix)
+    def read(self) -> Mapping[str, Sequence[Any]]:
+        """Per column that the rule reads: its values."""
+        facts, nothing = self.subjects.facts, [None] * len(self.rows)
+        return {
+            name: facts.values(name, self.rows) if name in facts else nothing
+            for name in self.judgement.rule.columns
+        }
 
-    def says(self, text: str) -> str:
-        """A text of the rule in the vendor's words."""
-        return said(text, self.context.words)
+    @cached_property
+    def categories(self) -> Sequence[str | None]:
+        facts = self.subjects.facts
+        return (
+            facts.values("category", self.rows) if "category" in facts else [None] * len(self.rows)
+        )
 
-    def finding(self, row: int, hangs_on: str | None) -> Finding:
-        """What the rule found on one subject."""
+    @cached_property
+    def alone(self) -> Sequence[float]:
+        """What the rule by itself says is saved, as a part of the subject's time."""
+        found: list[float] = self.judgement.saved[self.rows].tolist()
+        return found
+
+    def finding(self, at: int, row: int) -> Finding:
+        """What the rule found on the subject of its ``at``-th row."""
         rule, facts = self.judgement.rule, self.subjects.facts
-        values = {name: facts.value(name, row) if name in facts else None for name in rule.columns}
-        say, sentence = self.says, self.sentence
-        silencer, steps = self.suppressed_by[row], self.context.settings.steps
-        time = facts.only(("time_ns",)).time_ns[row]
+        values = {name: one[at] for name, one in self.read.items()}
+        says, silencer, bound = self.said, self.suppressed_by[at], self.bound[at]
+        steps = self.context.settings.steps
+        doubts = [(one, round(factor[at], 3)) for one, factor in self.doubts]
         return Finding(
             rule=rule.id,
-            topic=rule.topic_of(facts.value("category", row) if "category" in facts else None),
-            title=say(rule.title),
+            topic=rule.topic_of(self.categories[at]),
+            title=says.title,
             state="suppressed" if silencer else "fired",
             scope=rule.scope,
             subject=self.subjects.names[row],
             subject_index=row,
-            severity=rule.severity or severity(self.bound[row], self.total[row], steps),
-            confidence=round(math.prod(float(factor[row]) for _, factor in self.factors), 2),
+            severity=rule.severity or severity(bound, self.total[at], steps),
+            confidence=round(math.prod(factor[at] for _, factor in self.factors), 2),
             kind=rule.kind,
             role=rule.role,
-            time_saved_bound_ns=whole(self.bound[row]),
-            time_saved_likely_ns=whole(self.likely[row]),
-            because=sentence.fill(self.because, values),
-            fix=sentence.fill(self.fix, values),
-            refute=say(rule.refute),
+            time_saved_bound_ns=whole(bound),
+            time_saved_likely_ns=whole(self.likely[at]),
+            because=self.sentence.fill(says.because, values),
+            fix=self.sentence.fill(says.fix, values),
+            refute=says.refute,
             evidence=evidence_of(rule, values, facts, row, self.columns, self.thresholds),
             confidence_factors=tuple(
-                (name, round(float(factor[row]), 3))
-                for name, factor in self.factors
-                if factor[row] != 1
+                (name, round(factor[at], 3)) for name, factor in self.factors if factor[at] != 1
             ),
-            near_threshold=_near(hangs_on, values, facts, row, self.columns, self.thresholds),
+            near_threshold=_near(self.near[at], values, facts, row, self.columns, self.thresholds),
             doubted_by=tuple(
-                DoubtedBy(one.rule, round(float(one.factor[row]), 3), one.what)
-                for one in self.judgement.doubts
-                if round(float(one.factor[row]), 3) < 1
+                DoubtedBy(one.rule, factor, one.what) for one, factor in doubts if factor < 1
             ),
-            lowers=Lowered(0, 0.0, bool(self.urgent[row])) if rule.doubts else None,
+            lowers=Lowered(0, 0.0, self.urgent[at]) if rule.doubts else None,
             suppressed_by=silencer or None,
             informs=rule.severity == "info",
-            bound_share=_share_of(self.bound[row], time, self.judgement.saved[row]),
+            bound_share=_share_of(bound, self.time[at], self.alone[at]),
         )
 
 
 def _share_of(bound: float, time: float, alone: float) -> float | None:
     """The bound as a part of the subject's time, by the rule alone where that time is unknown."""
     share = bound / time if time > 0 else alone
-    return None if np.isnan(share) else round(float(share), 4)
+    return None if math.isnan(share) else round(share, 4)
 
 
 def _near(

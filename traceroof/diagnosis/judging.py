@@ -24,12 +24,13 @@ def judge_all(
     NOBODY where it may speak; and the rules that broke, with how."""
     judged: dict[Scope, list[Judgement]] = {scope: [] for scope in scopes}
     broken: list[tuple[Rule, str]] = []
+    worded = {scope: subjects.facts.worded() for scope, subjects in scopes.items()}
     for rule in rules:
         if rule.scope not in scopes:
             continue
         try:
             checked(rule)
-            made = judge(rule, scopes[rule.scope].facts, context.ceilings(rule.scope)[0])
+            made = judge(rule, worded[rule.scope], context.ceilings(rule.scope)[0])
             made = _of_kernels_alone(made, scopes[rule.scope].facts)
             if made.fired.any():
                 made.work_out()

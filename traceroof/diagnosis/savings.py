@@ -4,6 +4,7 @@ A rule says which share of its subject's time goes at most; here that becomes na
 the kernel's own work needs the time, and is held against what other fixes already claimed.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -97,7 +98,7 @@ def severity(
     bound: float, total_ns: float, steps: Mapping[Severity, float] = SEVERITY_STEPS
 ) -> Severity:
     """The severity of a saving, by the share that it is of all time."""
-    if np.isnan(bound) or not total_ns:
+    if math.isnan(bound) or not total_ns:
         return "info"
     for name, step in steps.items():
         if bound >= step * total_ns:

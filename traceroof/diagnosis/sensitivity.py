@@ -5,7 +5,7 @@ is asked once more on copies of its subjects in which one column after the other
 or smaller. Nothing has to know where a rule keeps its numbers: plug-ins are judged alike.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ def _share_moved(column: Column, factor: float) -> Column:
     return np.asarray(np.where(beyond, free, moved(column, factor)))
 
 
-def near(rule: Rule, facts: Facts, rows: Sequence[int]) -> list[str | None]:
+def near(rule: Rule, facts: Facts, rows: npt.NDArray[np.int64]) -> list[str | None]:
     """Per row: the column whose threshold would silence the rule if it moved by a tenth.
 
     rows: subjects on which the rule fires. SEVERAL where only all thresholds together would, the

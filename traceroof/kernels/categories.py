@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceroof.core import regex
-from traceroof.core.dictionary import coded, together
+from traceroof.core.dictionary import coded, factorized, together
 from traceroof.core.text_search import FEW, Texts
 
 CATEGORIES: Final[tuple[str, ...]] = (
@@ -149,11 +149,16 @@ def kernel_patterns_of(names: Sequence[str]) -> list[KernelPattern | None]:
     left."""
     if len(names) < FEW:
         return [kernel_pattern_of(name) for name in names]
-    heads, full = Texts([head_of(name) for name in names]), Texts(names)
+    # Thousands of instances of a template have one head.
+    head, distinct = factorized(np.array([head_of(name) for name in names], dtype=object))
+    heads, full = Texts(distinct.tolist()), Texts(names)
     rows = kernel_patterns()
     first = np.full(len(names), len(rows))
     for number, row in enumerate(rows):
-        fits = heads.found(row.pattern, first == len(rows))
+        left = first == len(rows)
+        wanted = np.zeros(len(distinct), dtype=bool)
+        wanted[head[left]] = True
+        fits = heads.found(row.pattern, wanted)[head] & left
         if row.within is not None and fits.any():
             fits = full.found(row.within, fits)
         first[fits] = number
@@ -179,7 +184,9 @@ def head_of(name: str) -> str:
     same; anonymous namespaces and compiler suffixes go. Linear in the length of the name, and cut
     at 1,024 characters: patterns search it, and what a kernel is stands at the front.
     """
-    text = _SUFFIX.sub("", name.strip())
+    text = name.strip()
+    if text.endswith((".kd", "]")):  # as a suffix does: to look for one in every name takes longer
+        text = _SUFFIX.sub("", text)
     head = _mangled_head(text) if text.startswith("_Z") else _demangled_head(text)
     return (head or text)[:_HEAD_LIMIT]
 
@@ -233,7 +240,9 @@ def _outranks(operator: OperatorPattern, by_name: str) -> bool:
 
 def _demangled_head(text: str) -> str:
     """The name before its template arguments and parameters, without return type."""
-    text = _ANONYMOUS.sub("", text).removeprefix("void ")
+    if "::" in text:
+        text = _ANONYMOUS.sub("", text)
+    text = text.removeprefix("void ")
     parts: list[str] = []
     depth = parens = start = 0  # depth of <>, of () inside <>, where the kept piece began
     signature = False

@@ -181,9 +181,11 @@ def _half_speedup(see: See) -> Reals:
     on_matrix = see("name_tensor_core") == 1
     known = half / np.where(on_matrix, matrix, vector)
     unnamed = np.isnan(vector) & fp32 & ~np.isnan(see("least_capability"))
-    for row in np.flatnonzero(unnamed).tolist():
-        wide = ("tf32", "fp32") if on_matrix[row] else ("fp32",)
-        known[row] = _most_from_half(float(see("least_capability")[row]), wide)
+    least = see("least_capability")
+    for capability in np.unique(least[unnamed]).tolist():
+        for matrix_units, wide in ((True, ("tf32", "fp32")), (False, ("fp32",))):
+            here = unnamed & (least == capability) & (on_matrix == matrix_units)
+            known[here] = _most_from_half(capability, wide)
     return np.where(fp32, known, np.nan)
 
 

@@ -125,7 +125,7 @@ class Places:
 
     def place(self, weights: Weights) -> Place:
         """Where launches come from, by their weights."""
-        if not weights:
+        if not weights or self._nothing_known:
             return NOWHERE
         of = round(sum(launches for launches, _ in weights.values()))
         named = {by: self._most(weights, by) for by in BY}
@@ -199,6 +199,10 @@ class Places:
             for at in np.lexsort((np.arange(len(keys)), -launches, -time)).tolist()
             if launches[at]
         )
+
+    @cached_property
+    def _nothing_known(self) -> bool:
+        return not any(one.module or one.range or one.operator or one.source for one in self.spots)
 
     @cached_property
     def _by_group(self) -> tuple[list[int], Ints]:

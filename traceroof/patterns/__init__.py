@@ -15,6 +15,7 @@ import pyarrow as pa
 from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.core.kernel_table import Column, Source, as_reals
+from traceroof.core.text_search import Texts
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
@@ -265,7 +266,7 @@ def _within_convolution(kernels: pa.Table) -> npt.NDArray[np.bool_]:
     """Rows that an operator of a convolution launched, or whose name says that they did."""
     operators, names = coded(kernels["operator"]), coded(kernels["kernel_name"])
     named = ["conv" in name.lower() and "convert" not in name.lower() for name in operators.texts]
-    channels = [_CHANNELS.search(name) is not None for name in names.texts]
+    channels = Texts(names.texts).found(_CHANNELS)
     by_operator = operators.spread(np.array([*named, False], dtype=bool))
     return np.asarray(by_operator | names.spread(np.array([*channels, False], dtype=bool)))
 

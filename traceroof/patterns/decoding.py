@@ -15,6 +15,7 @@ import pyarrow as pa
 from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import Coded, coded
 from traceroof.core.kernel_table import Column
+from traceroof.core.tracing import one_of
 from traceroof.kernels.groups import Groups
 from traceroof.patterns.serving import pass_of
 
@@ -67,7 +68,7 @@ def by_names(grouped: Groups) -> Mapping[str, float | str]:
     """Whether the run decodes, by the names of its attention kernels: where passes are not
     annotated and shapes not recorded. Empty where the names do not tell."""
     see = grouped.facts.only(("category", "role", "time_ns", "phase"))
-    if any(phase in ("forward", "backward", "optimizer") for phase in see.phase):
+    if one_of(see.phase, "forward", "backward", "optimizer").any():
         return {}
     attends = (see.category == "attention") & (see.role != "cache write") & (see.time_ns > 0)
     names = [grouped.names[at] for at in np.flatnonzero(attends)]

@@ -21,6 +21,8 @@ from traceroof.core.dictionary import factorized, together
 from traceroof.core.facts import unknown
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.text_search import Texts
+from traceroof.core.tracing import one_of
+from traceroof.core.words import words
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
 from traceroof.timeline.idle import LAUNCH_LATENCY_NS, PAUSE_NS
@@ -113,8 +115,8 @@ class LaunchKinds:
             )
         ]
         return LaunchKinds(
-            kind=np.array(kinds, dtype=object),
-            operation=operation,
+            kind=words(np.array(kinds, dtype=object)),
+            operation=words(operation),
             elements=elements,
             bytes=see.model_bytes,
             out=np.array(out, dtype=np.float64),
@@ -208,13 +210,11 @@ class Launches:
 
     def kind(self, *wanted: str) -> Mask:
         """Launches of these kinds."""
-        of_group = np.isin(self.groups.kind.astype(str), wanted)
-        return np.asarray(of_group[self.group])
+        return np.asarray(one_of(self.groups.kind, *wanted)[self.group])
 
     def operation(self, wanted: frozenset[str]) -> Mask:
         """Launches of these operations."""
-        of_group = np.array([one in wanted for one in self.groups.operation], dtype=bool)
-        return np.asarray(of_group[self.group])
+        return np.asarray(one_of(self.groups.operation, *wanted)[self.group])
 
     def shifted(self, mask: Mask, by: int) -> Mask:
         """Where the launch ``by`` places later (earlier if negative) on the same stream is so."""

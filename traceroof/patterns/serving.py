@@ -22,6 +22,7 @@ from traceroof.core import regex
 from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column, as_reals, sourced
+from traceroof.core.tracing import one_of
 from traceroof.core.units import quantity
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
@@ -385,9 +386,9 @@ def _listed(text: Any) -> list[Any]:
 def _from_attention(grouped: Groups) -> Mapping[str, float | str]:
     """By the query lengths of attention, where nothing is trained."""
     see = grouped.facts.only(("model", "model_shape", "time_ns", "phase"))
-    if any(phase in ("forward", "backward", "optimizer") for phase in see.phase):
+    if one_of(see.phase, "forward", "backward", "optimizer").any():
         return {}
-    attention = np.flatnonzero(see.model == "attention")
+    attention = np.flatnonzero(one_of(see.model, "attention"))
     sizes = [sizes_of(see.model_shape[row]) for row in attention]
     cached = [("Sq" in size and size["Sq"] < size["Skv"]) for size in sizes]
     queries = np.array([size.get("Sq", 0) for size in sizes])

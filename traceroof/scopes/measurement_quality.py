@@ -5,7 +5,6 @@ confidence of what rests on a figure that is in doubt. Shares are of the time of
 compute: collectives wait for each other, so that their times scatter whatever is measured.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -230,18 +229,23 @@ def _bases(k: Facts, time: Reals, total: float) -> dict[str, float | str]:
 
 
 # Operators whose brackets do not come in pairs, and shifts of template arguments.
+_UNPAIRED_MARKS = ("->", "operator", "<<", "<=", ">=")
 _UNPAIRED = regex.compile(r"->|operator\s*[<>=]+|<<|<=|>=")
+
+_OPENED = regex.compile(r"\w[<(]")
 
 
 def _cut(names: Iterable[str]) -> Mask:
     """Names of functions that end before their brackets do, or in dots."""
-    found = []
-    for name in names:
-        text = _UNPAIRED.sub("", name) if ">" in name or "<" in name else name
-        unclosed = text.count("(") > text.count(")") or text.count("<") > text.count(">")
-        unclosed &= re.search(r"\w[<(]", text) is not None
-        found.append(unclosed or name.rstrip().endswith(("...", "\u2026")))
-    return np.array(found, dtype=bool)
+    return np.array([_is_cut(name) for name in names], dtype=bool)
+
+
+def _is_cut(name: str) -> bool:
+    if name.rstrip().endswith(("...", "\u2026")):
+        return True
+    text = _UNPAIRED.sub("", name) if any(one in name for one in _UNPAIRED_MARKS) else name
+    unclosed = text.count("(") > text.count(")") or text.count("<") > text.count(">")
+    return unclosed and _OPENED.search(text) is not None
 
 
 def _of_timelines(lines: Sequence[Timeline]) -> dict[str, float | str]:
