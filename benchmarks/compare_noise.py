@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from traceroof.compare.known_noise import LEAST_RUNS, KnownNoise, least_called
 from traceroof.compare.noise_profile import correlation_of, scatter
-from traceroof.compare.verdicts import Thresholds, judge, judge_total
+from traceroof.compare.noise_threshold import Thresholds
+from traceroof.compare.verdicts import judge, judge_total
 
 Reals = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Reals]

@@ -16,7 +16,7 @@ import numpy as np
 
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Recording, Source
-from traceroof.diagnosis import judged_groups as judging
+from traceroof.diagnosis import judged_groups as rule_firing
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.ingest.combine import combine
 from traceroof.kernels import counter_join
@@ -105,8 +105,8 @@ def main() -> None:
         clock = _Clock()
         plain = counter_join.join, counter_join.with_counters
         counter_join.join, counter_join.with_counters = map(clock.around, plain)
-        counting = judging._counted
-        judging._counted = clock.around(counting)
+        counting = rule_firing._counted
+        rule_firing._counted = clock.around(counting)
         try:
             began = time.process_time()
             both = clock.around(combine)([timed, counted])
@@ -114,7 +114,7 @@ def main() -> None:
             whole = time.process_time() - began
         finally:
             counter_join.join, counter_join.with_counters = plain
-            judging._counted = counting
+            rule_firing._counted = counting
         alone_began = time.process_time()
         diagnose(timed)
         alone = time.process_time() - alone_began

@@ -27,7 +27,7 @@ from traceroof.parsers.torch.host_events import Host, Ranges
 from traceroof.parsers.torch.kernels import kernels_of, note_operators, note_times
 from traceroof.parsers.torch.launches import Launches
 from traceroof.parsers.torch.link import Links
-from traceroof.timeline.lost import THINNED, launched
+from traceroof.timeline.lost_records import THINNED, launched
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
 _RANKS_IN_NAMES: Final = (

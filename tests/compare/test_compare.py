@@ -16,7 +16,7 @@ from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.compare.changes import Change
 from traceroof.compare.gates import accepted, checked, failures
-from traceroof.compare.verdicts import Thresholds
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.config import Accepted, Settings
 from traceroof.core.recording import DeviceInfo, Run
 from traceroof.errors import TraceroofError

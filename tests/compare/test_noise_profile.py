@@ -25,8 +25,8 @@ from traceroof.compare.noise_profile import (
     same_workload,
     scatter,
 )
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.student import critical, quantile, two_sided_p
-from traceroof.compare.verdicts import Thresholds
 from traceroof.config.settings import Accepted, Settings
 from traceroof.core.recording import DeviceInfo, Run, merge
 from traceroof.errors import TraceroofError

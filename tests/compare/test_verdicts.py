@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.ranktest import smallest_p
 from traceroof.compare.reasons import most_tested
-from traceroof.compare.verdicts import Thresholds, judge, judge_total
+from traceroof.compare.verdicts import judge, judge_total
 
 if TYPE_CHECKING:
     from benchmarks.compare_noise import MARK, simulate

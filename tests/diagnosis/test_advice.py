@@ -14,9 +14,9 @@ from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
 from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
+from traceroof.diagnosis.nothing_to_gain import LITTLE
 from traceroof.diagnosis.savings import Pool, pool_of
 from traceroof.diagnosis.totals import pool_of_run
-from traceroof.diagnosis.unsaid import LITTLE
 from traceroof.errors import TraceroofError
 from traceroof.kernels.groups import Groups
 from traceroof.timeline import Timeline

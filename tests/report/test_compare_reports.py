@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from tests.runs import recording
 from tests.sides import A100, PROGRAM, one_run, repeated, side, stepped
 from traceroof.compare import Comparison, compare
-from traceroof.compare.verdicts import Thresholds
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.core.recording import DeviceInfo, Run
 from traceroof.report.compare import markdown as compare_markdown
 from traceroof.report.compare import stories, terminal, words

@@ -140,7 +140,7 @@ def _gate(fail_on: Gate | None, settings: "Settings") -> Gate | None:
 
 def _end(diagnosis: "Diagnosis", gate: Gate | None) -> None:
     """Say on stderr what failed, and exit accordingly: a rule that broke goes before a gate."""
-    from traceroof.diagnosis.judging import failing
+    from traceroof.diagnosis.rule_firing import failing
 
     severe = failing(diagnosis.fired(), gate.value) if gate else []
     for one in severe[:_NAMED]:

@@ -18,7 +18,7 @@ import typer
 from traceroof.cli.completion import complete_run
 
 if TYPE_CHECKING:
-    from traceroof.compare.verdicts import Thresholds
+    from traceroof.compare.noise_threshold import Thresholds
     from traceroof.config import Settings
     from traceroof.core.part import Part
     from traceroof.ingest.combine import Mode
@@ -346,7 +346,7 @@ class CompareOptions:
 
     def thresholds(self) -> "Thresholds":
         """The same as ``compare`` takes it."""
-        from traceroof.compare.verdicts import Thresholds
+        from traceroof.compare.noise_threshold import Thresholds
 
         least = None if self.min_ms is None else self.min_ms * 1e6
         return Thresholds(percent=self.min_percent, least_ns=least)

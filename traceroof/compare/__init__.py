@@ -15,9 +15,10 @@ from traceroof.compare.changes import Change, facts_of
 from traceroof.compare.comparable import Difference, differences, one_after_another
 from traceroof.compare.judged import Judged, Paired, of_steps, of_total, summed
 from traceroof.compare.noise_profile import Profile, profile_for
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.samples import By, Per
 from traceroof.compare.sides import Side
-from traceroof.compare.verdicts import Thresholds, Word, tally
+from traceroof.compare.verdicts import Word, tally
 from traceroof.config import NONE, Settings
 from traceroof.core.displayed import Displayed
 from traceroof.core.recording import Run

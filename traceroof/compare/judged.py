@@ -12,9 +12,10 @@ from traceroof.compare import pairing
 from traceroof.compare.changes import Change, KernelPair, Level, changes_of
 from traceroof.compare.comparable import Difference
 from traceroof.compare.noise_profile import Profile
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.samples import By, Per, Whole
 from traceroof.compare.sides import Counted
-from traceroof.compare.verdicts import Thresholds, Verdicts, judge, judge_total
+from traceroof.compare.verdicts import Verdicts, judge, judge_total
 
 Reals = npt.NDArray[np.float64]
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from traceroof.compare.changes import KernelPair
 from traceroof.compare.known_noise import KnownNoise, least_called
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.samples import Per
 from traceroof.compare.sides import Counted, Side
-from traceroof.compare.verdicts import Thresholds
 from traceroof.config import NONE, Settings
 from traceroof.core import kernel_names
 from traceroof.core.recording import Run

@@ -7,13 +7,20 @@ neither is ``inconclusive``, with what is missing. Things on one side only are `
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.compare.known_noise import LEAST_RUNS, Decided, KnownNoise, decided
+from traceroof.compare.noise_threshold import (
+    Thresholds,
+    least_detectable,
+    mad,
+    runs_needed,
+    spread_of,
+    z_of,
+)
 from traceroof.compare.ranktest import benjamini_hochberg, mann_whitney, shift_interval, smallest_p
 from traceroof.compare.reasons import most_tested, relative, why_known, why_not
 from traceroof.compare.samples import By
@@ -22,53 +29,6 @@ from traceroof.compare.student import two_sided_p
 Reals = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Word = Literal["regressed", "improved", "unchanged", "inconclusive", "new", "gone", "not-compared"]
-
-# Normal consistency of the median absolute deviation, and z of 95 %; a rank test needs 1/0.955
-# times the runs of a t-test on normal noise (Hodges and Lehmann, 1956).
-_MAD_TO_SIGMA = 1.4826
-_Z_FOUND = 1.645
-_EFFICIENCY = 0.955
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """What counts as a change.
-
-    percent: least change of a kernel, of its own time. share_pct: and least change in percent of
-    the kernel time of the base (category_share_pct: of a category); least_ns replaces both where it
-    is given. total_percent: least change of the total, and of a category, of its own time.
-    single_percent: least change of the total that one run per side can show; it shows none of a
-    kernel or category. runs: runs per side from which on times are judged. p: of the rank test. q:
-    share of false calls among all calls of one comparison. false: share of comparisons of unchanged
-    code in which chance calls anything slower (under 1 %, as ``benchmarks/compare_noise.py``
-    measures it). level: of the interval that "unchanged"
-    rests on (two one-sided tests at 5 %, as for equivalence).
-
-    Sources: 5 % and 5 runs as in published gates of GPU benchmarks; 0.25 % is 5 % of a kernel that
-    takes 5 % of the time; unchanged code on a shared T4 moved single tests by up to 9.6 % between
-    runs, so one run decides nothing under 20 %.
-    """
-
-    percent: float = 5.0
-    share_pct: float = 0.25
-    least_ns: float | None = None
-    total_percent: float = 2.0
-    category_share_pct: float = 1.0
-    single_percent: float = 20.0
-    runs: int = 5
-    p: float = 0.01
-    q: float = 0.05
-    level: float = 0.90
-    false: float = 0.006
-
-    def least(self, total_ns: float) -> float:
-        """The least change in ns that matters, where the kernels of the base take total_ns."""
-        return self.share_pct / 100 * total_ns if self.least_ns is None else self.least_ns
-
-    def least_of_category(self, total_ns: float) -> float:
-        """The same for a whole category."""
-        by_share = self.category_share_pct / 100 * total_ns
-        return by_share if self.least_ns is None else self.least_ns
 
 
 @dataclass(frozen=True)
@@ -118,9 +78,9 @@ def judge(
     """
     n, m = base.shape[1], head.shape[1]
     b, h = np.median(base, axis=1), np.median(head, axis=1)
-    b_mad, h_mad = _mad(base, b), _mad(head, h)
+    b_mad, h_mad = mad(base, b), mad(head, h)
     delta = h - b
-    spread = _noise(b, h, b_mad, h_mad, n, m)
+    spread = spread_of(b, h, b_mad, h_mad, n, m)
     floor = np.maximum(percent / 100 * b, least_ns)
     matters = np.abs(delta) >= np.maximum(floor, np.finfo(float).tiny)
     replicated = min(n, m) >= limits.runs and by == "runs"
@@ -129,7 +89,7 @@ def judge(
     made = _tests(base, head, known, (b + h) / 2, least_ns, limits) if replicated else None
     tests = made or _Tests.none(len(b))
     tested = tests.budget > 0
-    z = _z(np.where(tested, np.minimum(limits.p, limits.q * tests.budget), limits.p))
+    z = z_of(np.where(tested, np.minimum(limits.p, limits.q * tests.budget), limits.p))
     sure = (tests.p < limits.p) & (tests.q <= limits.q)
     if not replicated:
         # Samples that differ by more than a change that matters do not show that there is none.
@@ -139,7 +99,7 @@ def judge(
         still = ~matters & (tests.low > -floor) & (tests.high < floor)
     if n == m:
         still |= known & (np.sort(base, axis=1) == np.sort(head, axis=1)).all(axis=1)
-    detectable = spread * z * np.sqrt((1 / max(n, 1) + 1 / max(m, 1)) / _EFFICIENCY)
+    detectable = least_detectable(spread, z, n, m)
     told = None
     runs = (n, m) if by == "runs" else (1, 1)
     if noise is not None:
@@ -167,7 +127,7 @@ def judge(
             testable=int(tested.sum()), p=float(tests.p[row]), q=float(tests.q[row]),
             low=relative(tests.low[row], b[row]), high=relative(tests.high[row], b[row]),
             noise=float(spread[row]),
-            runs=_runs_needed(spread[row], relative(floor[row], b[row]), z[row]),
+            runs=runs_needed(spread[row], relative(floor[row], b[row]), z[row]),
         )  # fmt: skip
 
     return Verdicts(
@@ -306,36 +266,6 @@ def _budget(size: Reals, least_ns: float, n: int, m: int, q: float) -> Reals:
         raised |= part < least
     result[chosen] = part
     return result
-
-
-def _mad(values: Reals, medians: Reals) -> Reals:
-    return np.asarray(np.median(np.abs(values - medians[:, None]), axis=1))
-
-
-def _noise(b: Reals, h: Reals, b_mad: Reals, h_mad: Reals, n: int, m: int) -> Reals:
-    """Relative spread of one sample, from the deviations of both sides; NaN for single ones."""
-    if min(n, m) < 2:
-        return np.full(len(b), np.nan)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        parts = np.stack([b_mad / b, h_mad / h])
-        known = np.isfinite(parts)
-        weights = np.where(known, [[n], [m]], 0)
-        pooled = (weights * np.where(known, parts, 0.0) ** 2).sum(axis=0) / weights.sum(axis=0)
-    return np.asarray(_MAD_TO_SIGMA * np.sqrt(pooled))
-
-
-def _z(p: Reals) -> Reals:
-    """Standard deviations between no change and a change that is called in 95 of 100 cases."""
-    normal = NormalDist()
-    by_p = {one: normal.inv_cdf(1 - one / 2) for one in set(p.tolist())}
-    return np.array([by_p[one] + _Z_FOUND for one in p.tolist()])
-
-
-def _runs_needed(noise: float, change: float, z: float) -> int | None:
-    """Runs a side that show such a relative change in 95 of 100 cases; None where unknown."""
-    if not (np.isfinite(noise) and np.isfinite(change) and change > 0):
-        return None
-    return int(np.ceil(2 * (noise / change * z) ** 2 / _EFFICIENCY))
 
 
 def tally(words: Sequence[Word]) -> dict[Word, int]:

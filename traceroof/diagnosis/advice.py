@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from traceroof.diagnosis.drafts import (
+from traceroof.diagnosis.advice_entries import (
     Draft,
     attach,
     claim,
@@ -21,12 +21,12 @@ from traceroof.diagnosis.drafts import (
     topic_of,
 )
 from traceroof.diagnosis.findings import Finding
+from traceroof.diagnosis.nothing_to_gain import LITTLE, little, settled, undecided
 from traceroof.diagnosis.savings import (
     Pool,
     severity,
     together,
 )
-from traceroof.diagnosis.unsaid import LITTLE, little, settled, undecided
 from traceroof.kernels.places import Place
 from traceroof.rule import SEVERITY_STEPS, Severity
 

@@ -18,9 +18,9 @@ from traceroof.core.recording import (
 from traceroof.core.units import count
 from traceroof.diagnosis.advice import advice_of, name_of
 from traceroof.diagnosis.collect import tool_of
-from traceroof.diagnosis.concerned import Concerned
 from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Totals
 from traceroof.diagnosis.find import find_all
+from traceroof.diagnosis.finding_places import Concerned
 from traceroof.diagnosis.findings import Context, Finding
 from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups

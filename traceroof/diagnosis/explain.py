@@ -35,9 +35,9 @@ from traceroof.diagnosis.formulas import (
     number,
     written,
 )
-from traceroof.diagnosis.judging import NOBODY, judge_all
+from traceroof.diagnosis.nothing_to_gain import LITTLE
+from traceroof.diagnosis.rule_firing import NOBODY, judge_all
 from traceroof.diagnosis.savings import SPARE, capped, spare_ns
-from traceroof.diagnosis.unsaid import LITTLE
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import NOMINAL, Attainable
 from traceroof.hardware.vendor_terms import said

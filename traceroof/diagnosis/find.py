@@ -12,7 +12,7 @@ from traceroof.diagnosis.findings import (
     Finding,
     ranked,
 )
-from traceroof.diagnosis.judging import broke, judge_all
+from traceroof.diagnosis.rule_firing import broke, judge_all
 from traceroof.hardware.vendor_terms import AMD, said
 from traceroof.rule import (
     Judgement,

@@ -22,7 +22,7 @@ from traceroof.diagnosis.findings import (
     Lowered,
     NearThreshold,
 )
-from traceroof.diagnosis.judging import LEAST_REMAINS
+from traceroof.diagnosis.rule_firing import LEAST_REMAINS
 from traceroof.diagnosis.savings import saved, severity
 from traceroof.hardware.vendor_terms import said
 from traceroof.kernels.counter_join import side_of

@@ -15,8 +15,8 @@ from traceroof.diagnosis.find import unjudged_each
 from traceroof.diagnosis.finding_text import fired
 from traceroof.diagnosis.findings import Finding, ranked
 from traceroof.diagnosis.headline import headline_of_kernels
-from traceroof.diagnosis.judging import judge_all
 from traceroof.diagnosis.not_judged import not_judged
+from traceroof.diagnosis.rule_firing import judge_all
 from traceroof.diagnosis.totals import with_savings
 from traceroof.hardware.ceilings import Attainable
 from traceroof.scopes.subjects import Subjects

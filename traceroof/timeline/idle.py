@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from traceroof.timeline import intervals
-from traceroof.timeline.cold import cold_start, first_kernel, silent_start
+from traceroof.timeline.cold_start import cold_start, first_kernel, silent_start
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import HostKind
 from traceroof.timeline.intervals import Times

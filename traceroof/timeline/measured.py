@@ -13,7 +13,7 @@ from traceroof.timeline.host import Host
 from traceroof.timeline.idle import Idle
 from traceroof.timeline.intervals import Times
 from traceroof.timeline.lanes import UNKNOWN, Lane, Unions, known, unions_of
-from traceroof.timeline.lost import Launched
+from traceroof.timeline.lost_records import Launched
 from traceroof.timeline.metrics import (
     copy_facts,
     host_facts,

@@ -8,7 +8,7 @@ from traceroof.timeline.communication import Exchange, exchanges
 from traceroof.timeline.host import Host
 from traceroof.timeline.idle import Gap
 from traceroof.timeline.lanes import Lane, unions_of
-from traceroof.timeline.lost import launched
+from traceroof.timeline.lost_records import launched
 from traceroof.timeline.measured import Shared, measured, steady_facts
 from traceroof.timeline.steps import Step, step_spans, steps_of
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from traceroof.compare.known_noise import LEAST_RUNS
 from traceroof.compare.noise_profile import Profile, Scatter
-from traceroof.compare.verdicts import Thresholds
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import count, percent, quantity
 from traceroof.report.common.console import grid, to_text

@@ -8,7 +8,8 @@ from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.compare.comparable import CLOCKS
 from traceroof.compare.known_noise import LEAST_RUNS
-from traceroof.compare.verdicts import Thresholds, Word
+from traceroof.compare.noise_threshold import Thresholds
+from traceroof.compare.verdicts import Word
 from traceroof.core.kernel_names import short_names
 from traceroof.core.selection import Narrowed
 from traceroof.core.units import count, one_line, percent, quantity

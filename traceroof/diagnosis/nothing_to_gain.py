@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from traceroof.core.units import percent
-from traceroof.diagnosis.drafts import Draft, passes_once, topic_of
+from traceroof.diagnosis.advice_entries import Draft, passes_once, topic_of
 from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.savings import Pool, together
 

@@ -5,7 +5,7 @@ import pytest
 
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import HOST_CALLS
-from traceroof.timeline.lost import launched
+from traceroof.timeline.lost_records import launched
 
 #: A profiler's own calls are numbered from here on.
 OWN = (1 << 31) + 1
