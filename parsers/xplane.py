@@ -21,6 +21,7 @@ from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers.xla.activities import Rows, add_device, add_host
 from traceroof.parsers.xla.planes import Plane, Space, space
+from traceroof.parsers.xla.reasons import reasons
 
 _DEVICE = regex.compile(r"/device:(?P<kind>\w+):(?P<index>\d+)")
 _SIGNS = (b"/device:GPU:", b"/device:TPU:", b"/host:CPU", b"/host:metadata", b"Task Environment")
@@ -134,7 +135,7 @@ def _notes(rows: Rows, found: Space, broken: int) -> list[Note]:
     if rows.replays:
         text = "graph replays without their kernels: they are in no sum"
         notes.append(Note(text, rows.replays))
-    notes += [Note(f"XLA's profiler wrote: {error}") for error in found.errors[:3]]
+    notes += [Note(f"XLA's profiler wrote: {reason}") for reason in reasons(found.errors)[:3]]
     return notes
 
 
@@ -162,7 +163,7 @@ def _without_kernels(source: Path, found: Space, rows: Rows) -> TraceroofError:
     if found.cut and not planes:
         reason = "it is cut or damaged before its first plane ends"
     elif found.errors:
-        reason = f"XLA's profiler wrote: {found.errors[0]}"
+        reason = f"XLA's profiler wrote: {reasons(found.errors)[0]}"
     elif "TPU" in kinds:
         reason = "it was recorded on a TPU"
     elif "GPU" in kinds:

@@ -5,7 +5,8 @@ and dropped. At the end GPU activities are linked to the calls, operators, modul
 them (``link``).
 """
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,25 +31,50 @@ from traceroof.parsers.torch.stream import CUT, NotJson
 
 FORMAT: Final = "torch-profiler"
 
-# Chrome traces of others, and what they are.
+_NSYS: Final = "nsys profile, then nsys export --type sqlite"
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Chrome traces of another tool. sign: what the first bytes or the categories of its events hold.
+    instead: what to give in their place. always: a file with torch's categories is one, too."""
+
+    sign: re.Pattern[bytes]
+    what: str
+    instead: str = "`traceroof formats` lists what is read of that tool"
+    always: bool = False
+
+
 _OTHERS: Final = (
-    (regex.compile(rb'"BeginNs"|"otherData"'), "a trace of rocprof (version 1)"),
-    (regex.compile(rb'"rocprofiler-sdk-tool"'), "JSON of rocprofv3"),
-    (regex.compile(rb'/device:(?:TPU|GPU)|XLA Ops|"highres-ticks"|hlo_(?:op|module)'),
-     "a trace of XLA (JAX, TensorFlow)"),
-    (regex.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
-     "a trace converted from Nsight Systems"),
-    (regex.compile(rb'"cat"\s*:\s*"api_op"'), "a trace of rpd (rocmProfileData)"),
-    (regex.compile(rb'Ascend Hardware|AscendCL|"CANN"|"HCCL"'),
-     "a trace of Ascend's profiler (torch_npu, CANN)"),
-    (regex.compile(rb'"cat"\s*:\s*"(?:Session|Node)"|_kernel_time"'), "a profile of ONNX Runtime"),
-    (regex.compile(rb'"cat"\s*:\s*"(?:cnpx|cnnl|mlu)|Cambricon|CNPerf'),
-     "a trace of Cambricon's profiler (CNPerf)"),
-    (regex.compile(rb'"cat"\s*:\s*"(?:MUSA|musa_)'), "a trace of Moore Threads' profiler"),
-    (regex.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'), "a trace of a browser"),
+    _Other(regex.compile(rb'"BeginNs"|"otherData"'), "a trace of rocprof (version 1)"),
+    _Other(regex.compile(rb'"rocprofiler-sdk-tool"'), "JSON of rocprofv3"),
+    _Other(regex.compile(rb'/device:(?:TPU|GPU)|XLA Ops|"highres-ticks"|hlo_(?:op|module)'),
+           "a trace of XLA (JAX, TensorFlow)", "give the *.xplane.pb that lies beside it"),
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:cuda_api|nvtx|nvtx-kernel)"'),
+           "a trace converted from Nsight Systems", f"give the report itself: {_NSYS}"),
+    _Other(regex.compile(rb'"cat"\s*:\s*"api_op"'), "a trace of rpd (rocmProfileData)",
+           "give the .rpd file that it was made from"),
+    _Other(regex.compile(rb'Ascend Hardware|AscendCL|"CANN"|"HCCL"|"Task Type"\s*:\s*"AI_'
+                         rb'|"cat"\s*:\s*"(?:async_npu|HostToDevice)"'),
+           "a trace of Ascend's profiler (torch_npu, CANN)",
+           "traceroof reads no Ascend output; msprof-analyze does", always=True),
+    # PaddlePaddle calls its events almost as Kineto does, and its arguments otherwise.
+    _Other(regex.compile(rb'"SpanNumber"\s*:|"span_indx"\s*:|"correlation id"\s*:|"smCount"\s*:'
+                         rb'|"schemaVersion"\s*:\s*"'),
+           "a trace of PaddlePaddle's profiler", f"profile the program with {_NSYS}", always=True),
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:Session|Node)"|_kernel_time"'),
+           "a profile of ONNX Runtime",
+           f"profile the program with {_NSYS}; on AMD, with rocprofv3", always=True),
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:cnpx|cnnl|mlu|CNRT|CNDrv|CNNL)|Cambricon|CNPerf'),
+           "a trace of Cambricon's profiler (CNPerf)", "with torch_mlu, record with torch.profiler",
+           always=True),
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:MUSA|musa_)'), "a trace of Moore Threads' profiler",
+           "with torch_musa, record with torch.profiler", always=True),
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'),
+           "a trace of a browser"),
 )  # fmt: skip
-# PaddlePaddle calls its events almost as Kineto does, and its arguments otherwise.
-_PADDLE = regex.compile(rb'"SpanNumber"\s*:|"correlation id"\s*:|"smCount"\s*:')
+# What only torch.profiler writes, beside its own categories.
+_TORCH_TOO: Final = frozenset({"cuda_profiler_range", "cpu_instant_event"})
 # Categories of work on accelerators that are no GPUs of ours.
 _ACCELERATORS: Final = (
     ("mtia", "Meta's MTIA"),
@@ -115,20 +141,15 @@ def _fold(source: Path, progress: Progress, options: Options) -> Folded:
 def _refuse_others(source: Path, found: Folded) -> None:
     """Raise TraceroofError for a Chrome trace that is not torch.profiler's."""
     categories = found.fold.categories
-    if _PADDLE.search(found.head):
-        raise TraceroofError(
-            f"{source} is a trace of PaddlePaddle's profiler, which is not read",
-            "profile the program with Nsight Systems (nsys profile, nsys export --type sqlite)",
-        )
-    if any(category in TORCH_CATEGORIES for category in categories):
-        return
+    is_torch = any(category in TORCH_CATEGORIES | _TORCH_TOO for category in categories)
     seen = found.head + b"".join(b'"cat":"%s"' % str(one).encode() for one in categories)
-    for pattern, what in _OTHERS:
-        if pattern.search(seen):
+    for other in _OTHERS:
+        if (other.always or not is_torch) and other.sign.search(seen):
             raise TraceroofError(
-                f"{source} is {what}, not a torch.profiler trace",
-                "`traceroof formats` lists what is read of that tool",
+                f"{source} is {other.what}, not a torch.profiler trace", other.instead
             )
+    if is_torch:
+        return
     if not categories and found.counts[CUT]:
         raise TraceroofError(f"{source} is cut short before its first event", "record it again")
     shown = ", ".join(str(category) for category, _ in categories.most_common(4) if category)
@@ -169,6 +190,9 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
             f"no launch call was made while it recorded ({count(fold.calls.rows, 'call')} to the "
             "GPU's runtime): what it recorded ran on the CPU"
         )
+        how = _PROFILE
+    elif not fold.operators.rows and "cpu_instant_event" in fold.categories:
+        why = "it holds events of the memory allocator only"
         how = _PROFILE
     elif found.metadata.get("deviceProperties") == []:
         why = (

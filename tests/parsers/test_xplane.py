@@ -161,6 +161,11 @@ def test_garbage_of_the_tracer_is_unknown(tmp_path: Path) -> None:
         (["/host:CPU", "/device:GPU:0"], [], "no GPU ran a kernel"),
         (["/host:CPU", "/device:TPU:0"], [], "recorded on a TPU"),
         (["/host:CPU"], ["CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"], "INSUFFICIENT_PRIVILEGES"),
+        (["/host:CPU"], ["on host-17: CUPTI needs root access"], "insufficient privileges"),
+        (["/host:CPU"], ["CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"], "another profiler"),
+        (["/host:CPU"], ["--token=s3cret: Dropped 4 events"], "events were dropped"),
+        (["/host:CPU"], ["roctracer_enable --token=s3cret"], "the ROCm tracer failed"),
+        (["/host:CPU"], ["s3cret"], "a message that traceroof does not know"),
     ],
 )
 def test_files_without_kernels(
@@ -174,6 +179,9 @@ def test_files_without_kernels(
     with pytest.raises(TraceroofError, match="holds no GPU work") as raised:
         _read(tmp_path, make.bytes())
     assert reason in raised.value.message
+    # Nothing of the text itself, which may hold anything.
+    assert "s3cret" not in str(raised.value)
+    assert "host-17" not in str(raised.value)
 
 
 @pytest.mark.corpus

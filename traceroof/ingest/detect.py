@@ -1,7 +1,7 @@
 """From paths to a recording: which parser reads a file, and what a folder holds."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from traceroof.ingest import decompress, folders, remote
 from traceroof.ingest.combine import Mode, combine, of_one_gpu
 from traceroof.ingest.foreign import NOT_READ, foreign, foreign_folder, looks_like
 from traceroof.ingest.remote import RemoteFile
+from traceroof.ingest.sqlite import COMPANIONS, MAGIC, refuse_unfinished
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 
 # Beyond this many files a folder is a mistake (a home directory, a build tree).
@@ -131,6 +132,8 @@ def sniff(path: Path) -> Parser:
     sure = [(parser.recognises(head, path), parser) for parser in plugins.parsers()]
     best = max((score for score, _ in sure), default=0)
     if best == 0:
+        if head.startswith(MAGIC):
+            refuse_unfinished(path)
         words, hint = looks_like(head)
         raise TraceroofError(f"{path} is not a profiler file that traceroof reads: {words}", hint)
     claims = [parser for score, parser in sure if score == best]
@@ -238,6 +241,8 @@ def _planned(path: Path | str, seen: _Seen) -> _Plan:
 def _planned_folder(folder: Path, seen: _Seen) -> _Plan:
     """Every profiler file directly in a folder; what is none is counted in a note."""
     files = sorted(entry for entry in folder.iterdir() if entry.is_file())
+    names = {file.name for file in files}
+    files = [file for file in files if not _is_companion(file.name, names)]
     if len(files) > _MOST_FILES:
         raise TraceroofError(f"{folder} holds {len(files):,} files", "name the ones to read")
     traces: list[Path] = []
@@ -253,6 +258,11 @@ def _planned_folder(folder: Path, seen: _Seen) -> _Plan:
     if not traces:
         raise _nothing_in(folder, files)
     return _Plan([file for file in traces if not seen.is_copy(file)], folder, notes, skipped)
+
+
+def _is_companion(name: str, names: Collection[str]) -> bool:
+    """Whether SQLite wrote a file beside a database, which is read with it."""
+    return any(name.endswith(end) and name.removesuffix(end) in names for end in COMPANIONS)
 
 
 def _of_folder(
@@ -284,6 +294,8 @@ def _nothing_in(folder: Path, files: Sequence[Path]) -> TraceroofError:
         return TraceroofError(f"{folder} looks like {kind.words}, not read", kind.instead)
     looked = f"no profiler file in {folder} ({len(files)} files looked at"
     for file in files[:_LISTED]:
+        if file.stat().st_size and decompress.head(file, HEAD_BYTES).startswith(MAGIC):
+            refuse_unfinished(file)
         kind = foreign(decompress.head(file, HEAD_BYTES)) if file.stat().st_size else None
         if kind is not None:
             hint = kind.instead or NOT_READ

@@ -6,6 +6,7 @@ never what holds the environment of the profiled program with whatever secrets w
 """
 
 import re
+import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,9 @@ from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options
 
 MAGIC = b"SQLite format 3\x00"
+
+#: What SQLite writes beside a database, behind its name.
+COMPANIONS: Final = ("-journal", "-wal", "-shm")
 
 #: Never read: the environment of the profiled program (rocpd), and Nsight Systems' environment of
 #: the target and settings of the capture, command line included.
@@ -172,11 +176,22 @@ def table_names(head: bytes, path: Path) -> frozenset[str]:
             packed = file.read(len(MAGIC)) != MAGIC
         if packed:
             # Not unpacked just to look: the first pages hold the schema as text.
-            return frozenset(name.decode("ascii", "replace") for name in _TABLE.findall(head))
+            return _names_in(head)
+        if wal := _wal_of(path):
+            with wal.open("rb") as file:
+                return _names_in(head + file.read(_WAL_HEAD))
         with _connected(path) as connection:
             return frozenset(_names(connection))
     except (OSError, *_BROKEN):
         return frozenset()
+
+
+# The schema is written first.
+_WAL_HEAD = 4 << 20
+
+
+def _names_in(data: bytes) -> frozenset[str]:
+    return frozenset(name.decode("ascii", "replace") for name in _TABLE.findall(data))
 
 
 _TABLE = regex.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?([A-Za-z_][\w]*)", re.IGNORECASE)
@@ -196,28 +211,46 @@ def open_database(path: Path, options: Options) -> Iterator[Database]:
     """
     with open_inflated(path, options) as stream:
         if stream.plain:
-            _refuse_unfinished(path)
-            with _opened(path, path) as database:
-                yield database
-            return
+            refuse_unfinished(path)
+            if _wal_of(path) is None:
+                with _opened(path, path) as database:
+                    yield database
+                return
         with tempfile.TemporaryDirectory(prefix="traceroof-") as folder:
             plain = Path(folder, "unpacked.db")
             with plain.open("wb") as file:
                 while data := stream.read(_COPY_STEP):
                     file.write(data)
+            # Its last transactions are in there; SQLite would write an index beside the user's file.
+            if stream.plain and (wal := _wal_of(path)) is not None:
+                shutil.copyfile(wal, plain.with_name(plain.name + "-wal"))
             with _opened(plain, path) as database:
                 database.notes += stream.notes
                 yield database
 
 
-def _refuse_unfinished(path: Path) -> None:
+# A journal that a writer has done with is gone, empty, or begins with zeros.
+_HOT_JOURNAL = bytes.fromhex("d9d505f920a163d7")
+
+
+def refuse_unfinished(path: Path) -> None:
     """A rollback journal means that pages of the file are half written, now or for ever."""
     journal = path.with_name(path.name + "-journal")
-    if journal.is_file() and journal.stat().st_size:
+    if not journal.is_file():
+        return
+    with journal.open("rb") as file:
+        is_hot = file.read(len(_HOT_JOURNAL)) == _HOT_JOURNAL
+    if is_hot:
         raise TraceroofError(
             f"{path} is still being written, or its writer was stopped: {journal.name} lies beside it",
             "wait until the export has ended, or export it anew",
         )
+
+
+def _wal_of(path: Path) -> Path | None:
+    """The file with the last transactions of a database that was not closed."""
+    wal = path.with_name(path.name + "-wal")
+    return wal if wal.is_file() and wal.stat().st_size else None
 
 
 @contextmanager
@@ -259,10 +292,9 @@ def _cut_short(plain: Path) -> list[Note]:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[sqlite3.Connection]:
-    # Immutable: SQLite looks for no journal and leaves no files beside the user's. A database
-    # that was not closed keeps its last rows in a -wal file, which must then be read too.
-    wal = path.with_name(path.name + "-wal")
-    immutable = "" if wal.is_file() and wal.stat().st_size else "&immutable=1"
+    # Immutable: SQLite looks for no journal and leaves no files beside the user's. Where a -wal
+    # file lies beside it, this is a private copy of both.
+    immutable = "" if _wal_of(path) else "&immutable=1"
     uri = f"file:{quote(str(path.resolve()))}?mode=ro{immutable}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     try:
