@@ -22,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -235,84 +237,138 @@ def same(folder: Path) -> None:
 
 # Killing
 
+_KILLED_ENGINES = ("--jobs 2", "--scheduler local --jobs 2", "tcp")
 
-def kill(folder: Path, times: int, seed: int) -> None:
+
+def kill(folder: Path, engines: list[str], times: int, seed: int) -> None:
     """Kill the driver, and then workers, at random moments of an ingest; then what is in the store
-    is what an ingest that nobody disturbed leaves."""
+    is what an ingest that nobody disturbed leaves. The engine ``tcp`` is a Dask scheduler with two
+    workers, in processes of their own."""
     files = [str(file) for file in sorted(folder.glob("*.json*"))]
     place = Path(tempfile.mkdtemp(prefix="kill-"))
     rng = random.Random(seed)
     try:
-        began = time.monotonic()
-        _ingest(files, place / "calm")
-        usual = time.monotonic() - began
-        for turn in range(times):
-            store = place / f"driver{turn}"
-            process = _started(files, store)
-            time.sleep(rng.uniform(0.1, 0.95) * usual)
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            kept = len(list((store / "parts").glob("[0-9a-f]*"))) if store.exists() else 0
-            _ingest(files, store)
-            print(f"driver killed, {kept} of {len(files)} parts kept: {_compared(store, place)}")
-            shutil.rmtree(store)
-        for turn in range(times):
-            store = place / f"worker{turn}"
-            process = _started(files, store)
-            time.sleep(rng.uniform(0.3, 0.9) * usual)
-            killed = _kill_a_child(process.pid, rng)
-            process.wait()
-            said = "a worker killed" if killed else "it had ended"
-            print(f"{said}, exit {process.returncode}: {_compared(store, place)}")
-            shutil.rmtree(store)
+        for number, engine in enumerate(engines):
+            with _cluster(engine) as (options, workers_of):
+                began = time.monotonic()
+                calm = place / f"calm{number}"
+                _ingest(files, calm, options)
+                usual = time.monotonic() - began
+                for turn in range(times):
+                    _kill_driver(
+                        files, place / f"driver{turn}", calm, options, rng.random() * usual
+                    )
+                    _kill_worker(
+                        files, place / f"worker{turn}", calm, options, rng, usual, workers_of
+                    )
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _started(files: list[str], store: Path) -> "subprocess.Popen[bytes]":
-    command = [_traceroof(), "ingest", *files, "--store", str(store), "--no-config", "--jobs", "2"]
+def _kill_driver(files: list[str], store: Path, calm: Path, options: str, after: float) -> None:
+    process = _started(files, store, options)
+    time.sleep(after)
+    # The driver alone: those who work for it must notice.
+    process.kill()
+    process.wait()
+    kept = len(list((store / "parts").iterdir())) if (store / "parts").exists() else 0
+    _ingest(files, store, options)
+    same = _compared(store, calm)
+    print(f"{options}: driver killed after {after:.1f} s, {kept} of {len(files)} parts kept: {same}",
+          flush=True)  # fmt: skip
+    shutil.rmtree(store)
+
+
+def _kill_worker(
+    files: list[str], store: Path, calm: Path, options: str, rng: random.Random, usual: float,
+    workers_of: Callable[[int], list[int]],
+) -> None:  # fmt: skip
+    process = _started(files, store, options)
+    time.sleep(rng.uniform(0.3, 0.9) * usual)
+    workers = workers_of(process.pid) if process.poll() is None else []
+    if workers:
+        os.kill(rng.choice(workers), signal.SIGKILL)
+    process.wait()
+    said = "a worker killed" if workers else "it had ended"
+    print(f"{options}: {said}, exit {process.returncode}: {_compared(store, calm)}", flush=True)
+    shutil.rmtree(store)
+
+
+def _started(files: list[str], store: Path, options: str) -> "subprocess.Popen[bytes]":
+    command = [_traceroof(), "ingest", *files, "--store", str(store), "--no-config"]
     return subprocess.Popen(
-        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        [*command, *options.split()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
 
 
-def _ingest(files: list[str], store: Path) -> None:
-    process = _started(files, store)
+def _ingest(files: list[str], store: Path, options: str) -> None:
+    process = _started(files, store, options)
     if process.wait():
         raise SystemExit(f"ingest failed with {process.returncode}")
 
 
-def _kill_a_child(parent: int, rng: random.Random) -> bool:
+@contextmanager
+def _cluster(engine: str) -> Iterator[tuple[str, Callable[[int], list[int]]]]:
+    """The options that an engine is, and how the processes of its workers are found, by the
+    driver's."""
+    if engine != "tcp":
+        yield engine, _children
+        return
+    dask = str(Path(sys.executable).with_name("dask"))
+    quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / "scheduler.json"
+        scheduler = subprocess.Popen(
+            [dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+             "--scheduler-file", str(file)], **quiet,
+        )  # fmt: skip
+        while not file.exists():
+            time.sleep(0.1)
+        workers = subprocess.Popen(
+            [dask, "worker", "--scheduler-file", str(file), "--nworkers", "2", "--nthreads", "1",
+             "--local-directory", place, "--no-dashboard"], **quiet,
+        )  # fmt: skip
+        address = json.loads(file.read_text("utf-8"))["address"]
+        try:
+            yield f"--scheduler {address}", lambda driver: _children(workers.pid)
+        finally:
+            for one in (workers, scheduler):
+                one.terminate()
+                one.wait()
+
+
+def _children(parent: int) -> list[int]:
+    """The worker processes that a process started."""
     listed = subprocess.run(
         ["ps", "-o", "pid=,args=", "--ppid", str(parent)],
         capture_output=True,
         text=True,
         check=False,
     ).stdout.splitlines()
-    workers = [int(line.split()[0]) for line in listed if "spawn_main" in line]
-    if not workers:
-        return False
-    os.kill(rng.choice(workers), signal.SIGKILL)
-    return True
+    return [int(line.split()[0]) for line in listed if "spawn_main" in line]
 
 
-def _compared(store: Path, place: Path) -> str:
+def _compared(store: Path, calm: Path) -> str:
     """The diagnosis of the store's only run against that of the calm one, and its parts."""
     texts = []
-    for one in (store, place / "calm"):
-        out = place / "out.json"
-        command = [_traceroof(), "diagnose", "--store", str(one), "--no-config", "--no-calibration"]
-        subprocess.run(
-            [*command, "-f", "json", "-o", str(out)], check=True, stderr=subprocess.DEVNULL
-        )
-        texts.append(out.read_text(encoding="utf-8"))
-    parts = [len(list((one / "parts").iterdir())) for one in (store, place / "calm")]
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "out.json"
+        for one in (store, calm):
+            command = [_traceroof(), "diagnose", "--store", str(one), "--no-config"]
+            subprocess.run(
+                [*command, "--no-calibration", "-f", "json", "-o", str(out)], check=True,
+                stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            texts.append(out.read_text(encoding="utf-8"))
+    listed = [
+        sorted(str(path.relative_to(one)) for at in ("parts", "incoming")
+               for path in (one / at).rglob("*"))
+        for one in (store, calm)
+    ]  # fmt: skip
     runs = len(list((store / "runs").iterdir()))
-    return (
-        "as undisturbed"
-        if texts[0] == texts[1] and parts[0] == parts[1] and runs == 1
-        else "DIFFERS"
-    )
+    if texts[0] == texts[1] and listed[0] == listed[1] and runs == 1:
+        return "as undisturbed"
+    return f"DIFFERS (text {texts[0] != texts[1]}, files {listed[0] != listed[1]}, runs {runs})"
 
 
 def main() -> None:
@@ -340,7 +396,7 @@ def main() -> None:
     elif given.what == "same":
         same(given.folder)
     else:
-        kill(given.folder, given.times, given.seed)
+        kill(given.folder, given.engine or list(_KILLED_ENGINES), given.times, given.seed)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ from operator import attrgetter
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.parsers.torch import events as events_of
@@ -22,6 +21,7 @@ from traceroof.parsers.torch.event_columns import (
 )
 from traceroof.parsers.torch.events import UNKNOWN, Args, Whole
 from traceroof.parsers.torch.python_frames import is_own_code, own_line
+from traceroof.parsers.torch.usual import USUAL
 
 # A shorter frame of Python's stack explains no pause of the GPU.
 _LONG_FRAME_NS: Final = 1_000_000
@@ -33,7 +33,7 @@ _of_args = attrgetter(*LAUNCH_FIELDS[2:-3])
 
 # "i": 32-bit codes of interned things, "q": 64-bit whole numbers, "d": doubles, "b": 8-bit.
 _RANGE = {"name": "i", "thread": "i", "start": "q", "duration": "q"}
-_OPERATOR = {**_RANGE, "shapes": "i", "dtypes": "i", "values": "i", "sequence": "q"}
+_OPERATOR = {"signature": "i", "thread": "i", "start": "q", "duration": "q", "sequence": "q"}
 _CALL = {**_RANGE, "category": "i", "correlation": "q", "rank": "q"}
 _SHAPED_CALL = {"call": "q", "grid": "i", "block": "i", "shared_memory": "d", "bytes": "d"}
 _GPU = {
@@ -50,10 +50,29 @@ _COLLECTIVE = {"row": "q", "what": "i"}
 _LINE = {"row": "q", "line": "i"}
 
 
+# Kinds of frames of Python's stack.
+_MODULE: Final = 1
+_OWN: Final = 2
+_MOST_FRAMES: Final = 1 << 14
+
+
+class _FrameKinds(dict[str, int]):
+    """The kind of a frame by its name, for as many names as are worth remembering."""
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= _MOST_FRAMES:
+            self.clear()
+        kind = _MODULE if name.startswith("nn.Module") else _OWN if is_own_code(name) else 0
+        self[name] = kind
+        return kind
+
+
 class Fold:
     """What is kept of a trace.
 
-    names: kernels, operators, calls, ranges; texts: JSON of shapes and the like, as bytes;
+    names: kernels, calls, ranges; signatures: operators, as (name, shapes, dtypes, values), the last
+    three as JSON; texts: JSON of launch shapes, as bytes; both take over those of ``signatures`` once
+    ``signed`` has been called;
     threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written; collectives: (name,
     elements in, elements out, size of the group, dtype, name of the group, its ranks), the last
     two '' where not given. ``categories`` counts the events of each category, kept or not.
@@ -61,7 +80,8 @@ class Fold:
 
     def __init__(self) -> None:
         self.names, self.texts, self.threads, self.collectives = (Intern() for _ in range(4))
-        self.event_categories, self.launches = Intern(), Intern()
+        self.event_categories, self.launches, self.signatures = Intern(), Intern(), Intern()
+        self._frames = _FrameKinds()
         self.gpu, self.operators = Columns(_GPU), Columns(_OPERATOR)
         self.calls, self.shaped_calls = Columns(_CALL), Columns(_SHAPED_CALL)
         self.ranges, self.other = Columns(_RANGE), Columns(_OTHER)
@@ -84,10 +104,28 @@ class Fold:
         }
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_handlers"}
+        left = ("_handlers", "_frames")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def fold(self, events: Sequence[Any]) -> None:
         """Take what is needed of these events."""
+        by_class: defaultdict[Any, list[Any]] = defaultdict(list)
+        for event in events:
+            by_class[type(event)].append(event)
+        for kind, found in by_class.items():
+            if kind in USUAL:
+                self._take(USUAL[kind], found)
+            else:
+                self._fold_any(found)
+
+    def _take(self, category: Any, complete: list[Any]) -> None:
+        """Take complete ("X") events of one category."""
+        self.categories[category] += len(complete)
+        handler = self._handlers.get(category)
+        if handler:
+            handler(category, complete)
+
+    def _fold_any(self, events: Sequence[Any]) -> None:
         by_category: defaultdict[Any, list[Any]] = defaultdict(list)
         try:
             for event in events:
@@ -106,7 +144,7 @@ class Fold:
 
     def append(self, later: "Fold") -> None:
         """Take over what was kept of the events that follow."""
-        names, texts, threads, whats, categories, launches = (
+        names, texts, threads, whats, categories, launches, signatures = (
             mine.codes(theirs, len(theirs))
             for mine, theirs in (
                 (self.names, later.names),
@@ -115,6 +153,7 @@ class Fold:
                 (self.collectives, later.collectives),
                 (self.event_categories, later.event_categories),
                 (self.launches, later.launches),
+                (self.signatures, later.signatures),
             )
         )
         shift = {"gpu": self.gpu.rows, "operator": self.operators.rows, "call": self.calls.rows}
@@ -129,8 +168,10 @@ class Fold:
             row=lines.pop("row") + shift["operator"],
             line=names[lines.pop("line")],
         )
-        codes = {"name": names, "thread": threads, "category": categories, "launch": launches}
-        codes |= dict.fromkeys(("shapes", "dtypes", "values"), texts)
+        codes = {
+            "name": names, "thread": threads, "category": categories, "launch": launches,
+            "signature": signatures,
+        }  # fmt: skip
         shaped = later.shaped_calls
         self.shaped_calls.add(
             shaped.rows,
@@ -160,11 +201,15 @@ class Fold:
 
     def _threads_of(self, events: list[Any]) -> Codes:
         pids, tids = [event.pid for event in events], [event.tid for event in events]
+        if not pids:
+            return np.empty(0, dtype=np.int32)
+        if pids.count(pids[0]) == len(pids) == tids.count(tids[0]):
+            pids, tids = pids[:1], tids[:1]
         try:
-            return self.threads.codes(zip(pids, tids, strict=True), len(events))
+            codes = self.threads.codes(zip(pids, tids, strict=True), len(pids))
         except TypeError:
-            pairs = map(_hashable, zip(pids, tids, strict=True))
-            return self.threads.codes(pairs, len(events))
+            codes = self.threads.codes(map(_hashable, zip(pids, tids, strict=True)), len(pids))
+        return codes if len(codes) > 1 else np.full(len(events), codes[0], dtype=np.int32)
 
     def _range_columns(self, events: list[Any], start: Whole, duration: Whole) -> dict[str, Any]:
         return {
@@ -180,14 +225,12 @@ class Fold:
     def _fold_operators(self, category: Any, events: list[Any]) -> None:
         events, start, duration = self._timed(events)
         args = [event.args or _NO_ARGS for event in events]
-        count = len(events)
-        columns = self._range_columns(events, start, duration)
-        if category == "Operator":
-            shapes = [arg.old_shapes for arg in args]
-        else:
-            shapes = [arg.shapes for arg in args]
-        comms = np.flatnonzero(columns["name"] == self.names["record_param_comms"])
-        if len(comms):
+        comms = [
+            at
+            for at, arg in enumerate(args)
+            if arg.collective is not None and events[at].name == "record_param_comms"
+        ]
+        if comms:
             self._collectives(
                 self.operator_collectives, self.operators.rows, comms, [args[at] for at in comms]
             )
@@ -197,15 +240,38 @@ class Fold:
             str(finished).lower() == "false" for finished in unfinished
         )
         self.operators.add(
-            count,
-            **columns,
-            shapes=self._texts_of(shapes, count),
-            dtypes=self._texts_of([arg.dtypes for arg in args], count),
-            values=self._texts_of([arg.values for arg in args], count),
+            len(events),
+            signature=self._signatures_of(category, [event.name for event in events], args),
+            thread=self._threads_of(events),
+            start=start,
+            duration=duration,
             sequence=events_of.wholes(
                 [-1 if arg.sequence is None else arg.sequence for arg in args]
             ),
         )
+
+    def _signatures_of(self, category: Any, names: list[Any], args: list[Any]) -> Codes:
+        if category == "Operator":
+            shapes = [arg.old_shapes for arg in args]
+        else:
+            shapes = [arg.shapes for arg in args]
+        texts = (shapes, [arg.dtypes for arg in args], [arg.values for arg in args])
+
+        def signatures(named: Iterable[Any]) -> Codes:
+            columns = (map(bytes, column) for column in texts)
+            return self.signatures.codes(zip(named, *columns, strict=True), len(names))
+
+        try:
+            return signatures(names)
+        except TypeError:
+            return signatures(map(str, names))
+
+    def signed(self) -> tuple[Codes, Codes, Codes, Codes]:
+        """Of each signature the name, as a code of ``names``, and shapes, dtypes and values, as
+        codes of ``texts``."""
+        names, *texts = zip(*self.signatures, strict=True) if self.signatures else ((),) * 4
+        shapes, dtypes, values = (self.texts.codes(column, len(column)) for column in texts)
+        return self.names.codes(names, len(names)), shapes, dtypes, values
 
     def _lines(self, stacks: Sequence[Any]) -> None:
         """Lines of the program by the call stacks of the operators that come next (to 2021)."""
@@ -219,9 +285,7 @@ class Fold:
             line=self.names.codes([lines[at] for at in known], len(known)),
         )
 
-    def _collectives(
-        self, table: Columns, base: int, rows: npt.NDArray[np.int64], args: list[Args]
-    ) -> None:
+    def _collectives(self, table: Columns, base: int, rows: Sequence[int], args: list[Any]) -> None:
         whats = []
         for arg in args:
             what = (arg.collective, arg.elements_in, arg.elements_out, arg.group_size, arg.dtype)
@@ -233,7 +297,8 @@ class Fold:
             )
         known = [at for at, what in enumerate(whats) if what is not None]
         codes = self.collectives.codes([whats[at] for at in known], len(known))
-        table.add(len(known), row=base + rows[known], what=codes)
+        row = base + np.array(rows, dtype=np.int64)[known]
+        table.add(len(known), row=row, what=codes)
 
     def _fold_calls(self, category: Any, events: list[Any]) -> None:
         events, start, duration = self._timed(events)
@@ -272,7 +337,7 @@ class Fold:
             self._collectives(
                 self.gpu_collectives,
                 self.gpu.rows,
-                np.array(talking, dtype=np.int64),
+                talking,
                 [args[at] for at in talking],
             )
         launches = [
@@ -309,10 +374,15 @@ class Fold:
         # Only module calls are kept, one frame in ten to twenty, the frames of the program's own
         # files, and what took long: a frame in which the program waited or worked, while no
         # operator says so.
-        modules = [event for event in events if str(event.name).startswith("nn.Module")]
-        if modules:
-            self._fold_ranges(category, modules)
-        own, start, took = self._timed([event for event in events if is_own_code(str(event.name))])
+        kinds = np.fromiter(
+            map(self._frames.__getitem__, [str(event.name) for event in events]),
+            dtype=np.int8,
+            count=len(events),
+        )
+        modules = np.flatnonzero(kinds == _MODULE)
+        if len(modules):
+            self._fold_ranges(category, [events[at] for at in modules])
+        own, start, took = self._timed([events[at] for at in np.flatnonzero(kinds == _OWN)])
         if own:
             self.frames.add(len(own), **self._range_columns(own, start, took))
         duration = events_of.nanoseconds([event.dur for event in events])

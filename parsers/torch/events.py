@@ -87,46 +87,25 @@ class ExactEvent(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-# Microseconds below this keep three decimals in a double: half the distance between neighbours is
-# under 0.0005. It is 101 days, and Kineto counts from a boundary at most three months back.
-_EXACT_BELOW: Final = float(1 << 43)
-
-
-class Decoder:
-    """Decodes pieces of a trace; turns to exact times, for good, once a double does not hold
-    them."""
-
-    def __init__(self) -> None:
-        self._fast = msgspec.json.Decoder(list[Event])
-        self._exact = msgspec.json.Decoder(list[ExactEvent])
-        self.exact = False
-
-    def __call__(self, piece: Any) -> list[Any]:
-        if self.exact:
-            return self._exact.decode(piece)
-        events = self._fast.decode(piece)
-        # Epoch microseconds with decimals were written in spring 2024; any event may be the first.
-        for event in events:
-            if type(event.ts) is float and not -_EXACT_BELOW < event.ts < _EXACT_BELOW:
-                self.exact = True
-                return self._exact.decode(piece)
-        return events
+#: Microseconds below this keep three decimals in a double: half the distance between neighbours is
+#: under 0.0005. It is 101 days, and Kineto counts from a boundary at most three months back.
+EXACT_BELOW: Final = float(1 << 43)
 
 
 def nanoseconds(times: Sequence[Any]) -> Whole:
     """Microseconds as they stand in events, as whole nanoseconds; UNKNOWN where none is given."""
     if not times:
         return np.empty(0, dtype=np.int64)
-    plain = _as_array(times)
-    exact: Whole
-    if plain.dtype == np.int64 and np.abs(plain).max() < 1 << 52:
-        exact = plain * 1000
-        return exact
-    if plain.dtype == np.float64 and np.abs(plain).max() < _EXACT_BELOW:
+    try:
+        plain = np.fromiter(times, dtype=np.float64, count=len(times))
+    except (TypeError, ValueError, OverflowError):
+        plain = np.full(1, np.nan)
+    if np.abs(plain).max() < EXACT_BELOW:
         # The part below a microsecond is exact after the subtraction, so nothing is lost twice.
         whole = np.floor(plain)
-        decimals = np.rint((plain - whole) * 1000).astype(np.int64)
-        exact = whole.astype(np.int64) * 1000 + decimals
+        plain -= whole
+        exact: Whole = whole.astype(np.int64) * 1000
+        exact += np.rint(plain * 1000).astype(np.int64)
         return exact
     return np.array([_exact(time) for time in times], dtype=np.int64)
 

@@ -41,11 +41,13 @@ class Ranges:
 class Host:
     """What the host did; taken out of a fold.
 
-    threads: (process, thread) by lane. ``operators`` are all of them until ``link`` has used them,
+    threads: (process, thread) by lane. signature: of each operator; signature_texts: of each
+    signature the shapes, dtypes and values (``Fold.signed``). ``operators`` are all of them until ``link`` has used them,
     then only the outermost of those that launched something or took long enough to matter.
     """
 
     def __init__(self, fold: Fold) -> None:
+        signature_name, *self.signature_texts = fold.signed()
         self.names = [text if isinstance(text, str) else "" for text in fold.names]
         ranks = ranks_of_labels(fold)
         triples = np.array(
@@ -58,7 +60,8 @@ class Host:
         owners, lane = np.unique(triples, axis=0, return_inverse=True)
         self.threads = owners[:, :2]
         self.lane_of_thread = lane.reshape(-1).astype(np.int32)
-        self.operators = self._taken(fold.operators)
+        self.signature = fold.operators.pop("signature")
+        self.operators = self._taken(fold.operators, signature_name[self.signature])
         self.ranges = self._taken(fold.ranges)
         self.frames = self._taken(fold.frames)
         self.calls = self._taken(fold.calls)
@@ -79,11 +82,12 @@ class Host:
             # They stay where they are, as other columns have a row for them, but contain nothing.
             self.operators.end[is_annotation] = self.operators.start[is_annotation] - 1
 
-    def _taken(self, columns: Columns) -> Ranges:
+    def _taken(self, columns: Columns, name: Codes | None = None) -> Ranges:
         start, end = columns.pop("start"), columns.pop("duration")
         np.maximum(end, 0, out=end)
         end += start
-        return Ranges(columns.pop("name"), self.lane_of_thread[columns.pop("thread")], start, end)
+        name = columns.pop("name") if name is None else name
+        return Ranges(name, self.lane_of_thread[columns.pop("thread")], start, end)
 
     def matching(self, pattern: re.Pattern[str]) -> Mask:
         """For each name whether it begins with the pattern."""

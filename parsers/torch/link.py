@@ -126,6 +126,11 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     def of_operator(column: npt.NDArray[Any]) -> Codes:
         return spread(np.append(column, -1)[row])
 
+    signature = np.append(host.signature, -1)[row]
+    shapes, dtypes, values = (
+        spread(np.append(texts, -1)[signature]) for texts in host.signature_texts
+    )
+
     is_graph = spread(host.matching(GRAPH_LAUNCH)[made.name]) == 1
     process = host.process(made.lane)
     row_process = np.full(len(call), UNKNOWN, dtype=np.int64)
@@ -135,9 +140,9 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
         is_graph=is_graph,
         operator_call=spread(_numbered(row, host.operators)),
         operator=of_operator(host.operators.name),
-        shapes=of_operator(fold.operators.pop("shapes")),
-        dtypes=of_operator(fold.operators.pop("dtypes")),
-        values=of_operator(fold.operators.pop("values")),
+        shapes=shapes,
+        dtypes=dtypes,
+        values=values,
         collective=_collectives(fold, of_operator),
         operator_path=replace(operator_path, codes=spread(operator_path.codes)),
         module_path=replace(module_path, codes=spread(module_path.codes)),
@@ -151,10 +156,10 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     )
     # What a replayed graph's node was is not in the file: the operator around the replay is not
     # what launched it.
-    for values in (
+    for column in (
         links.operator_call, links.operator, links.shapes, links.dtypes, links.values
     ):  # fmt: skip
-        values[is_graph] = -1
+        column[is_graph] = -1
     host.operators = outermost
     return links
 

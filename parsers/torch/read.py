@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,7 +13,6 @@ from traceroof.core.recording import Note
 from traceroof.ingest.decompress import Inflated
 from traceroof.parser import Progress
 from traceroof.parsers.torch.columns import Fold
-from traceroof.parsers.torch.events import Decoder
 from traceroof.parsers.torch.stream import (
     CUT,
     PIECE_BYTES,
@@ -20,6 +20,8 @@ from traceroof.parsers.torch.stream import (
     Source,
     cuts,
 )
+from traceroof.parsers.torch.usual import Decoder
+from traceroof.scale.engines import end_with_parent
 
 #: Top-level keys that are kept.
 METADATA: Final = frozenset(
@@ -93,8 +95,11 @@ def in_sections(
     result: Folded | None = None
     try:
         # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
-        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-            for at, (found, has_ended) in enumerate(pool.map(_section, work)):
+        context = get_context("spawn")
+        with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
+            sections = pool.map(_section, work)
+            import_module("pandas")  # what a table of this size needs later, while others read
+            for at, (found, has_ended) in enumerate(sections):
                 broken = set(found.counts) - {CUT}
                 if broken if at == last else broken or has_ended:
                     pool.shutdown(cancel_futures=True)

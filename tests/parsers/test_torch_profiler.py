@@ -904,11 +904,26 @@ class _Stream:
 
 def pieces(data: bytes, size: int, portion: int = 1 << 20) -> tuple[list[Any], Reader]:
     """Names and times of all events of a trace read with a buffer of ``size`` bytes."""
-    from traceroof.parsers.torch.events import Decoder
+    from traceroof.parsers.torch.usual import Decoder
 
     reader = Reader(_Stream(data, portion), Decoder(), frozenset({"meta"}), size)
     found = [(one.name, one.ts) for part in reader.whole() for one in part]
     return [one for one in found if one[1] is not None], reader
+
+
+@pytest.mark.parametrize("name", ["training.rank0.json", "decode.json"])
+def test_events_of_the_usual_kind_are_read_like_any_others(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The classes for what Kineto usually writes leave out only what is not used."""
+    path = Path(__file__).parents[2] / "sample_traces/torch" / name
+    usual = PARSER.read(path, silent, Options())
+    monkeypatch.setattr("traceroof.parsers.torch.usual._PATIENCE", 0)
+    other = PARSER.read(path, silent, Options())
+    assert usual == other
+    assert usual.kernels.equals(other.kernels)
+    assert usual.host_calls.equals(other.host_calls)
+    assert usual.spans.equals(other.spans)
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)

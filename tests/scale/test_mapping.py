@@ -2,7 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -135,6 +137,41 @@ def test_a_task_that_kills_every_process_is_named_and_the_rest_stands(tmp_path: 
     found = results(list(run(Engine(2), Fatal(tmp_path / "x", always=True), range(6))))
     killed = "the process that read it was killed twice (out of memory?)"
     assert found == {**EXPECTED, 2: killed}
+
+
+_DRIVER = """
+import os, time
+from traceroof.scale.engines import Engine, run
+
+if __name__ == "__main__":
+    for one in run(Engine(2), os.getpgid, [0, 0]):
+        print(one.result, flush=True)
+        time.sleep(600)
+"""
+
+
+def is_running(process: str) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text("ascii").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_processes_end_with_the_driver_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text(_DRIVER, encoding="utf-8")
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert driver.stdout.readline()
+        command = ["ps", "-o", "pid=", "--ppid", str(driver.pid)]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        driver.kill()
+    assert listed
+    for process in listed:
+        while is_running(process):
+            time.sleep(0.05)
 
 
 def test_a_scheduler_that_does_not_answer_is_said_in_a_sentence(

@@ -1,6 +1,9 @@
 """Runs that are kept part by part: on disk, and in a real S3 storage with a real PostgreSQL."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +25,7 @@ from traceroof.ingest.detect import read_file
 from traceroof.report.common import json
 from traceroof.store import Store
 from traceroof.store import parts as part_store
+from traceroof.store.staging import new_claim
 
 
 def shown(run: Run) -> str:
@@ -88,6 +92,37 @@ def test_a_second_try_goes_on_where_the_first_was_killed(
     run = traceroof.ingest(ranks, store=tmp_path / "s", config=False)
     assert count == [ranks[3]]
     assert shown(run) == shown(traceroof.read(ranks))
+
+
+# A writer that is killed when the first file of its part is written.
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from traceroof.store import staging
+from traceroof.store.shelves import LocalShelf
+
+os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
+LocalShelf(Path(sys.argv[1]) / "parts").write("part", {"a": b"a", "part.json": b"{}"})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
+def test_what_a_killed_writer_leaves_goes_with_the_next_run(
+    tmp_path: Path, ranks: list[Path]
+) -> None:
+    store = tmp_path / "s"
+    (store / "parts").mkdir(parents=True)
+    killed = subprocess.run([sys.executable, "-c", _KILLED, str(store)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    (lock,) = (store / "incoming").glob("*.lock")
+    assert [one.name for one in lock.with_suffix("").iterdir()] == ["a"]
+    # One that is alive is left alone.
+    alive = new_claim(store / "incoming")
+    alive.folder.mkdir()
+    traceroof.ingest(ranks, store=store, config=False)
+    assert {*(store / "incoming").iterdir()} == {alive.lock, alive.folder}
+    os.close(alive.descriptor)
+    assert len([*(store / "parts").iterdir()]) == 4
 
 
 def test_parts_go_with_their_last_run_and_those_of_dead_writers_after_a_day(

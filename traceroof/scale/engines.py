@@ -139,8 +139,26 @@ def _processes(jobs: int) -> Iterator[Executor]:
     from multiprocessing import get_context
 
     # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    context = get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
         yield pool
+
+
+def end_with_parent() -> None:
+    """Make this process end when the one that started it is killed: it would wait for ever for the
+    next task."""
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

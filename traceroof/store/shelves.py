@@ -1,11 +1,11 @@
 """Where the parts of runs lie: folders of files that appear whole or not at all.
 
 A part is written under a name of its own and published once; who comes second with the same part
-finds it there. On disk a folder is renamed into place; in object storage the manifest is the last
-object that is written, and what has none is no part.
+finds it there. On disk a folder is prepared in a claim (``staging``) and renamed into place; in
+object storage the manifest is the last object that is written, and what has none is no part.
 """
 
-import secrets
+import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -53,14 +53,19 @@ class LocalShelf:
         if (self.folder / name / MANIFEST).exists():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        draft = self.folder / f".{name}.{secrets.token_hex(4)}"
-        staging.write_folder(draft, files)
+        # What a killed writer leaves goes with its claim, at the next sweep.
+        claim = staging.new_claim(self.folder.parent / "incoming")
         try:
-            draft.rename(self.folder / name)
-        except OSError:  # another process was faster
-            shutil.rmtree(draft, ignore_errors=True)
-            if not (self.folder / name / MANIFEST).exists():
-                raise
+            staging.write_folder(claim.folder, files)
+            try:
+                claim.folder.rename(self.folder / name)
+            except OSError:  # another process was faster
+                if not (self.folder / name / MANIFEST).exists():
+                    raise
+        finally:
+            with suppress(OSError):
+                claim.discard()
+            os.close(claim.descriptor)
         staging.sync(self.folder)
 
     def read(self, name: str, file: str) -> bytes | None:
