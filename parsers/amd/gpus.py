@@ -4,17 +4,17 @@ AMD's files describe the device in many ways and often badly: product names like
 Graphics", 128 compute units for 256, a clock of 0. The PCI device id decides where there is one.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from traceroof.core import regex
 from traceroof.core.recording import DeviceInfo, Note
 from traceroof.hardware import devices
 from traceroof.parsers.amd.counter_book import Architecture, architecture
+from traceroof.parsers.amd.fields import NO_VALUE, gfx, gfx_of_version, read_real, read_whole
+from traceroof.parsers.amd.memory_bus import bus_bytes_per_s
 from traceroof.parsers.amd.text import TextTable
 
 # A measured ceiling is believed between these shares of the theoretical one. Seen outside it:
@@ -30,9 +30,6 @@ _L2_CHANNELS_OF_DIE = 16
 #: Stands for an architecture of Hygon that the file does not tell.
 HYGON = "hygon"
 _HYGON = frozenset({HYGON, "gfx926", "gfx928", "gfx936", "gfx938"})
-_NO_VALUE = {"", "0", "na", "n/a", "none", "nan"}
-# A gfx target: digits, then hexadecimal stepping (gfx90a), perhaps features (gfx90a:sramecc+).
-_GFX = regex.compile(r"gfx[0-9a-f]{3,5}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -149,44 +146,15 @@ def of_name(name: str | None) -> Gpu | None:
     )
 
 
-def read_real(text: Any) -> float | None:
-    """A positive number, or None for the many ways to say that there is none."""
-    if text is None or str(text).strip().lower() in _NO_VALUE:
-        return None
-    try:
-        value = float(str(text).strip())
-    except ValueError:
-        return None
-    return value if 0 < value < 1e18 else None
-
-
-def read_whole(text: Any) -> int | None:
-    value = read_real(text)
-    return int(value) if value is not None else None
-
-
-def gfx(text: Any) -> str | None:
-    """The gfx target in a text: ``gfx90a:sramecc+:xnack-`` is gfx90a."""
-    match = _GFX.match(str(text).strip()) if text is not None else None
-    return match.group().lower() if match else None
-
-
-def gfx_of_version(version: Any) -> str | None:
-    """90402 is gfx942, 90010 gfx90a: major, minor, and a stepping printed in hexadecimal."""
-    number = read_whole(version)
-    if number is None:
-        return None
-    return f"gfx{number // 10000}{number // 100 % 100}{number % 100:x}"
-
-
 def of_agent(fields: Mapping[str, Any], index: int | None) -> Gpu:
     """A GPU from the entry of an agent list (rocprofv3 CSV and JSON, rocpd), names squashed."""
     product = str(fields.get("productname") or "").strip()
     name = str(fields.get("name") or "").strip()
+    arch = gfx(name) or gfx_of_version(fields.get("gfxtargetversion"))
     return Gpu(
         index=index,
         name=product or name or None,
-        arch=gfx(name) or gfx_of_version(fields.get("gfxtargetversion")),
+        arch=arch,
         pci_device_id=read_whole(fields.get("deviceid")),
         cu=read_whole(fields.get("cucount")),
         xcd=read_whole(fields.get("numxcc")),
@@ -194,6 +162,7 @@ def of_agent(fields: Mapping[str, Any], index: int | None) -> Gpu:
         max_waves=read_whole(fields.get("maxwavespercu")),
         sclk_mhz=read_real(fields.get("maxengineclkfcompute")),
         memory_bytes=read_whole(fields.get("localmemsize")),
+        dram_bytes_per_s=bus_bytes_per_s(arch, fields.get("membanks")),
         told_by="agent list",
         uid=read_whole(fields.get("gpuid")),
     )
@@ -257,11 +226,13 @@ def of_sysinfo(table: TextTable) -> tuple[Gpu | None, list[Note]]:
     mclk, channels = read_real(of("maxmclk", "mclk")), read_whole(of("numhbmchannels"))
     bandwidth = read_real(of("hbmbw"))
     told = bandwidth * 1e9 if bandwidth else None
-    if told is None and mclk and channels:
+    arch = gfx(of("gpuarch", "gpusoc"))
+    # The formula is of HBM, which only the cards for computing have.
+    if told is None and mclk and channels and (arch or "gfx9").startswith("gfx9"):
         told = mclk * 1e6 * _HBM_BYTES_PER_CLOCK * channels
     gpu = Gpu(
         name=(of("gpumodel", "name") or "").strip() or None,
-        arch=gfx(of("gpuarch", "gpusoc")),
+        arch=arch,
         pci_device_id=read_whole(of("gpuchipid")),
         cu=read_whole(of("cupergpu", "numcu")),
         xcd=read_whole(of("numxcd")),
@@ -284,14 +255,15 @@ def _driver(fields: Mapping[str, str]) -> str | None:
     for name, title in (("amdgpukernelversion", "amdgpu"), ("rocmversion", "ROCm"),
                         ("hostrocmver", "ROCm")):  # fmt: skip
         version = fields.get(name, "").strip()
-        if version.lower() not in _NO_VALUE:
+        if version.lower() not in NO_VALUE:
             return f"{title} {version}"
     return None
 
 
 def _card(gpu: Gpu) -> devices.Device | None:
-    """The whole card that a GPU is, or is a part of."""
-    return devices.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
+    """The whole card that a GPU is, or is a part of: by its id, else by its name."""
+    by_id = devices.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
+    return by_id or (devices.find(gpu.name, gfx_target=gpu.arch) if gpu.name else None)
 
 
 def _part_of_memory(gpu: Gpu, mode: str | None) -> Gpu:
@@ -300,9 +272,12 @@ def _part_of_memory(gpu: Gpu, mode: str | None) -> Gpu:
     Some releases count the channels of the part, others those of the card: what is above the part's
     share is of the card.
     """
-    parts = _MEMORY_PARTS.get((mode or "").strip().upper(), 1)
+    mode = (mode or "").strip().upper()
+    parts = _MEMORY_PARTS.get(mode, 1)
     card, told = _card(gpu), gpu.dram_bytes_per_s
     whole = card.dram_bandwidth_bytes_per_s if card is not None else None
+    if told is None and whole is not None and mode.startswith("NPS"):
+        return replace(gpu, dram_bytes_per_s=whole / parts)
     if told is None or parts == 1 or (whole is not None and told < 1.5 * whole / parts):
         return gpu
     return replace(gpu, dram_bytes_per_s=told / parts)

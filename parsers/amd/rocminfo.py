@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from traceroof.core import regex
-from traceroof.parsers.amd.gpus import Gpu, gfx, read_real, read_whole
+from traceroof.parsers.amd.fields import gfx, read_real, read_whole
+from traceroof.parsers.amd.gpus import Gpu
 from traceroof.parsers.amd.kinds import squash
 
 

@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
+from tests.parsers.amd_fixtures import (
+    V3_AGENT_HEADER,
+    V3_AGENTS,
+    V3_COUNTER_HEADER,
+    table,
+    v3_counter,
+    write,
+)
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read as read_paths
 from traceroof.parser import Options, silent
-from traceroof.parsers.amd.gpus import Gpu, of_sysinfo
+from traceroof.parsers.amd.gpus import Gpu, of_agent, of_sysinfo
 from traceroof.parsers.amd.text import read_table
 
 Read = Callable[[str], Recording]
@@ -159,6 +167,48 @@ def test_the_memory_of_a_partition(
     assert gpu.dram_bytes_per_s == pytest.approx(gb_per_s * 1e9)
 
 
+@pytest.mark.parametrize("chip", ["29857", "", "0"])
+@pytest.mark.parametrize("channels", ["32", "128", ""])
+def test_a_partition_of_a_card_without_its_id(tmp_path: Path, chip: str, channels: str) -> None:
+    """GIVEN no id, as before version 2 of the file THEN the name tells the card, divided once."""
+    gpu = sysinfo(
+        tmp_path,
+        f"t,,gfx942,MI300X_A1,{chip},CPX,NPS4,38,4,16,1,2100,1300,{channels}\n",
+    )
+    # 32 B x 1.3 GHz x 128 channels; without channels the card's 5,300 GB/s.
+    assert gpu.dram_bytes_per_s == (1331.2e9 if channels else 1325e9)
+
+
+def test_channels_of_other_memory_than_hbm(tmp_path: Path) -> None:
+    """GIVEN an integrated GPU THEN the table's bus, not the formula of HBM (512 GB/s)."""
+    gpu = sysinfo(tmp_path, "t,,gfx1151,gfx1151,5510,NA,NA,40,2,16,1,2900,1000,16\n")
+    assert gpu.facts()["peak_dram"] == 256e9
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "device", "banks", "gb_per_s"),
+    [
+        ("gfx1151", 40, 5510, None, 256),
+        # An id that no row has says nothing.
+        ("gfx1151", 32, 5511, None, 256),
+        # 256 bits at LPDDR5X-7500; 128 bits at LPDDR5X-7500 and at DDR5-5600.
+        ("gfx1151", 40, 5510, [{"width": 256, "mem_clk_max": 937.5}], 240),
+        ("gfx1150", 16, 5390, [{"width": 128, "mem_clk_max": 937.5}], 120),
+        ("gfx1103", 12, 5567, [{"width": 128, "mem_clk_max": 2800}], 89.6),
+        ("gfx1150", 16, 5390, [{"width": 0, "mem_clk_max": 0}], None),
+        # Cards have memory of their own, which the table knows.
+        ("gfx942", 228, 29856, [{"width": 8192, "mem_clk_max": 1300}], 5300),
+    ],
+)
+def test_memory_shared_with_the_processor(
+    name: str, units: int, device: int, banks: Any, gb_per_s: float | None
+) -> None:
+    fields = {"name": name, "productname": "AMD Radeon Graphics", "cucount": units,
+              "deviceid": device, "membanks": banks}  # fmt: skip
+    peak = of_agent(fields, 0).facts()["peak_dram"]
+    assert peak == (None if gb_per_s is None else pytest.approx(gb_per_s * 1e9))
+
+
 @pytest.mark.parametrize(
     ("row", "size"),
     [
@@ -243,6 +293,67 @@ def test_times_that_the_cycles_contradict(case: Read) -> None:
     assert severe(recording) == [
         "durations that the dispatch's own cycles contradict by over half: unknown"
     ]
+
+
+def counted(tmp_path: Path, agents: str, agent: str, counters: dict[str, int]) -> Recording:
+    """Six dispatches of a millisecond with these counters."""
+    rows = [
+        v3_counter(
+            number, name, value, start=number * 2 * MS, end=number * 2 * MS + MS, agent=agent
+        )
+        for number in range(1, 7)
+        for name, value in counters.items()
+    ]
+    write(tmp_path / "7_agent_info.csv", agents)
+    write(tmp_path / "7_counter_collection.csv", table([V3_COUNTER_HEADER, *rows]))
+    return read_paths([tmp_path])
+
+
+MS = 1_000_000
+RDNA4 = table([V3_AGENT_HEADER, (1, "GPU", 1, 64, 8, 120001, 30033, 2920, 32, "gfx1201", "R9700")])
+RDNA3 = table([V3_AGENT_HEADER, (1, "GPU", 1, 96, 12, 110000, 29772, 2500, 32, "gfx1100", "7900")])
+
+
+def test_reads_of_every_size(tmp_path: Path) -> None:
+    """GIVEN 3,000,100 requests, 100 of 32 and 2 M of 128 bytes THEN the other million are of 256."""
+    counters = {"GL2C_EA_RDREQ_32B_sum": 100, "GL2C_EA_RDREQ_64B_sum": 0,
+                "GL2C_EA_RDREQ_128B_sum": 2_000_000, "GL2C_EA_RDREQ_sum": 3_000_100}  # fmt: skip
+    recording = counted(tmp_path, RDNA4, "Agent 1", counters)
+    assert set(column(recording, "dram_read_bytes")) == {100 * 32 + 2_000_000 * 128 + 256_000_000}
+
+
+def test_writes_of_32_bytes_only(tmp_path: Path) -> None:
+    """GIVEN no write of 64 bytes beside 4 M writes THEN all are of 32; reads are of 64."""
+    counters = {"GL2C_EA_RDREQ_32B_sum": 0, "GL2C_EA_RDREQ_64B_sum": 4_000_000,
+                "GL2C_EA_RDREQ_96B_sum": 0, "GL2C_EA_RDREQ_128B_sum": 0,
+                "GL2C_EA_WRREQ_64B_sum": 0, "GL2C_MC_WRREQ_sum": 4_000_000}  # fmt: skip
+    recording = counted(tmp_path, RDNA3, "Agent 1", counters)
+    assert set(column(recording, "dram_read_bytes")) == {256_000_000}
+    assert set(column(recording, "dram_write_bytes")) == {128_000_000}
+
+
+def test_an_occupancy_of_zero_is_unknown(tmp_path: Path) -> None:
+    """GIVEN a kernel that ran with an occupancy of 0 THEN SQ_WAVE_CYCLES say 64 of 128 waves."""
+    cycles = 2_100_000  # of each of 8 dies, 304 compute units
+    counters = {"OccupancyPercent": 0, "GRBM_GUI_ACTIVE": 8 * cycles,
+                "SQ_WAVE_CYCLES": cycles * 304 * 16 // 4}  # fmt: skip
+    recording = counted(tmp_path, V3_AGENTS, "Agent 2", counters)
+    assert column(recording, "achieved_occupancy_pct") == [50] * 6
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(100, False), (5_000, False), (900_000, True)])
+def test_a_time_shorter_than_its_cycles(tmp_path: Path, length: int, is_known: bool) -> None:
+    """GIVEN one time of eight far below what its cycles take THEN it is unknown."""
+    rows = [
+        v3_counter(at, "GRBM_GUI_ACTIVE", 16_800_000, start=at * 2 * MS,
+                   end=at * 2 * MS + (length if at == 3 else MS))
+        for at in range(1, 9)
+    ]  # fmt: skip
+    write(tmp_path / "7_agent_info.csv", V3_AGENTS)
+    write(tmp_path / "7_counter_collection.csv", table([V3_COUNTER_HEADER, *rows]))
+    recording = read_paths([tmp_path])
+    assert column(recording, "duration_ns").count(None) == (0 if is_known else 1)
+    assert bool(severe(recording)) != is_known
 
 
 # --- times -------------------------------------------------------------------------------------

@@ -347,9 +347,10 @@ def _candidates(
             rows = [row for row in rows if key in _own_keys(row)]
     elif by_id:
         rows = by_id
-    elif not key and pci_device_id is None and sm_count and (gfx or compute_capability):
-        # A file without a name cannot mean a GPU that only its name tells from another.
-        rows = _shipped()
+    elif not key and sm_count and (gfx or compute_capability):
+        # A file without a name cannot mean a GPU that only its name tells from another; one whose
+        # id is in no row cannot mean a row that has others.
+        rows = [row for row in _shipped() if pci_device_id is None or not row.pci_device_ids]
     else:
         return []
 
