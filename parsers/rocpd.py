@@ -250,10 +250,6 @@ def _dispatches(run: _Run) -> Dispatches:
     known = _index(symbols, list(zip(*_columns(symbols, _SYMBOL[2:]), strict=True)))
     symbol = [one or (None,) * 5 for one in run.of(known, rows, "kernel_id")]
     names = texts([display or plain for plain, display, *_ in symbol], size)
-    notes: list[Note] = []
-    nameless = names.null_count
-    if nameless:
-        notes.append(Note("dispatches of kernels that the database does not name", nameless))
     gpus = run.of(run.gpus, rows, "agent_id")
     columns: dict[str, Any] = {
         "kernel_name": cleaned_names(names),
@@ -273,7 +269,7 @@ def _dispatches(run: _Run) -> Dispatches:
         [wholes(rows.get(f"workgroup_size_{axis}"), size) for axis in _AXES],
     )
     start, end = wholes(rows.get("start"), size), wholes(rows.get("end"), size)
-    timed, more = time_columns(exact(start), exact(end), None, size)
+    timed, notes = time_columns(exact(start), exact(end), None, size)
     columns |= shape | timed
     launched_by(columns, run.calls)
     found = Dispatches(
@@ -281,7 +277,7 @@ def _dispatches(run: _Run) -> Dispatches:
         columns,
         gpus={gpu.index: gpu for gpu in run.gpus.values()},
         timeline=True,
-        notes=[*notes, *more],
+        notes=notes,
         work_items=work,
         group_items=group,
     )
@@ -339,7 +335,10 @@ def _with_counters(run: _Run, rows: dict[str, list[Any]], found: Dispatches) -> 
 
     size = len(found)
     keys = pd.DataFrame(
-        {name: _columns(rows, (name,))[0] for name in ("guid", "pid", "agent_id", "dispatch_id")}
+        {
+            name: _columns(rows, (name,))[0]
+            for name in ("guid", "pid", "agent_id", "dispatch_id", "kernel_id")
+        }
     )
     same = keys.groupby(list(keys.columns), sort=False, dropna=False)
     number = same.ngroup().to_numpy().astype(np.int64)

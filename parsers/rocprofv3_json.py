@@ -204,9 +204,6 @@ def _dispatches(path: Path, tool: Tool, gpus: Mapping[int, Gpu]) -> Dispatches |
         None,
         size,
     )
-    nameless = names.null_count
-    if nameless:
-        notes.append(Note("dispatches of kernels that the file does not name", nameless))
     found = Dispatches(
         path,
         columns | shape | timed,

@@ -109,9 +109,11 @@ def _operations(database: Database, host: Calls) -> tuple[pa.Table, list[Note]]:
     kind = [_kind_of(one) for one in kinds]
     # A copy has no name of its own: what it does is its kind.
     named = [
-        strings.get(one) or strings.get((shapes.get(call) or {}).get("kernelName_id")) or does
-        for one, call, does in zip(
-            rows.get("description_id", [None] * size), calls, kinds, strict=True
+        strings.get(one)
+        or strings.get((shapes.get(call) or {}).get("kernelName_id"))
+        or (None if is_a == "kernel" else does)
+        for one, call, does, is_a in zip(
+            rows.get("description_id", [None] * size), calls, kinds, kind, strict=True
         )
     ]
     timed, notes = time_columns(

@@ -35,6 +35,10 @@ class Agents:
         called = {int(one.group(2)) for one in found if one is not None and _is_agent(one)}
         nodes = self._numbering(called)
         known = [None if one is None else self._ordinal(one, nodes) for one in found]
+        indices = {gpu.index for gpu in self._listed.gpus}
+        # Beside agents of the list, a number that is none of its GPUs is damaged.
+        if indices.intersection(known):
+            known = [one if one in indices else None for one in known]
         return pa.array(known, pa.int64()).take(encoded.indices)
 
     def _numbering(self, called: set[int]) -> Mapping[int, Gpu]:

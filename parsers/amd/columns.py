@@ -15,7 +15,7 @@ from traceroof.parsers.amd.counter_checks import without_contradicted_times, wit
 from traceroof.parsers.amd.counters import Derived, Pass, Reals, derive
 from traceroof.parsers.amd.dispatches import Dispatches, as_reals, duration_reals
 from traceroof.parsers.amd.gpus import Gpu
-from traceroof.parsers.amd.times import forget_impossible
+from traceroof.parsers.amd.times import forget_impossible, unreadable
 from traceroof.parsers.amd.values import Integers
 
 #: Where stall shares come from when all that is known is how long waves waited.
@@ -29,7 +29,8 @@ def complete(found: Dispatches, named: Gpu | None = None) -> tuple[pa.Table, pa.
     """
     count = len(found)
     columns = dict(found.columns)
-    passes, notes = forget_impossible(columns, found.passes)
+    passes, impossible = forget_impossible(columns, found.passes)
+    notes = [*unreadable(columns), *impossible]
     duration = duration_reals(columns, count)
     raw: list[pa.Table] = []
     for gpu, rows in _by_gpu(found, count, named):

@@ -272,11 +272,10 @@ def _part_of_memory(gpu: Gpu, mode: str | None) -> Gpu:
     Some releases count the channels of the part, others those of the card: what is above the part's
     share is of the card.
     """
-    mode = (mode or "").strip().upper()
-    parts = _MEMORY_PARTS.get(mode, 1)
+    parts = _MEMORY_PARTS.get((mode or "").strip().upper(), 1)
     card, told = _card(gpu), gpu.dram_bytes_per_s
     whole = card.dram_bandwidth_bytes_per_s if card is not None else None
-    if told is None and whole is not None and mode.startswith("NPS"):
+    if told is None and whole is not None and parts > 1:
         return replace(gpu, dram_bytes_per_s=whole / parts)
     if told is None or parts == 1 or (whole is not None and told < 1.5 * whole / parts):
         return gpu

@@ -1,15 +1,16 @@
-"""Times of AMD's tools that cannot be, in whatever format they come."""
+"""Times and identities of AMD's launches that cannot be, in whatever format they come."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note
 from traceroof.parsers.amd.counters import Pass
-from traceroof.parsers.amd.dispatches import as_reals, masked
+from traceroof.parsers.amd.dispatches import UNKNOWN_KERNEL, as_reals, masked
 from traceroof.parsers.amd.values import Integers, Mask
 from traceroof.parsers.host.credible import broken_durations, strays
 
@@ -20,8 +21,29 @@ _OVER = "durations that reach far over the next work on their stream: unknown"
 
 def table_of(columns: dict[str, Any]) -> tuple[pa.Table, list[Note]]:
     """The kernel table of these columns, times that cannot be unknown, and what was noticed."""
-    notes = forget_impossible(columns, [])[1]
+    notes = [*unreadable(columns), *forget_impossible(columns, [])[1]]
     return kernel_table.kernel_table(columns), notes
+
+
+# What tells where a launch ran and which one it was -> as a note calls it.
+_IDENTITY = {"device": "GPU", "process_id": "process", "launch_id": "dispatch number"}
+
+
+def unreadable(columns: Mapping[str, Any]) -> list[Note]:
+    """Notes on launches whose GPU, process or number cannot be read, where those of most can."""
+    notes = []
+    for name, words in _IDENTITY.items():
+        values = columns.get(name)
+        if values is None:
+            continue
+        missing = int(np.isnan(as_reals(values)).sum())
+        if 0 < 2 * missing < len(values):
+            notes.append(Note(f"launches whose {words} cannot be read: unknown", missing))
+    names = columns["kernel_name"]
+    nameless = int(pc.sum(pc.equal(names, UNKNOWN_KERNEL)).as_py() or 0)
+    if nameless:
+        notes.append(Note(f"launches of kernels without a name: {UNKNOWN_KERNEL}", nameless))
+    return notes
 
 
 def forget_impossible(

@@ -51,6 +51,7 @@ from traceroof.parsers.nsight.rows import (
     Rows,
     Slot,
 )
+from traceroof.parsers.nsight.stray_rows import Remark, stray_launches
 
 _BEYOND_PEAK_PCT = 110
 # Percentages of a whole that cannot hold more: the warp slots of a multiprocessor.
@@ -206,6 +207,7 @@ class Launches:
         reason: what the profiler itself said of a failure. gpus: the GPUs that the program's own
         output names.
         """
+        self._drop_strays()
         rows = self._rows()
         rows = self._split_runs(rows)
         sign = self.sign or self._decimal_sign(rows)
@@ -246,6 +248,34 @@ class Launches:
         )
 
     # --- rows ----------------------------------------------------------------------------------
+
+    def _drop_strays(self) -> None:
+        """Leave out rows of damaged identity, which would be launches of their own."""
+        if self._numbers or len(self.found) < 2:
+            return
+        launch = np.frombuffer(self._row_launch, dtype=np.int64).copy()
+        slot = np.frombuffer(self._row_slot, dtype=np.int64).copy()
+        remarks = [Remark(one.launch, one.after) for one in self._verdicts]
+        strays = stray_launches(self.found, launch, slot, remarks)
+        if not strays:
+            return
+        keep = ~np.isin(launch, list(strays))
+        # Of each row its place among those that are kept, or of the last kept one before it.
+        place = np.cumsum(keep) - 1
+        kept = [one for one in range(len(self.found)) if one not in strays]
+        number = {old: new for new, old in enumerate(kept)}
+        verdicts = [one for one in self._verdicts if one.launch not in strays]
+        lost = int((~keep).sum()) + len(self._verdicts) - len(verdicts)
+        self.note("rows whose number, process or kernel does not fit their launch, left out", lost)
+        for one in verdicts:
+            one.launch = number[one.launch]
+            one.after = int(place[one.after]) if one.after >= 0 else -1
+        self._verdicts = verdicts
+        self._sources = [(number[one], table) for one, table in self._sources if one in number]
+        self.found = [self.found[one] for one in kept]
+        self._row_launch = array("q", [number[one] for one in launch[keep].tolist()])
+        self._row_slot = array("q", slot[keep].tolist())
+        self._row_text = [self._row_text[row] for row in np.flatnonzero(keep).tolist()]
 
     def _rows(self) -> Rows:
         launch = np.frombuffer(self._row_launch, dtype=np.int64).copy()

@@ -302,7 +302,7 @@ def test_kernels_without_a_name_are_kept_and_noted(tmp_path: Path) -> None:
     recording = read(path)
     assert kernels(recording)["kernel_name"].tolist()[0] == "(unknown kernel)"
     assert kernels(recording)["duration_ns"].isna().tolist() == [False, True]
-    assert any("does not name" in note for note in notes(recording))
+    assert any("without a name" in note for note in notes(recording))
     assert any("end before they begin" in note for note in notes(recording))
 
 

@@ -167,6 +167,7 @@ def _owners(rows: Rows) -> tuple["pd.DataFrame", npt.NDArray[np.int64], Times]:
     of_row, first = together(columns.values())
     owner = pd.DataFrame({name: values[first] for name, values in columns.items()})
     _settle_processes(owner)
+    _settle_devices(owner)
     return owner, of_row, columns["source"]
 
 
@@ -210,6 +211,18 @@ def _settle_gpus(owner: "pd.DataFrame") -> None:
     for name in place:
         distinct = owner[shared].groupby("gpu")[name].transform("nunique")
         owner.loc[distinct.index[distinct > 1], name] = UNKNOWN
+
+
+def _settle_devices(owner: "pd.DataFrame") -> None:
+    """Fill in devices: an activity of unknown GPU ran on the only one that its process uses."""
+    unknown = owner["device"] == UNKNOWN
+    if not unknown.any() or unknown.all():
+        return
+    scope = ["source", "rank", "process"]
+    several = owner[~unknown].groupby(scope)["device"].agg(["min", "max"])
+    only = several[several["min"] == several["max"]]["min"].rename("only")
+    joined = owner.join(only, on=scope)["only"]
+    owner["device"] = owner["device"].where(~unknown | joined.isna(), joined).astype(np.int64)
 
 
 def _settle_processes(owner: "pd.DataFrame") -> None:
