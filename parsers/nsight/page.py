@@ -51,6 +51,8 @@ _BLANKS_LOST = 3
 _MAX_LETTERS = 20_000
 _MAX_LOOSE = 200
 
+_GROUPING = regex.compile("(?<=\\d)[\u00a0\u202f\u2009](?=\\d{3}(?:\\D|$))")
+
 _UNIT_WORDS = frozenset(
     {"%", "byte", "ns", "Hz", "byte/s", "inst", "cycle", "warp", "thread", "block", "sector",
      "request", "cluster", "sample", "SM", "W"}
@@ -345,7 +347,8 @@ def split_row(
             cells.insert(1, "")
         if cells[0] and all(cells[2:]):
             return cells[0], cells[1], cells[2:]
-    text = line.strip()
+    # Blanks that group digits would split the number.
+    text = _GROUPING.sub("", line.strip())
     values = [listed] if figures == 1 and (listed := _value_with_blanks(text)) else []
     if not values:
         words = text.split()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.core.recording import Note
-from traceroof.parsers.amd import gpus, rocminfo
+from traceroof.parsers.amd import fields, gpus, rocminfo
 from traceroof.parsers.amd import run as amd_run
 from traceroof.parsers.amd.calls import copy_kind
 from traceroof.parsers.amd.columns import complete
@@ -340,12 +340,12 @@ def test_half_an_answer_is_no_compute_figure() -> None:
     ],
 )
 def test_gfx_from_its_number(version: object, arch: str | None) -> None:
-    assert gpus.gfx_of_version(version) == arch
+    assert fields.gfx_of_version(version) == arch
 
 
 def test_gfx_from_text() -> None:
-    assert gpus.gfx("gfx90a:sramecc+:xnack-") == "gfx90a"
-    assert gpus.gfx("AMD EPYC") is None
+    assert fields.gfx("gfx90a:sramecc+:xnack-") == "gfx90a"
+    assert fields.gfx("AMD EPYC") is None
 
 
 def test_rocminfo_in_both_forms() -> None:

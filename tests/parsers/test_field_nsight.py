@@ -106,6 +106,26 @@ def test_what_stays_ambiguous_is_said(made: Callable[[str], Recording]) -> None:
     assert [note.severe for note in recording.notes if "locale" in note.text] == [True]
 
 
+@pytest.mark.parametrize("blank", ["\u202f", "\u00a0", "\u2009"])
+@pytest.mark.parametrize("rulers", [True, False])
+def test_blanks_that_group_digits_on_a_page(tmp_path: Path, blank: str, rulers: bool) -> None:
+    """GIVEN a page of a French machine, its rulers kept or lost THEN the groups are one number."""
+    ruler = "    ---------------- ----- ---------\n" if rulers else ""
+    path = tmp_path / "page.txt"
+    path.write_text(
+        "[1] app@127.0.0.1\n"
+        "  k(int) (1, 1, 1)x(32, 1, 1), Context 1, Stream 7, Device 0, CC 8.9\n"
+        "    Section: GPU Speed Of Light Throughput\n"
+        f"{ruler}    Metric Name      Metric Unit Metric Value\n{ruler}"
+        f"    Elapsed Cycles   cycle 1{blank}252{blank}672\n"
+        f"    Duration         ns      117{blank}344\n{ruler}\n"
+    )
+    recording = read_paths([path])
+    assert column(recording, "duration_ns") == [117_344]
+    cycles = [one["value"] for one in recording.raw_metrics.to_pylist() if "ycles" in one["metric"]]
+    assert cycles == [1_252_672]
+
+
 # --- text pages --------------------------------------------------------------------------------
 
 
