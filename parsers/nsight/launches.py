@@ -538,7 +538,7 @@ class Launches:
             # The column holds an ordinal, or, re-saved, a name.
             name = launch.device.strip() if device is None else ""
             if device is not None or name or launch.compute_capability:
-                key = (device, name, launch.compute_capability.strip())
+                key = (device, name, self._stated_capability(launch))
                 rows_of.setdefault(key, []).append(row)
 
         def first(values: Floats | None, rows: list[int]) -> int | None:
@@ -560,6 +560,14 @@ class Launches:
                 memory_bytes=first(metrics.get("device__attribute_total_memory"), rows),
                 dram_bus_bits=first(metrics.get("device__attribute_global_memory_bus_width"), rows),
             )
+
+    def _stated_capability(self, launch: Launch) -> str:
+        """The compute capability that a launch names, "8.0"; empty where its cell holds none."""
+        stated = launch.compute_capability.strip()
+        found = _CAPABILITY.fullmatch(stated)
+        if stated and not found:
+            self.note("compute capabilities that are none left out")
+        return f"{found[1]}.{found[2] or 0}" if found else ""
 
     def _named(
         self, devices: Iterable[DeviceInfo], gpus: Collection[str]
@@ -617,6 +625,9 @@ def _display_names(raw: pa.Table) -> Mapping[int, str]:
     texts = zip(named["row"].to_pylist(), named["text"].to_pylist(), strict=True)
     return {row: text.strip() for row, text in texts if text}
 
+
+# Spreadsheets write 8.0 as 8, or 8,0.
+_CAPABILITY = regex.compile(r"(\d{1,2})(?:[.,](\d))?")
 
 # The page in text form marks what is no number with "(!)".
 _NOT_FINITE = regex.compile(r"[-+]?(?:nan|inf(?:inity)?)")

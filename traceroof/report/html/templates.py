@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _UNIT = regex.compile(r"(?<=\d) (?=%|[num\u00b5]?s\b)")
 
 
+@cache
 def template_of(name: str) -> "Template":
     """A template of the page: every value is escaped, and one that is missing is an error."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
