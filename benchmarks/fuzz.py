@@ -34,6 +34,7 @@ class Tally:
 
     inputs: int = 0
     read: int = 0
+    diagnosed: int = 0
     refused: int = 0
     crashes: list[int] = field(default_factory=list)
     slowest: tuple[float, int] = (0.0, -1)
@@ -44,7 +45,7 @@ class Tally:
         peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         each_ms = self.spent_s / max(self.inputs, 1) * 1e3
         return (
-            f"{name}\t{first}\t{self.inputs}\t{self.read}\t{self.refused}\t{len(self.crashes)}\t"
+            f"{name}\t{first}\t{self.inputs}\t{self.read}\t{self.diagnosed}\t{self.refused}\t{len(self.crashes)}\t"
             f"{self.slowest[0]:.2f}\t{self.slowest[1]}\t{peak_mb:.0f}\t{each_ms:.0f}\t{commit}"
         )
 
@@ -87,6 +88,7 @@ def run(name: str, inputs: range, seconds: float, keep: Path | None) -> Tally:
             tally.slowest = max(tally.slowest, (spent, number))
             tally.spent_s += spent
             tally.inputs += 1
+        tally.diagnosed = sound.diagnosed
     return tally
 
 

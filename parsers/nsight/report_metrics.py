@@ -65,7 +65,8 @@ def read_metrics(raws: Sequence[bytes], message: Any) -> Metrics:
     for place in np.flatnonzero(~good).tolist():
         found = parsed(raws[place], message)
         messages[place] = found
-        name[place] = -1 if found is None else found.name
+        # A number that no table of strings reaches names nothing, as a damaged metric does.
+        name[place] = -1 if found is None or found.name >= 2**31 else found.name
     places = np.flatnonzero(good & listed)
     at, _, known = _value(data, after[places] + 2, _AT)
     first = np.where(known & (at < 2.0**53), at, -1).astype(np.int64)

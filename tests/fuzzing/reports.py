@@ -2,6 +2,7 @@
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.fuzzing import messages
@@ -37,17 +38,29 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
             block.parts[at] = messages.damaged(block.parts[at], rng)
     if rng.random() < 0.1:
         rng.shuffle(blocks)
-    return MAGIC + _sized(head) + b"".join(_written(one, rng) for one in blocks)
+    return MAGIC + _sized(head) + b"".join(_written(one, rng.random() < 0.9) for one in blocks)
+
+
+def changed(data: bytes, rng: random.Random, change: Callable[[bytes], bytes]) -> bytes:
+    """A report with one message of its payloads changed."""
+    found = _blocks(data)
+    if found is None:
+        return data
+    head, blocks = found
+    block = rng.choice([one for one in blocks if one.parts])
+    at = rng.randrange(len(block.parts))
+    block.parts[at] = change(block.parts[at])
+    return MAGIC + _sized(head) + b"".join(_written(one) for one in blocks)
 
 
 def _sized(part: bytes) -> bytes:
     return struct.pack("<I", len(part)) + part
 
 
-def _written(block: _Block, rng: random.Random) -> bytes:
+def _written(block: _Block, sound: bool = True) -> bytes:
     payload = b"".join(map(_sized, block.parts))
     fields = messages.parsed(block.header, messages.DEEPEST) or []
-    if rng.random() < 0.9:
+    if sound:
         fields = [one for one in fields if one[0] != _PAYLOAD] + [[_PAYLOAD, 0, len(payload)]]
     return _sized(messages.written(fields)) + payload
 

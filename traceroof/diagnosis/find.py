@@ -92,6 +92,8 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
     such a rule is not for these GPUs.
     """
     rows = np.flatnonzero(judgement.unjudged)
+    if not len(rows):
+        return None
     time = np.nan_to_num(subjects.facts.only(("time_ns",)).time_ns)
     rows = rows[time[rows] >= context.hidden_share * context.total_ns]
     if not len(rows):
