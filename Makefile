@@ -88,15 +88,15 @@ format: $(READY)  ## format the code
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-fuzz: $(READY)  ## the long form of the mutation tests: 5,000 inputs a format
-	@TRACEROOF_FUZZ=5000 $(BIN)/python -m pytest -q -m fuzz
+fuzz: $(READY)  ## the long form of the mutation tests: 20,000 inputs a format
+	@TRACEROOF_FUZZ=20000 $(BIN)/python -m pytest -q -m fuzz
 
 accuracy: $(READY)  ## compare with ../shared/corpus and its references: docs/accuracy.md
 	@$(BIN)/python -m benchmarks.accuracy ../shared/corpus >docs/accuracy.md
 
 # Measure nothing of speed: the comparison above, and what it is made of.
 NO_BENCH := benchmarks/accuracy.py benchmarks/thresholds.py benchmarks/expert_labels.py \
-            benchmarks/kernel_labels.py
+            benchmarks/kernel_labels.py benchmarks/fuzz.py
 
 bench: $(READY)  ## measure speed and memory
 	@for script in $(filter-out $(NO_BENCH),$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done

@@ -54,7 +54,20 @@ class AmdCounterList:
 PARSER = AmdCounterList()
 
 
+def _fitting(table: TextTable) -> tuple[TextTable, list[Note]]:
+    """The table without rows whose number, process or kernel is that of few others: every launch
+    has the same metrics, so these belong to a launch that cannot be told."""
+    number = row_numbers(table, *_IDENTITY)
+    metrics = np.bincount(number)[number] if table.num_rows else number
+    odd = metrics * 2 < metrics.max(initial=0)
+    if not odd.any():
+        return table, []
+    text = "rows that fit no launch (number, process or kernel as in no other row), left out"
+    return table.take(~odd), [Note(text, int(odd.sum()))]
+
+
 def _dispatches(table: TextTable, source: Path) -> Dispatches:
+    table, notes = _fitting(table)
     names, metrics, values = (
         table.text(one) for one in ("kernelname", "metricname", "metricvalue")
     )
@@ -70,7 +83,9 @@ def _dispatches(table: TextTable, source: Path) -> Dispatches:
         number,
         len(first),
     )
-    notes = [Note("times whose unit is unknown", unread)] if unread else []
+    notes += [Note("times whose unit is unknown", unread)] if unread else []
+    below = int((duration <= 0).sum())
+    notes += [Note("times that are no number, or below 0: unknown", below)] if below else []
     columns = {"kernel_name": cleaned_names(names).take(first)}
     if not np.isnan(duration).all():
         columns["duration_ns"] = np.where(duration > 0, np.round(duration), np.nan)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import RAW_METRICS, Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.sums import contradictions
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import copy_kind
 from traceroof.parsers.amd.dispatches import cleaned_names
@@ -117,7 +118,7 @@ def read_statistics(source: Path, progress: Progress, options: Options, strict: 
             f"{source} sums up calls of the host runtime and holds no kernel",
             "give the summary of the kernels (results.stats.csv, *_kernel_stats.csv) or the trace",
         )
-    return [_part(rows.take(keep), [*rows.notes, *notes])]
+    return [_part(rows.take(keep), [*rows.notes, *notes], bool(keep.all()))]
 
 
 def _kernels(rows: TextTable, names: pa.Array, calls: pa.Array) -> tuple[Mask, list[Note]]:
@@ -149,7 +150,7 @@ def _is(names: pa.Array, pattern: str) -> Mask:
     return np.asarray(pc.match_substring_regex(names, f"^(?:{pattern})$").fill_null(False))
 
 
-def _part(rows: TextTable, notes: list[Note]) -> Part:
+def _part(rows: TextTable, notes: list[Note], is_all: bool) -> Part:
     names = rows.text("name")
     calls = rows.integers("calls")
     assert names is not None  # looked at before
@@ -159,6 +160,13 @@ def _part(rows: TextTable, notes: list[Note]) -> Part:
     mean, known, garbled = _means(rows, np.asarray(calls.fill_null(1), dtype=np.int64))
     if garbled:
         notes = [*notes, Note("times that are no number", garbled)]
+    spent = [rows.reals(name) for name in ("totaldurationns", "averagens")]
+    if spent[0] is not None and spent[1] is not None:
+        notes = [*notes, *contradictions(
+            np.asarray(calls.fill_null(1), dtype=np.int64), spent[0], spent[1],
+            least=rows.reals("minns"), most=rows.reals("maxns"),
+            share_pct=rows.reals("percentage") if is_all else None,
+        )]  # fmt: skip
     if not known.all():
         notes = [*notes, Note("kernels whose time is unknown", int((~known).sum()))]
     columns: dict[str, Any] = {

@@ -17,6 +17,7 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import RAW_METRICS, DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sums import contradictions
 from traceroof.parser import Options, Progress
 from traceroof.parsers.nsight.stats_tables import Printed, Table, printed
 
@@ -99,7 +100,36 @@ def _chosen(found: Printed) -> tuple[list[Table], list[Note]]:
     if repeated:
         notes.append(Note("tables printed twice, read once", repeated, False))
     notes += [_note_calls(one) for one in tables if one.kind == "calls" and one.rows]
+    notes += [note for table in chosen for note in _doubts(table)]
     return chosen, notes
+
+
+def _doubts(table: Table) -> list[Note]:
+    """Times of a table that are none, and sums that do not fit together."""
+    titles = ("Start", "Duration") if table.kind == "trace" else ("Total Time", "Avg")
+    lost = sum(
+        one is None or one < 0
+        for title in titles
+        if title in table.titles
+        for one in table.times_ns(title)
+    )
+    notes = [Note("times that are no number, or below 0: unknown", lost)] if lost else []
+    if table.kind == "trace":
+        return notes
+    of = {title: _floats(table.times_ns(title)) for title in ("Total Time", "Avg", "Min", "Max")}
+    return notes + contradictions(
+        _floats(table.numbers("Instances" if "Instances" in table.titles else "Count")),
+        of["Total Time"],
+        of["Avg"],
+        least=of["Min"],
+        most=of["Max"],
+        share_pct=_floats(table.numbers("Time")),
+        resolution=max(float(table.scale("Avg")), float(table.scale("Total Time"))) / 1000,
+    )
+
+
+def _floats(values: Sequence[Decimal | None]) -> list[float]:
+    return [float("nan") if one is None else float(one) for one in values]
 
 
 def _note_calls(table: Table) -> Note:

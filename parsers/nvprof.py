@@ -154,6 +154,9 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
                 continue
             rows.append(found)
             devices.append(cells.get("Device", ""))
+    unknown = sum(row["duration_ns"] is None for row in rows)
+    if unknown:
+        notes.append(Note("times that are no number, or below 0: unknown", unknown))
     for what, count in skipped.items():
         notes.append(Note(f"{what}, left out", count, severe=what not in _EXPECTED))
     if not rows:
@@ -253,4 +256,6 @@ def _summed(cells: dict[str, str], units: dict[str, str], group: str) -> dict[st
     mean = time_ns(cells.get("Avg", ""), units.get("Avg", ""))
     # The sum has more digits than the mean, which is rounded to the unit that it prints in.
     exact = mean if total is None or mean is None else round(total / calls)
+    if exact is not None and exact < 0:
+        exact = None
     return {**_named(name, {}), "launch_count": calls, "duration_ns": exact}

@@ -68,6 +68,10 @@ class Proton:
 PARSER = Proton()
 
 
+# Copies stand close together; to compare all with all takes the square of the time.
+_NEAR = 4
+
+
 @dataclass
 class _Found:
     """What a tree holds: kernel rows, and what of it is not in them."""
@@ -76,6 +80,8 @@ class _Found:
     overhead: int = 0
     cycles: int = 0
     broken: int = 0
+    odd: int = 0
+    doubled: int = 0
     shared: int = 0
 
 
@@ -110,13 +116,14 @@ def _walk(
     if name == _OVERHEAD:
         found.overhead += 1
         return
-    children = [one for one in node.get("children") or () if isinstance(one, dict)]
+    children = _children(node)
     own = {key: value for key in metrics if (value := _number(metrics[key])) is not None}
     works = {
         key: value
         for key, value in own.items()
         if (_FLOPS.fullmatch(key) or key == "bytes") and value > 0
     }
+    found.odd += sum(key in metrics and key not in own for key in ("time (ns)", "count"))
     time = own.get("time (ns)")
     if time is not None and time > 0 and "device_id" in metrics:
         _add(name, above, metrics, own, works or stated, found)
@@ -128,8 +135,20 @@ def _walk(
         found.shared += timed
     below = (works or stated) if timed <= 1 else {}
     path = above if name == "ROOT" else (*above, name)
+    # A tree has one node a name and place: an equal one beside it is a copy.
+    seen: list[Any] = []
     for child in children:
+        told = child.get("frame"), child.get("metrics"), len(_children(child))
+        if told in seen[-_NEAR:]:
+            found.doubled += 1
+            continue
+        seen.append(told)
         _walk(child, path, below, found, depth + 1)
+
+
+def _children(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    listed = node.get("children")
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
 
 def _is_timed(node: Mapping[str, Any]) -> bool:
@@ -175,6 +194,11 @@ def _notes(found: _Found) -> Iterator[Note]:
         yield Note("entries with cycles and no time, left out", found.cycles)
     if found.broken:
         yield Note("nodes without frame or metrics, left out with what is below", found.broken)
+    if found.doubled:
+        yield Note("nodes that stand in the tree twice, read once", found.doubled)
+    if found.odd:
+        text = "times and counts that are no number, or below 0: left out, a count taken as 1"
+        yield Note(text, found.odd)
     if found.shared:
         text = "kernels that share the flops and bytes of one scope: which did how much is unknown"
         yield Note(text, found.shared, severe=False)

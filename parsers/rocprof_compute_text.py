@@ -6,6 +6,7 @@ speak of all of them together and are no kernel's own: times stay, the rest is l
 
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
@@ -19,6 +20,7 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import RAW_METRICS, DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sums import contradictions
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.analysis_text import Analysis, Table, analyses
 
@@ -91,13 +93,16 @@ class _Made:
         self.raw: list[dict[str, Any]] = []
         self.devices: list[DeviceInfo] = []
         self._shared = 0
+        self._doubts: Counter[str] = Counter()
 
     def add(self, one: Analysis) -> None:
         """The rows of an analysis; of a comparison the kernels of either side."""
         sides = max(len(one.workloads), 1 + any(_is_compared(table) for table in one.tables))
         for side in range(min(sides, 2)):
             workload = one.workloads[side] if side < len(one.workloads) else ""
-            kernels = list(_kernels(one, side)) or [{"kernel_name": _UNNAMED, "launch_count": 1}]
+            kernels = list(_kernels(one, side, self._doubts)) or [
+                {"kernel_name": _UNNAMED, "launch_count": 1}
+            ]
             metrics = list(_metrics(one, side))
             if not metrics and kernels[0]["kernel_name"] == _UNNAMED:
                 continue
@@ -126,6 +131,9 @@ class _Made:
         if self._shared:
             text = "metrics over several kernels together, left out: analyse one with --dispatch"
             yield Note(text, self._shared)
+        for text, count in self._doubts.items():
+            if count:
+                yield Note(text, count)
 
     def _device(self, workload: str, metrics: list["_Metric"]) -> int | None:
         """The GPU: its family from the workload's folder, its size from the peaks."""
@@ -221,18 +229,26 @@ def _number(cell: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _kernels(one: Analysis, side: int) -> Iterator[dict[str, Any]]:
+def _kernels(one: Analysis, side: int, doubts: Counter[str]) -> Iterator[dict[str, Any]]:
     table = one.table("Top Kernels") or one.table("Top Stat") or one.table("Top Stats")
     for cells in table.rows if table is not None else ():
         told = _sides(table.header, cells, side) if table is not None else {}
         name = told.get("Kernel_Name", told.get("KernelName", ""))
-        count, mean = _number(told.get("Count", "")), _number(told.get("Mean(ns)", ""))
+        count, mean, total = (
+            _number(told.get(title, "")) for title in ("Count", "Mean(ns)", "Sum(ns)")
+        )
         if name and count:
+            doubts["times that are no number, or below 0: unknown"] += mean is None or mean < 0
+            if total is not None and mean is not None:
+                found = contradictions([count], [total], [mean])
+                doubts.update({note.text: note.count for note in found})
             yield {
                 "kernel_name": name,
                 "launch_count": max(int(count), 1),
                 "duration_ns": round(mean) if mean is not None and mean > 0 else None,
             }
+        elif name or count:
+            doubts["rows of kernels without a name or a number of calls, left out"] += 1
 
 
 def _metrics(one: Analysis, side: int) -> Iterator[_Metric]:

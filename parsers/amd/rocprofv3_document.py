@@ -134,6 +134,10 @@ class Callbacks(msgspec.Struct):
 class Metadata(msgspec.Struct):
     pid: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.pid is not None and not 0 <= self.pid < 2**63:
+            self.pid = None  # no process has it
+
 
 class Tool(msgspec.Struct):
     metadata: Metadata = msgspec.field(default_factory=Metadata)

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note
+from traceroof.ingest.credible import broken_durations, strays
 from traceroof.parsers.amd.counters import Pass
 from traceroof.parsers.amd.dispatches import UNKNOWN_KERNEL, as_reals, masked
 from traceroof.parsers.amd.values import Integers, Mask
-from traceroof.parsers.host.credible import broken_durations, strays
 
 _EARLY = "start and duration are of another clock than the rest of the run: unknown"
 _LONG = "durations longer than a hundred times the rest of the run: unknown"

@@ -82,6 +82,10 @@ class Table:
     def unit(self, title: str) -> str:
         return self.units[self.titles.index(title)] if title in self.titles else ""
 
+    def scale(self, title: str) -> int:
+        """ns of one unit of a column of times; 1000 where it has none, or is in ns."""
+        return max(_TIMES.get(self.unit(title), 1), 1000)
+
     def _scaled(self, title: str, scales: dict[str, int]) -> list[Decimal | None]:
         scale = scales.get(self.unit(title))
         if scale is None:

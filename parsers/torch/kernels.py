@@ -11,7 +11,7 @@ import pyarrow as pa
 from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
-from traceroof.parsers.host import credible
+from traceroof.ingest import credible
 from traceroof.parsers.host.arrow import (
     Mask,
     Texts,

@@ -84,9 +84,9 @@ def _damage(fields: list[Field], rng: random.Random) -> None:
     elif kind == 3:
         field[0] = rng.choice((field[0] + 1, 1, 2, 31))
     elif kind == 4:
-        other = rng.choice(holder)
-        if other[1] == field[1]:
-            field[2] = other[2]
+        taken = rng.choice(holder)
+        if taken[1] == field[1]:
+            field[2] = taken[2]
     else:
         _another_value(field, rng)
 

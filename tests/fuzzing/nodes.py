@@ -8,7 +8,7 @@ from typing import Any
 from tests.mutate import mutate
 
 #: What a node can hold that no profiler writes there.
-ODD = (
+ODD: tuple[Any, ...] = (
     None, True, "", "text", "NaN", "-1", "1e400", "9" * 40, 0, -1, 1.5, -1e30, 1e300, 2**63, -(2**63),
     2**64, float("inf"), float("nan"), [], {}, [1], [[]], {"a": 1}, "0x7f", "\x1b[2J", "\u202e",
 )  # fmt: skip

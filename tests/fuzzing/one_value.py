@@ -18,7 +18,17 @@ from tests.fuzzing.cells import delimiter_of, split
 from tests.fuzzing.seeds import Seed
 
 #: What happens to a value, and to the row that it is in.
-KINDS = ("emptied", "digit", "sign", "times-ten", "unit", "neighbour", "string", "doubled", "deleted")
+KINDS = (
+    "emptied",
+    "digit",
+    "sign",
+    "times-ten",
+    "unit",
+    "neighbour",
+    "string",
+    "doubled",
+    "deleted",
+)
 
 _UNITS = {"ns": "us", "us": "ms", "ms": "us", "nsecond": "usecond", "usecond": "msecond",
           "msecond": "usecond", "second": "msecond", "s": "ms", "byte": "Kbyte", "KB": "MB",
@@ -112,7 +122,11 @@ def _in_table(data: bytes, kind: str, rng: random.Random) -> Changed:
         return None
     at = rng.choice(rows)
     if kind == "unit":
-        with_unit = [one for one in rows if any(c.strip('" ') in _UNITS for c in split(lines[one], delimiter))]
+        with_unit = [
+            one
+            for one in rows
+            if any(c.strip('" ') in _UNITS for c in split(lines[one], delimiter))
+        ]
         if not with_unit:
             return None
         at = rng.choice(with_unit)
@@ -120,7 +134,9 @@ def _in_table(data: bytes, kind: str, rng: random.Random) -> Changed:
     title = _title(lines, at, delimiter)
     if kind in ("doubled", "deleted"):
         lines[at : at + 1] = [lines[at]] * 2 if kind == "doubled" else []
-        return _text(lines), Damage(kind, "row" if title(0) else "header", ", ".join(cells)[:200], "")
+        return _text(lines), Damage(
+            kind, "row" if title(0) else "header", ", ".join(cells)[:200], ""
+        )
     if kind == "unit":
         columns = [c for c, cell in enumerate(cells) if cell.strip('" ') in _UNITS]
     else:
@@ -152,7 +168,11 @@ def _title(lines: Sequence[str], at: int, delimiter: str) -> Callable[[int], str
     width = len(split(lines[at], delimiter))
     for above in range(at - 1, -1, -1):
         cells = [cell.strip('" ') for cell in split(lines[above], delimiter)]
-        if len(cells) >= width > 1 and not any(c.replace(".", "").isdigit() for c in cells) and cells[0]:
+        if (
+            len(cells) >= width > 1
+            and not any(c.replace(".", "").isdigit() for c in cells)
+            and cells[0]
+        ):
             return lambda column: cells[column] if 0 <= column < len(cells) else ""
     return lambda column: ""
 
@@ -217,7 +237,9 @@ def _in_database(data: bytes, kind: str, rng: random.Random) -> Changed:
                 database.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (row,))
                 field, value = f"{table}[]", str(cells)[:300]
             elif kind == "doubled":
-                keys = {one[1] for one in database.execute(f'PRAGMA table_info("{table}")') if one[5]}
+                keys = {
+                    one[1] for one in database.execute(f'PRAGMA table_info("{table}")') if one[5]
+                }
                 listed = ", ".join(f'"{one}"' for one in columns if one not in keys)
                 database.execute(
                     f'INSERT INTO "{table}" ({listed}) SELECT {listed} FROM "{table}" WHERE rowid = {row}'
@@ -235,7 +257,9 @@ def _in_database(data: bytes, kind: str, rng: random.Random) -> Changed:
                 if changed == value:
                     return None
                 sets = ", ".join(f'"{one}" = ?' for one in pair)
-                database.execute(f'UPDATE "{table}" SET {sets} WHERE rowid = ?', (*pair.values(), row))
+                database.execute(
+                    f'UPDATE "{table}" SET {sets} WHERE rowid = ?', (*pair.values(), row)
+                )
         except (sqlite3.Error, OverflowError):
             return None
         database.commit()

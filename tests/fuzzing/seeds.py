@@ -7,11 +7,21 @@ where that folder is.
 import gzip
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.fuzzing import tables
+from tests.parsers.ncu_fixtures import (
+    PREAMBLE,
+    VARIANTS,
+    Launch,
+    Metric,
+    Rule,
+    details,
+    summary,
+)
 from tests.parsers.test_amd_formats import hipprof_rows, v3_json, v3_record
 from tests.parsers.test_amd_rocpd import OWN_SCHEMA, write_counted
 from tests.parsers.test_nsight_compute_report import Maker
@@ -31,6 +41,12 @@ class Seed:
     files: Mapping[str, bytes]
     is_folder: bool = False
 
+
+_BLOG = (
+    "corpus:amd/ROCm__rocm-blogs__blogs__software-tools-optimization__roc-profiling"
+    "__tracing_output_examples"
+)
+_ROOFLINE = "corpus:amd/Techercise__AMD-Instruction-Roofline-using-rocProf-Metrics"
 
 # Format -> files and folders below the checkout, or (after ``corpus:``) below the corpus.
 _PATHS: dict[str, tuple[str, ...]] = {
@@ -122,8 +138,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
     "rocprof-v1-csv": (
         "corpus:amd/ByungHyun21__LLM170__results.excerpt.csv",
         "corpus:amd/kerbowa__rocprof_compare__rocprof_compare__test__test_prof_data_1.csv",
-        "corpus:amd/ROCm__rocm-blogs__blogs__software-tools-optimization__roc-profiling"
-        "__tracing_output_examples__HSA_trace__results.csv",
+        f"{_BLOG}__HSA_trace__results.csv",
     ),
     "rocprof-v1-json": ("corpus:amd/shashankparsi__HIP_Programming__results.json",),
     "rocprof-v1-db": (
@@ -148,8 +163,7 @@ _PATHS: dict[str, tuple[str, ...]] = {
         "corpus:amd/AMDResearch__intellikit__kerncap__tests__unit__fixtures__rocprofv3_kernel_stats.csv",
     ),
     "amd-counter-list": (
-        "corpus:amd/Techercise__AMD-Instruction-Roofline-using-rocProf-Metrics__LWFA_simulations"
-        "__mi60_lw_cc_inst_output.csv",
+        f"{_ROOFLINE}__LWFA_simulations__mi60_lw_cc_inst_output.csv",
     ),
     "hipprof": (
         "tests/field_cases/amd/H3_hipprof_two_ranks",
@@ -196,25 +210,43 @@ def _rocpd() -> bytes:
         return tables.of_file(path)
 
 
+def _v3_json() -> bytes:
+    records = [v3_record(n, n * 10, n * 10 + 5) for n in range(9)]
+    return v3_json(kernel_dispatch=records).encode()
+
+
 def _report() -> bytes:
     made = Maker()
-    result = launch(made, COUNTS, **{"sm__throughput.avg.pct_of_peak_sustained_elapsed": 40.0})
+    result = launch(made, COUNTS)
+    made.metric(result, "sm__throughput.avg.pct_of_peak_sustained_elapsed", 40.0)
     made.block(result, sources=[module()])
     return made.written()
 
 
-_MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
-    "rocprof-v1-csv": ("results.csv", _v1_csv),
-    "rocprof-v1-json": ("results.json", _v1_json),
-    "rocpd": ("28_results.db", _rocpd),
-    "ncu-rep": ("made.ncu-rep", _report),
-    "hipprof": ("pmc_results_0.csv", lambda: hipprof_rows("TCC_EA_RDREQ", 10).encode()),
-    "rocprofv3-json": (
-        "9_results.json",
-        lambda: v3_json(
-            kernel_dispatch=[v3_record(n, n * 10, n * 10 + 5) for n in range(9)]
-        ).encode(),
-    ),
+def _variants() -> dict[str, bytes]:
+    """The details page in every layout and two locales, and the pages of other kinds."""
+    rule = Rule("WarpStateStats", "CPIStall", "OPT", 'a, b\n"c" (d)', "local", "5.818")
+    duration = Metric("gpu__time_duration.sum", "nsecond", Decimal(1234))
+    share = Metric("sm__throughput.avg.pct_of_peak_sustained_elapsed", "%", Decimal("12.34"))
+    some = [Launch([duration, share, Metric("x", "", "n/a")], [rule], id=n) for n in range(4)]
+    made = {
+        f"{at}.{locale}.csv": details(some, variant, locale).encode()
+        for at, variant in enumerate(VARIANTS)
+        for locale in ("C", "de_DE")
+    }
+    made["summary.csv"] = summary(some).encode()
+    made["wide.csv"] = (PREAMBLE + details(some)).encode("utf-16")
+    return made
+
+
+_MADE: dict[str, Callable[[], dict[str, bytes]]] = {
+    "ncu-csv": _variants,
+    "rocprof-v1-csv": lambda: {"results.csv": _v1_csv()},
+    "rocprof-v1-json": lambda: {"results.json": _v1_json()},
+    "rocpd": lambda: {"28_results.db": _rocpd()},
+    "ncu-rep": lambda: {"made.ncu-rep": _report()},
+    "hipprof": lambda: {"pmc_results_0.csv": hipprof_rows("TCC_EA_RDREQ", 10).encode()},
+    "rocprofv3-json": lambda: {"9_results.json": _v3_json()},
 }
 
 FORMATS = tuple(dict.fromkeys([*_PATHS, *_MADE]))
@@ -225,8 +257,7 @@ def seeds(name: str) -> tuple[Seed, ...]:
     """The seeds of a format, always in the same order."""
     found = list(_read(name))
     if name in _MADE:
-        file, make = _MADE[name]
-        found.append(Seed({file: make()}))
+        found += [Seed({file: data}) for file, data in _MADE[name]().items()]
     return tuple(found)
 
 

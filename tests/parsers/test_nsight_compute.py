@@ -2,7 +2,6 @@
 
 import csv
 import io
-import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.mutate import fuzz_count, mutate, time_limit
 from tests.parsers.ncu_fixtures import (
     COMMAND_LINE,
     LOCALES,
@@ -1447,46 +1445,3 @@ def test_other_formats_are_not_claimed(corpus: Path) -> None:
                 continue
             assert PARSER.recognises(head, path) == 0, path
             assert nsight_compute_text.PARSER.recognises(head, path) == 0, path
-
-
-# --- damaged input -------------------------------------------------------------------------------
-
-
-def _seeds(root: Path) -> list[bytes]:
-    rule = Rule("WarpStateStats", "CPIStall", "OPT", 'a, b\n"c" (d)', "local", "5.818")
-    some = [Launch([DURATION, RATE, SHARE, m("x", "", "n/a")], [rule], id=n) for n in range(4)]
-    made = [
-        *(
-            details(some, variant, locale).encode()
-            for variant in VARIANTS
-            for locale in ("C", "de_DE")
-        ),
-        raw(
-            [Launch([DURATION, m("dram__bytes.sum", "byte", "7")], id=n) for n in range(4)]
-        ).encode(),
-        summary(some).encode(),
-        (PREAMBLE + details(some)).encode("utf-16"),
-    ]
-    folder = root.parent / "shared" / "corpus" / "ncu_csv"
-    real = (
-        [path.read_bytes()[:60_000] for path in sorted(folder.glob("*"))] if folder.is_dir() else []
-    )
-    return made + real
-
-
-@pytest.mark.fuzz
-def test_damaged_files_give_a_recording_or_a_reason(root: Path, tmp_path: Path) -> None:
-    seeds = _seeds(root)
-    path = tmp_path / "damaged"
-    rng = random.Random(20)
-    for number in range(fuzz_count()):
-        data = mutate(rng.choice(seeds), rng, seeds)
-        path.write_bytes(data)
-        for parser in (PARSER, nsight_compute_text.PARSER):
-            with time_limit(20):
-                parser.recognises(data[:HEAD_BYTES], path)
-                try:
-                    recording = parser.read(path, silent, Options())
-                except TraceroofError:
-                    continue
-            assert recording.kernels.num_rows > 0, number

@@ -2,7 +2,6 @@
 
 import csv
 import math
-import random
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceroof
-from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Run
-from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.parsers.nsight.nvprof_tables import tables
 
@@ -220,25 +217,3 @@ def test_cut_anywhere(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
     whole = sum(len(table.rows) for table in tables(text))
     assert sum(len(table.rows) for table in tables(text[:cut])) <= whole
-
-
-@pytest.mark.fuzz
-def test_damaged_logs_give_a_recording_or_a_reason(tmp_path: Path) -> None:
-    """GIVEN damaged logs WHEN read and diagnosed THEN a result or our error, in bounded time."""
-    seeds = [one.encode() for one in (TRACE, TEXT_TRACE, TEXT_SUMMARY, METRICS, TEXT_METRICS)]
-    rng = random.Random(7)
-    path = tmp_path / "nvprof.log"
-    read = 0
-    for _ in range(fuzz_count()):
-        path.write_bytes(mutate(rng.choice(seeds), rng, seeds))
-        with time_limit(10):
-            try:
-                run = traceroof.read(path)
-                diagnose(run)
-            except TraceroofError:
-                continue
-        read += 1
-        assert all(
-            one is None or one >= 0 for one in run.recording.kernels["duration_ns"].to_pylist()
-        )
-    assert read

@@ -1,14 +1,12 @@
 """Proton's trees: kernels, the work that scopes state, the block of devices."""
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import traceroof
-from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Run
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
@@ -93,18 +91,3 @@ def test_corpus(corpus: Path) -> None:
     top = made.kernels[0]
     # 687,194,767,360,000 FLOP over 3,822,991,262 ns (mean of two scopes) of 312 TFLOP/s.
     assert top.metrics["model_flop_pct"] == pytest.approx(57.6, abs=0.1)
-
-
-@pytest.mark.fuzz
-def test_damaged_trees_give_a_recording_or_a_reason(tmp_path: Path) -> None:
-    """GIVEN damaged trees WHEN read and diagnosed THEN a result or our error."""
-    seeds = [json.dumps(_tree()).encode()]
-    rng = random.Random(3)
-    path = tmp_path / "profile.hatchet"
-    for _ in range(fuzz_count()):
-        path.write_bytes(mutate(seeds[0], rng, seeds))
-        with time_limit(10):
-            try:
-                diagnose(traceroof.read(path))
-            except TraceroofError:
-                continue

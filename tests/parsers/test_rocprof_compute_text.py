@@ -1,15 +1,12 @@
 """The printed tables of rocprof-compute analyze."""
 
-import random
 from pathlib import Path
 
 import pytest
 
 import traceroof
-from tests.mutate import fuzz_count, mutate, time_limit
 from traceroof.core.recording import Run
 from traceroof.diagnosis.diagnose import diagnose
-from traceroof.errors import TraceroofError
 
 
 def analysis(workload: str, mean: float, occupancy: float, grid: float = 256) -> str:
@@ -131,18 +128,3 @@ def test_corpus(corpus: Path) -> None:
         printed = path.read_text()
         for duration in run.kernels.duration_ns.dropna():
             assert f"{int(duration)}." in printed or f"{int(duration) - 1}.5" in printed
-
-
-@pytest.mark.fuzz
-def test_damaged_text_gives_a_recording_or_a_reason(tmp_path: Path) -> None:
-    """GIVEN damaged text WHEN read and diagnosed THEN a result or our error."""
-    seeds = [one.encode() for one in (analysis("a/MI200", 1000.0, 3.0), COMPARED)]
-    rng = random.Random(5)
-    path = tmp_path / "analysis.txt"
-    for _ in range(fuzz_count()):
-        path.write_bytes(mutate(rng.choice(seeds), rng, seeds))
-        with time_limit(10):
-            try:
-                diagnose(traceroof.read(path))
-            except TraceroofError:
-                continue

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import traceroof
-from tests.mutate import fuzz_count, mutate, time_limit
+from tests.mutate import time_limit
 from traceroof.core.recording import Recording
-from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import head
 from traceroof.parser import HEAD_BYTES, Options, silent
@@ -26,8 +25,6 @@ from traceroof.parsers.torch.python_frames import is_own_code, own_line
 from traceroof.parsers.torch.stream import Reader
 from traceroof.parsers.torch_profiler import PARSER
 from traceroof.plugins import parsers
-from traceroof.report.common import json as report_json
-from traceroof.report.run import terminal
 
 Event = dict[str, Any]
 Write = Callable[..., Path]
@@ -1358,35 +1355,6 @@ def test_operators_of_real_traces_are_the_labelled_ones(corpus: Path) -> None:
 
 # ------------------------------------------------------------------------------------------------
 # Damaged files
-
-
-@pytest.mark.fuzz
-def test_mutated_traces_are_diagnosed_or_refused(samples: Path, tmp_path: Path) -> None:
-    """Whatever numbers came through the reader, rules and reports take them."""
-    originals = [
-        path.read_bytes() if path.suffix == ".json" else gzip.decompress(path.read_bytes())
-        for path in sorted((samples / "torch").glob("*.json*"))
-    ]
-    # The beginning and the end of a trace hold all kinds of events; the middle is long.
-    originals = [one if len(one) < 80_000 else one[:40_000] + one[-40_000:] for one in originals]
-    rng = random.Random(20)
-    path = tmp_path / "mutated.json"
-    read_ones = 0
-    for _ in range(fuzz_count(200)):
-        path.write_bytes(mutate(rng.choice(originals), rng, originals))
-        with time_limit(20):
-            try:
-                recording = read(path)
-            except TraceroofError:
-                continue
-        read_ones += 1
-        assert recording.kernels.num_rows > 0
-        recording.kernels.validate(full=True)
-        with time_limit(30):
-            diagnosis = diagnose(recording)
-            assert terminal.render(diagnosis)
-            json.loads(report_json.render(diagnosis))
-    assert read_ones > 0
 
 
 _EVENT = (

@@ -18,6 +18,8 @@ from traceroof.core.source_lines import SOURCE
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
 
 # Durations of a counter tool come from serialised replays, often at locked clocks; a timeline's
@@ -317,7 +319,6 @@ def on_device(recording: Recording, name: str) -> Recording:
 
 def _without(recording: Recording, sources: Sequence[int]) -> Recording:
     """The recording without the rows of some sources; sources keep their numbers."""
-    import numpy as np
     import pyarrow.compute as pc
 
     gone = pa.array(sources, pa.int64())
@@ -325,7 +326,37 @@ def _without(recording: Recording, sources: Sequence[int]) -> Recording:
     def kept(table: pa.Table) -> pa.Table:
         return table.filter(pc.invert(pc.is_in(table["source"], gone)))
 
-    keep = np.asarray(pc.invert(pc.is_in(recording.kernels["source"], gone)).to_numpy())
+    keep = pc.invert(pc.is_in(recording.kernels["source"], gone)).to_numpy()
+    return replace(
+        _of_rows(recording, keep),
+        host_calls=kept(recording.host_calls),
+        spans=kept(recording.spans),
+        clock_logs=kept(recording.clock_logs),
+        summaries=tuple(one for one in recording.summaries if not {*one.files} & {*sources}),
+    )
+
+
+def only_rows(recording: Recording, keep: "npt.NDArray[np.bool_]") -> Recording:
+    """The recording with some rows of the kernel table alone, and what belongs to them."""
+    found = _of_rows(recording, keep)
+    sources = [
+        replace(one, launches=kernel_table.launches(of_source(found.kernels, number)))
+        for number, one in enumerate(found.sources)
+    ]
+    return replace(found, sources=tuple(sources))
+
+
+def of_source(kernels: pa.Table, number: int) -> pa.Table:
+    """The rows of one source."""
+    import pyarrow.compute as pc
+
+    return kernels.filter(pc.equal(kernels["source"].fill_null(0), number))
+
+
+def _of_rows(recording: Recording, keep: "npt.NDArray[np.bool_]") -> Recording:
+    import numpy as np
+    import pyarrow.compute as pc
+
     place = pa.array(np.where(keep, np.cumsum(keep) - 1, -1))
 
     def moved(table: pa.Table) -> pa.Table:
@@ -339,10 +370,6 @@ def _without(recording: Recording, sources: Sequence[int]) -> Recording:
         raw_metrics=moved(recording.raw_metrics),
         verdicts=moved(recording.verdicts),
         source_lines=moved(recording.source_lines),
-        host_calls=kept(recording.host_calls),
-        spans=kept(recording.spans),
-        clock_logs=kept(recording.clock_logs),
-        summaries=tuple(one for one in recording.summaries if not {*one.files} & {*sources}),
     )
 
 

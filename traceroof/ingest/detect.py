@@ -12,6 +12,7 @@ from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress, folders, remote
 from traceroof.ingest.combine import Mode, combine, of_one_gpu
 from traceroof.ingest.foreign import NOT_READ, foreign, foreign_folder, looks_like
+from traceroof.ingest.plausible import plausible
 from traceroof.ingest.remote import RemoteFile
 from traceroof.ingest.sqlite import COMPANIONS, MAGIC, refuse_unfinished
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
@@ -63,7 +64,7 @@ def read_file(file: File, progress: Progress, options: Options) -> Recording:
     if isinstance(file, RemoteFile):
         return remote.read(file, lambda local: read_file(local, progress, options))
     _refuse_empty(file)
-    return sniff(file).read(file, progress, options)
+    return plausible(sniff(file).read(file, progress, options))
 
 
 def read_each(

@@ -56,18 +56,21 @@ def trace_of(recording: Recording, diagnosis: Diagnosis, rows: Belonging) -> Tra
     recording = recording.judged()
     kernels = Kernels.of(recording.kernels, diagnosis, rows)
     found = laned(recording, rows.category) if recording.kernels.num_rows else []
-    told = diagnosis.timelines
-    names = gpu_labels(diagnosis) if told else [_name(lane) for lane, _ in found]
+    # A lane of copies alone, in a file of its own, has no timeline.
+    told = {(one.rank, one.process, one.device, one.start_ns): number
+            for number, one in enumerate(diagnosis.timelines)}  # fmt: skip
+    names = gpu_labels(diagnosis) if told else []
     gpu = _device(diagnosis)
     processes = []
     placed_rows = np.zeros(recording.kernels.num_rows, dtype=bool)
-    for number, (lane, parts) in enumerate(found):
+    for lane, parts in found:
+        number = told.get((lane.rank, lane.process, lane.device, int(lane.start.min())))
         placed = Placed.of(lane)
         placed_rows[placed.rows] = True
-        line = told[number] if told else None
+        line = None if number is None else diagnosis.timelines[number]
         processes.append(
             Process(
-                f"{names[number]}{gpu}",
+                f"{_name(lane) if number is None else names[number]}{gpu}",
                 (
                     *(gpu_tracks.steps(line) if line else ()),
                     *(gpu_tracks.idle(parts) if line else ()),
