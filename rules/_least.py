@@ -11,7 +11,15 @@ from traceroof.hardware.roofline import LEAST_LAUNCH_NS
 from traceroof.rule import Attainable
 
 #: Columns that ``beyond_least`` reads.
-LEAST = ("duration_ns", "compulsory_bytes", "dram_peak_at_most", "flop_pct", "product_flop_pct")
+LEAST = (
+    "duration_ns",
+    "compulsory_bytes",
+    "dram_peak_at_most",
+    "kernel_dram_pct",
+    "dram_bytes",
+    "flop_pct",
+    "product_flop_pct",
+)
 
 #: Columns that ``beyond_kept`` reads.
 KEPT = ("duration_ns", "kernel_dram_pct", "flop_pct")
@@ -20,7 +28,10 @@ KEPT = ("duration_ns", "kernel_dram_pct", "flop_pct")
 def beyond_least(k: Facts, peak: Attainable) -> Column:
     """Share of the time beyond what the bytes that must move once, the operations and a launch
     need; NaN where neither bytes nor operations are known."""
-    memory = k.compulsory_bytes / k.dram_peak_at_most * 1e9 / k.duration_ns
+    by_time = k.compulsory_bytes / k.dram_peak_at_most * 1e9 / k.duration_ns
+    # Without a time: what part of the busy time of device memory these bytes take.
+    by_share = k.kernel_dram_pct / 100 * np.fmin(k.compulsory_bytes / k.dram_bytes, 1.0)
+    memory = np.where(np.isnan(by_time), by_share, by_time)
     return _beyond(k, memory / np.asanyarray(peak.memory), peak)
 
 
@@ -35,4 +46,5 @@ def _beyond(k: Facts, memory: Column, peak: Attainable) -> Column:
     operations = counted / (100 * np.asanyarray(peak.compute))
     # Unknown as long as neither is known: a launch alone bounds nothing.
     needed = np.fmax(memory, operations)
-    return np.asanyarray(1 - np.maximum(needed, LEAST_LAUNCH_NS / k.duration_ns))
+    floor = np.nan_to_num(LEAST_LAUNCH_NS / k.duration_ns)
+    return np.asanyarray(1 - np.maximum(needed, floor))

@@ -41,8 +41,8 @@ _EXPOSED = (
         title="Copies to the GPU run while nothing computes",
         where="no more than {to_host:.0%} of it to the host or {within:.0%} within the GPU",
         fix=(
-            "Keep what does not change on the GPU. Pin the memory of the rest, and copy the next "
-            "batch on a second stream while this one computes."
+            "Keep what does not change on the GPU. Copy the rest from pinned memory, the next batch "
+            "on a second stream while this one computes."
         ),
         hidden=True,
         shares={"to_host": _no_share("d2h_exposed_ns"), "within": _no_share("d2d_exposed_ns")},
@@ -99,13 +99,24 @@ def _rule(way: _Way) -> Rule:
             f"the span or more, {way.where}"
         ),
         needs=("exposed_memcpy_pct", "exposed_memcpy_ns"),
-        uses=("copies", "copy_bytes", "compute_ns", "span_ns", *_WAYS),
+        uses=(
+            "copies",
+            "copy_bytes",
+            "compute_ns",
+            "span_ns",
+            "pageable_copies",
+            "h2d_bytes_per_s",
+            "d2h_bytes_per_s",
+            *_WAYS,
+        ),
         applies=lambda k: reduce(and_, [k.meets(name) for name in way.shares]),
         when=lambda k: k.meets("exposed_memcpy_pct"),
         because=(
             "copies run alone for {exposed_memcpy_ns} ({exposed_memcpy_pct})"
             "[: to the GPU {h2d_exposed_ns:some}][, to the host {d2h_exposed_ns:some}]"
             "[, within the GPU {d2d_exposed_ns:some}]"
+            "[; at {h2d_bytes_per_s} to the GPU][; at {d2h_bytes_per_s} to the host]"
+            "[; {pageable_copies:,.0f} of {copies:,.0f} copies use pageable host memory]"
             + "[; computation takes {compute_ns}: overlap hides no more than that]"
             * way.hidden
         ),

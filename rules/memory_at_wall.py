@@ -27,10 +27,7 @@ RULES = (
             "device memory is not in the file"
         ),
         fix=(
-            "[nvidia: Collect with ncu --metrics "
-            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,"
-            "lts__throughput.avg.pct_of_peak_sustained_elapsed,"
-            "l1tex__throughput.avg.pct_of_peak_sustained_active]"
+            "[nvidia: Collect with ncu --section SpeedOfLight --section MemoryWorkloadAnalysis]"
             "[amd: Collect with rocprof-compute profile -b 2 16 17]. Diagnose both files together."
         ),
         refute=(

@@ -51,11 +51,7 @@ RULES = (
             "[; the kernel takes {duration_ns}][; it moves {dram_bytes} of device memory]"
         ),
         fix=(
-            "[nvidia: Collect with ncu --metrics gpu__time_duration.sum,"
-            "sm__throughput.avg.pct_of_peak_sustained_elapsed,"
-            "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed,"
-            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,"
-            "sm__warps_active.avg.pct_of_peak_sustained_active]"
+            "[nvidia: Collect with ncu --section SpeedOfLight --section Occupancy]"
             "[amd: Collect with rocprof-compute profile -b 2 11 16 17, or rocprofv3 --pmc "
             "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE]. Diagnose both "
             "files together."

@@ -14,7 +14,7 @@ from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
 from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
-from traceroof.diagnosis.nothing_to_gain import LITTLE
+from traceroof.diagnosis.nothing_to_gain import LITTLE, OPEN, OpenTime
 from traceroof.diagnosis.savings import Pool, pool_of
 from traceroof.diagnosis.totals import pool_of_run
 from traceroof.errors import TraceroofError
@@ -272,6 +272,63 @@ def test_what_saves_nothing_of_its_own_goes_to_its_kernel() -> None:
         finding("alone", "spills", None, **on(2)),
     ]
     assert told(advice_of(found, pool())) == [("a", 30_000, ["spills"]), ("alone", None, [])]
+
+
+def unexplained(*rows: int) -> OpenTime:
+    """What is said of kernels without a class."""
+    said = finding(OPEN, "gemm-efficiency", None, severity="info", scope="run", subject="run")
+    return OpenTime(rows, said)
+
+
+def test_where_nothing_fired_the_kernels_without_a_class_are_the_advice() -> None:
+    (entry,) = advice_of([], pool(), unexplained=unexplained(0, 1))
+    assert (entry.topic, entry.lead.rule, entry.bound_ns) == ("gemm-efficiency", OPEN, None)
+    assert entry.to_dict()["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("bound", "order"),
+    [
+        # 10 µs x 0.5 are less than a tenth of the 80 µs that nothing explains; 20 µs x 0.5 are not.
+        (10_000, [OPEN, "a"]),
+        (20_000, ["a", OPEN]),
+        # 60 of the 90 µs are explained: 30 µs are no half of the run.
+        (60_000, ["a"]),
+        # 1.5 of 100 µs are little, whatever else is unknown.
+        (1_500, [OPEN]),
+    ],
+)
+def test_time_that_nothing_explains_comes_first_where_all_else_is_small(
+    bound: int, order: list[str]
+) -> None:
+    """GIVEN 100 µs of kernels, 90 of them without a class, of which a rule saves a part."""
+    entries = advice_of([finding("a", "gemm-shape", bound)], pool(), unexplained=unexplained(0, 1))
+    assert [one.lead.rule for one in entries] == order
+    assert sum(one.bound_ns or 0 for one in entries) <= bound
+
+
+def test_of_half_the_wall_time_or_less_nothing_is_said() -> None:
+    """GIVEN 90 µs without a class in 200 µs of wall time."""
+    assert advice_of([], pool(timeline()), unexplained=unexplained(0, 1)) == ()
+
+
+def test_too_little_to_judge_leaves_nothing_to_explain() -> None:
+    few = replace(
+        finding("few", "too-short-to-judge", None, scope="run", subject="run"),
+        lowers=Lowered(1, 0.9),
+    )
+    entries = advice_of([few], pool(), unexplained=unexplained(0, 1))
+    assert [one.lead.rule for one in entries] == ["few"]
+
+
+def test_a_wall_is_said_where_the_only_cause_on_its_kernel_saves_nothing() -> None:
+    """GIVEN a kernel at the wall of memory whose waste costs no time."""
+    wall = {"severity": "info", "role": "class", "informs": True}
+    found = [
+        finding("waste", "uncoalesced", 16_000, time_saved_likely_ns=0),
+        finding("at-wall", "dram-wall", 20_000, **wall),
+    ]
+    assert told(advice_of(found, pool())) == [("at-wall", None, [])]
 
 
 # --- real files --------------------------------------------------------------------------------

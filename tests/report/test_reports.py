@@ -23,6 +23,7 @@ from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.savings import pool_of
+from traceroof.diagnosis.nothing_to_gain import OPEN, OpenTime
 from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report
 from traceroof.report.common import markdown as md
@@ -91,6 +92,33 @@ def test_a_reason_is_never_cut(diagnosis: Diagnosis) -> None:
     reason = "one reason of some words, " * 20 + "and its end"
     made = _with(diagnosis, _finding("long", 8_000, 5_000, because=reason))
     assert "and its end" in " ".join(terminal.render(made).split())
+
+
+def test_a_command_in_a_fix_is_never_cut(diagnosis: Diagnosis) -> None:
+    """GIVEN a fix whose first sentence is longer than two lines THEN all of that is there, and the
+    second is not."""
+    command = "ncu --metrics " + ",".join(f"metric{number}.sum" for number in range(20))
+    made = _with(diagnosis, _finding("m", 8_000, 5_000, fix=f"Collect with {command}. Then again."))
+    text = "".join(terminal.render(made).split())
+    assert "".join(f"Try: Collect with {command}.".split()) in text
+    assert "Thenagain" not in text
+
+
+def test_what_rests_on_no_rule_points_at_no_explanation(diagnosis: Diagnosis) -> None:
+    """GIVEN an entry that no rule made THEN no page tells to explain it, or how to refute it."""
+    said = replace(_finding(OPEN, None, None), scope="run", subject="run", subject_index=None)
+    times = np.array([one.time_ns for one in diagnosis.kernels], dtype=float)
+    pool = pool_of(times, [one.category for one in diagnosis.kernels], ())
+    advice = advice_of([], pool, unexplained=OpenTime((0, 1), said))
+    made = replace(diagnosis, findings=(), advice=advice)
+    assert [one.lead.rule for one in made.advice] == [OPEN]
+    for page in (terminal.render(made), markdown.render(made)):
+        worth = page.partition("Worth trying")[2]
+        assert "title of" in worth
+        assert "--explain" not in worth
+        assert "refute" not in worth
+    (fix,) = fixes_of(made)
+    assert fix.commands == ()
 
 
 def test_the_headline_adds_up_the_advice_and_shares_are_labelled(diagnosis: Diagnosis) -> None:

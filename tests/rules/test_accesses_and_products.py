@@ -32,6 +32,11 @@ def judged(id: str, **values: Any) -> Judgement:
             0.75 * 0.5 * 0.8 * 0.9,
         ),
         ({"primary_class": "dram-bound", "dram_pct": 90.0}, 0.675),
+        # All bytes of device memory must move, and keep it busy 80 % of an unknown time; half of
+        # them; a count that says more than moved.
+        ({"kernel_dram_pct": 80.0, "compulsory_bytes": 33e6, "dram_bytes": 33e6}, 0.2),
+        ({"kernel_dram_pct": 80.0, "compulsory_bytes": 16.5e6, "dram_bytes": 33e6}, 0.6),
+        ({"kernel_dram_pct": 80.0, "compulsory_bytes": 99e6, "dram_bytes": 33e6}, 0.2),
         ({}, 0.75),
     ],
 )  # fmt: skip

@@ -552,6 +552,9 @@ def test_copies_by_direction_and_memory() -> None:
     assert (facts["d2h_copies"], facts["d2d_copies"], facts["scalar_copies"]) == (1, 1, 1)
     assert (facts["pageable_copies"], facts["pageable_bytes"]) == (2, (1 << 20) + 4)
     assert (facts["pageable_time_ns"], facts["pageable_exposed_ns"]) == (110, 60)
+    # 1 MiB in 100 ns; of copies under 64 KiB, and of those of unknown size, no rate is told.
+    assert facts["h2d_bytes_per_s"] == pytest.approx((1 << 20) / 100 * 1e9)
+    assert not {"d2h_bytes_per_s", "d2d_bytes_per_s"} & set(facts)
 
 
 def test_small_copies_under_a_kernel_cost_nothing() -> None:

@@ -21,7 +21,7 @@ from traceroof.diagnosis.advice_entries import (
     topic_of,
 )
 from traceroof.diagnosis.findings import Finding
-from traceroof.diagnosis.nothing_to_gain import LITTLE, little, settled, undecided
+from traceroof.diagnosis.nothing_to_gain import UNSAID, OpenTime, little, settled, undecided
 from traceroof.diagnosis.savings import (
     Pool,
     severity,
@@ -84,7 +84,7 @@ class Entry:
             "topic": self.topic,
             "title": self.title,
             "subjects": list(self.subjects),
-            "findings": [name_of(one) for one in self.found if one.rule != LITTLE],
+            "findings": [name_of(one) for one in self.found if one.rule not in UNSAID],
             "bound_ns": self.bound_ns,
             "likely_ns": self.likely_ns,
             "expected_ns": self.expected_ns,
@@ -111,31 +111,35 @@ def advice_of(
     pool: Pool,
     where: Callable[[Sequence[Finding]], Place] | None = None,
     steps: Mapping[Severity, float] = SEVERITY_STEPS,
+    unexplained: OpenTime | None = None,
 ) -> tuple[Entry, ...]:
     """The advice of a run.
 
     findings: all of them, ranked. pool: the time that they take their savings from. where: what the
-    launches of several findings have in common; by default where the first is. steps: from which share of the time on an entry is how severe.
+    launches of several findings have in common; by default where the first is. steps: from which share
+    of the time on an entry is how severe. unexplained: the kernels of a timeline without a class.
     """
     fired = [one for one in findings if one.state == "fired" and one.scope != "compare"]
     drafts = drafts_of([one for one in fired if not of_measurement(one)], pool)
     kept, rest = claim(drafts, pool)
-    attach(kept, rest)
     worthless = [one for one in kept if one.expected(one.claimed) < _NOTHING * pool.busy_ns]
     kept = [one for one in kept if one not in worthless]
+    attach(kept, rest)
     unknown = [one for one in rest if not one.found[0].informs]
     unknown.sort(key=lambda one: -max(finding.weight_alone for finding in one.found))
     unfit = _unfit(fired)
     if any(one.topic == "too-short-to-judge" for one in unfit):
         # What little there is says nothing, but for what passes once.
         kept, unknown = [one for one in kept if passes_once(one.topic)], []
-    elif not unfit and (small := little(kept, pool)):
+        unexplained = None
+    before, behind = unexplained.placed(kept, pool) if unexplained else ([], [])
+    if not unfit and (small := little(kept, pool)):
         kept = [small]
-        if blind := undecided(rest, pool):
+        if blind := undecided(rest, pool) or next(iter(before), None):
             blind.folded += small.folded
-            kept = [blind]
+            kept = [] if before else [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
-    listed = [*unfit, *kept, *unknown] or settled([*rest, *worthless], pool)
+    listed = [*unfit, *before, *kept, *unknown, *behind] or settled([*rest, *worthless], pool)
     made = (_entry(one, pool, where or _of_first, rank) for rank, one in enumerate(listed, 1))
     return tuple(replace(one, steps=steps) for one in made)
 

@@ -27,6 +27,7 @@ from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.kernel_groups import kernel_groups
 from traceroof.diagnosis.lines import Lines, lines_of_groups
 from traceroof.diagnosis.not_judged import not_judged
+from traceroof.diagnosis.open_time import open_time
 from traceroof.diagnosis.savings import bounds_pct
 from traceroof.diagnosis.totals import pool_of_run, run_totals, with_savings
 from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
@@ -134,7 +135,9 @@ def _diagnosed(
     grounds = replace(grounds, lines=lines_of)
     groups_made = kernel_groups(grouped, verdicts, concerned.where, lines_of)
     category_times = _category_times(scopes["category"])
-    advice = advice_of(found, pool, concerned.place, settings.steps)
+    asked = not_judged(groups_made, found, grounds)
+    unexplained = open_time(groups_made, pool, asked)
+    advice = advice_of(found, pool, concerned.place, settings.steps, unexplained)
     holding = {name_of(one): one for one in found if one.state == "fired"}
     made = Diagnosis(
         run_id=run.id,
@@ -156,7 +159,7 @@ def _diagnosed(
         timelines=tuple(lines),
         ranks=across,
         hidden_findings=hidden,
-        not_judged=not_judged(groups_made, found, grounds),
+        not_judged=asked,
         notes=(*_run_notes(totals, devices, grouped.facts), *_failures(found)),
         settings=settings,
         places=concerned.tables(holding),

@@ -35,7 +35,7 @@ from traceroof.diagnosis.formulas import (
     number,
     written,
 )
-from traceroof.diagnosis.nothing_to_gain import LITTLE
+from traceroof.diagnosis.nothing_to_gain import UNSAID
 from traceroof.diagnosis.rule_firing import NOBODY, judge_all
 from traceroof.diagnosis.savings import SPARE, capped, spare_ns
 from traceroof.errors import TraceroofError
@@ -141,7 +141,7 @@ def entry(diagnosis: Diagnosis, number: int) -> str:
             "`traceroof diagnose` numbers them; a rule can be named instead",
         )
     lead = listed[number - 1].lead
-    if lead.rule == LITTLE:
+    if lead.rule in UNSAID:
         raise TraceroofError(f"entry {number} rests on no rule: {lead.because}", "explain another")
     return name_of(lead)
 

@@ -1,6 +1,9 @@
 """What to say where there is next to nothing to do: little to gain, at its wall, not to be told."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from traceroof.core.units import percent
 from traceroof.diagnosis.advice_entries import Draft, passes_once, topic_of
@@ -9,11 +12,44 @@ from traceroof.diagnosis.savings import Pool, together
 
 #: What stands in place of a rule where no rule says it.
 LITTLE = "little-to-gain"
+OPEN = "time-without-a-reason"
+#: Findings of the advice that no rule made.
+UNSAID = (LITTLE, OPEN)
 
 # Below this part of the busy time, what all advice together is expected to save is not worth a change.
 _LITTLE = 0.02
 # What could not be judged is the news from this part of the kernel time on.
 _MOST = 0.5
+# Where all that is advised is expected to save less than this part of the time that nothing explains,
+# that time comes first.
+_SMALL = 0.1
+
+
+@dataclass(frozen=True)
+class OpenTime:
+    """Kernel groups of a timeline that have no class (their places), and the finding that speaks of
+    them (``open_time.open_time``)."""
+
+    rows: tuple[int, ...]
+    finding: Finding
+
+    def placed(self, kept: Sequence[Draft], pool: Pool) -> tuple[list[Draft], list[Draft]]:
+        """The entry that speaks of them, before the others or behind them: where most of the run's
+        time is theirs and asked for by no entry. First where the others are small beside it."""
+        left = self._left(kept, pool)
+        if left < _MOST * pool.whole_ns or left <= 0:
+            return [], []
+        entry = [Draft(self.finding.topic, [self.finding], together([]), False)]
+        expected = sum(one.expected(one.claimed) for one in kept if not passes_once(one.topic))
+        return (entry, []) if expected < _SMALL * left else ([], entry)
+
+    def _left(self, kept: Sequence[Draft], pool: Pool) -> float:
+        """ns of these groups that no entry of the advice asks for."""
+        asked = together([one.demand for one in kept])
+        taken = np.zeros(len(pool.capacity))
+        taken[asked.cells] = asked.ns
+        rows = list(self.rows)
+        return float(np.maximum(pool.capacity[rows] - taken[rows], 0.0).sum())
 
 
 def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:

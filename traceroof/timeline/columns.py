@@ -152,6 +152,7 @@ def _columns() -> tuple[Column, ...]:
                 (f"{short}_bytes", "byte", f"payload {words}"),
                 (f"{short}_time_ns", "ns", f"sum of the times of copies {words}"),
                 (f"{short}_exposed_ns", "ns", f"copying {words} while nothing else runs"),
+                (f"{short}_bytes_per_s", "byte/s", f"rate of copies {words} of 64 KiB or more"),
             )
         ),
         ("scalar_copies", "copy", "copies from device to host of 4 KiB or less"),

@@ -293,6 +293,11 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         facts[f"{short}_bytes"] = float(np.nansum(size[direction == name]))
         facts[f"{short}_time_ns"] = int(duration[chosen].sum())
         facts[f"{short}_exposed_ns"] = exposed(chosen)
+        # The rate of those that are long enough to have one.
+        large = (direction == name) & (size >= SMALL_COPY_BYTES)
+        if large.any():
+            time = max(int(duration[copy[large]].sum()), 1)
+            facts[f"{short}_bytes_per_s"] = float(size[large].sum()) / time * 1e9
     back = size[direction == "device-to-host"]
     facts["scalar_copies"] = int((back <= SCALAR_COPY_BYTES).sum())
     if any(one is not None for one in pageable):

@@ -101,9 +101,9 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 ),
                 rules=tuple(dict.fromkeys(each.rule for each in (*one.found, *one.folded))),
                 source=one.where.source or "",
-                commands=(
-                    f"{summary.command(diagnosis)} --explain {one.rank}",
-                    *summary.commands(one)[1:],
+                commands=tuple(
+                    option if at else f"{summary.command(diagnosis)} {option}"
+                    for at, option in enumerate(summary.commands(one))
                 ),
             )
         )

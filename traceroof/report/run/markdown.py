@@ -138,6 +138,7 @@ def _entry(entry: Entry, names: Mapping[int, str], run: str) -> list[str]:
     place = entry.where.words
     on = "on" if lead.scope == "timeline" else "in"
     gain = summary.gain(entry)
+    more = [code(f"{run} {one}") for one in summary.commands(entry)]
     return [
         f"{entry.rank}. **{text(entry.title)}** ({entry.severity})"
         + (f" {on} {code(where) if lead.scope == 'kernel' else short(where)}" if where else "")
@@ -146,8 +147,8 @@ def _entry(entry: Entry, names: Mapping[int, str], run: str) -> list[str]:
         *([f"   - {text(gain)}; {text(summary.confidence(entry))}"] if gain else []),
         f"   - because {prose(entry.because)}",
         f"   - try: {prose(entry.fix)}",
-        f"   - to refute: {prose(lead.refute)}",
-        f"   - more: {' or '.join(code(f'{run} {one}') for one in summary.commands(entry))}",
+        *([f"   - to refute: {prose(lead.refute)}"] if lead.refute else []),
+        *([f"   - more: {' or '.join(more)}"] if more else []),
         *([f"   - also {code(summary.also(entry))}"] if entry.folded else []),
     ]
 

@@ -19,6 +19,7 @@ from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding, NotJudged
 from traceroof.diagnosis.not_judged import CLASS
+from traceroof.diagnosis.nothing_to_gain import UNSAID
 from traceroof.ingest.combine import said
 from traceroof.kernels.places import By, PlaceTime
 from traceroof.scopes.logged_clocks import GpuClocks
@@ -281,8 +282,10 @@ def commands(entry: Entry) -> list[str]:
     lined = [
         one.subject_index + 1 for one in entry.found if one.lines and one.subject_index is not None
     ]
+    # What rests on no rule has no arithmetic.
+    explained = [] if entry.lead.rule in UNSAID else [f"--explain {entry.rank}"]
     return [
-        f"--explain {entry.rank}",
+        *explained,
         *(f"--card {number}" for number in list(numbers)[:_CARDS]),
         *(f"--lines {number}" for number in lined[:1]),
     ]

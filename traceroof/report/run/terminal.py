@@ -197,7 +197,8 @@ def _advice(console: Console, diagnosis: Diagnosis, top: int | None, width: int)
             _indented(console, where)
         _indented(console, f"{entry.lead.rule}: {entry.because}")
         _indented(console, _advice_text(f"Try: {entry.fix}", _LINES * (console.width - 4)))
-        _indented(console, f"More: {' or '.join(summary.commands(entry))}", style="green")
+        if more := summary.commands(entry):
+            _indented(console, f"More: {' or '.join(more)}", style="green")
         others = [one for one in (summary.also(entry), *_vendor_says(diagnosis, entry)) if one]
         if others:
             _indented(console, f"Also: {', '.join(others)}", style="dim")
@@ -210,13 +211,14 @@ _LINES = 2
 
 
 def _advice_text(fix: str, length: int) -> str:
-    """Whole sentences while they fit, else the beginning of the first."""
-    kept = ""
-    for sentence in re.split(r"(?<=[.!?]) ", fix):
-        if len(kept) + len(sentence) > length:
+    """Whole sentences while they fit, and the first in any case: it may hold a command."""
+    first, *others = re.split(r"(?<=[.!?]) ", one_line(" ".join(fix.split())))
+    kept = first
+    for sentence in others:
+        if len(kept) + 1 + len(sentence) > length:
             break
         kept += f" {sentence}"
-    return kept.strip() or cut(fix, length)
+    return kept
 
 
 def _vendor_says(diagnosis: Diagnosis, one: Entry) -> list[str]:
