@@ -16,6 +16,19 @@ def _undecided(k: Facts) -> Mask:
     return np.asanyarray((of_class(k, "not-evaluable") | copy) & unknown)
 
 
+def _nothing_known(k: Facts) -> Mask:
+    """Neither a time nor a class: any saving would be a part of nobody knows what."""
+    return np.asanyarray(_undecided(k) & np.isnan(k.duration_ns))
+
+
+_FIX = (
+    "[nvidia: Collect with ncu --section SpeedOfLight --section Occupancy]"
+    "[amd: Collect with rocprof-compute profile -b 2 11 16 17, or rocprofv3 --pmc "
+    "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE]. Diagnose both "
+    "files together."
+)
+_REFERENCES = ("Nsight Compute Profiling Guide: metrics of the SpeedOfLight section",)
+
 _BLIND = {"primary_class": "not-evaluable", "by_counters": 1.0}
 
 RULES = (
@@ -50,12 +63,7 @@ RULES = (
             "the file do not give the use of both compute units and memory]"
             "[; the kernel takes {duration_ns}][; it moves {dram_bytes} of device memory]"
         ),
-        fix=(
-            "[nvidia: Collect with ncu --section SpeedOfLight --section Occupancy]"
-            "[amd: Collect with rocprof-compute profile -b 2 11 16 17, or rocprofv3 --pmc "
-            "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE]. Diagnose both "
-            "files together."
-        ),
+        fix=_FIX,
         refute=(
             "Collect the metrics. With its time and the share of the peak that compute and memory "
             "reach, the kernel must get a class."
@@ -68,7 +76,7 @@ RULES = (
         yields=True,
         suppresses=("single-kernel-dominates",),
         thresholds={"primary_class": "not-evaluable"},
-        references=("Nsight Compute Profiling Guide: metrics of the SpeedOfLight section",),
+        references=_REFERENCES,
         fires=(
             _BLIND,
             {**_BLIND, "primary_class": "copy"},
@@ -77,6 +85,41 @@ RULES = (
         silent=(
             {**_BLIND, "busiest_pct": 20.0},
             {**_BLIND, "primary_class": "latency-bound"},
+            {"primary_class": "not-evaluable", "by_counters": 0.0},
+        ),
+    ),
+    Rule(
+        id="no-time-no-class",
+        topic="not-enough-metrics",
+        title="The profile has neither the time of the kernel nor what limits it",
+        scope="kernel",
+        why=(
+            "Counters say what a kernel does, not whether it matters. Without its time no saving can "
+            "be told, and without the use of compute and memory no cause can be held against others."
+        ),
+        condition=(
+            "a kernel with counters whose time is unknown, and whose compute and memory use are "
+            "neither in the file nor follow from it"
+        ),
+        needs=("primary_class",),
+        uses=(*COUNTED, "busiest_pct", "compute_basis", "duration_ns", "kernel_dram_pct"),
+        applies=counted,
+        when=_nothing_known,
+        because="the time of the kernel is unknown, and so is the use of compute and memory",
+        fix=_FIX,
+        refute="Collect the time and the use of both. The kernel must get a class.",
+        kind="hard",
+        role="class",
+        grade="observed",
+        layer="hardware",
+        severity="info",
+        suppresses=("not-enough-metrics", "single-kernel-dominates"),
+        thresholds={"primary_class": "not-evaluable"},
+        references=_REFERENCES,
+        fires=(_BLIND, {**_BLIND, "primary_class": "copy"}),
+        silent=(
+            {**_BLIND, "duration_ns": 52e3},
+            {**_BLIND, "busiest_pct": 20.0},
             {"primary_class": "not-evaluable", "by_counters": 0.0},
         ),
     ),

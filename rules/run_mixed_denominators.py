@@ -56,8 +56,8 @@ RULES = (
         when=lambda k: k.meets("other_basis_pct") | k.meets("gpu_kinds"),
         because=(
             "[the {mixed_use} use of {other_basis_pct} of the kernel time is measured against "
-            "{other_basis}, that of most against {main_basis}; ]the kernels ran on "
-            "{gpu_kinds:,.0f} kind(s) of GPU"
+            "{other_basis}, that of most against {main_basis}; ]kinds of GPU that "
+            "the kernels ran on: {gpu_kinds:,.0f}"
         ),
         fix=(
             "Collect the same counters for all kernels, and make one run per kind of GPU. Every "

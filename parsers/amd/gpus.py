@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from traceroof.core.recording import DeviceInfo, Note
+from traceroof.core.units import quantity
 from traceroof.hardware import devices
 from traceroof.parsers.amd.counter_book import Architecture, architecture
 from traceroof.parsers.amd.fields import NO_VALUE, gfx, gfx_of_version, read_real, read_whole
@@ -358,8 +359,8 @@ def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:
             refused.append((kind, rate))
             unit = "byte/s" if kind == "dram" else "FLOP/s"
             text = (
-                f"roofline.csv measured {rate:.4g} {unit} for {kind}, "
-                f"{rate / nominal:.0%} of the theoretical {nominal:.4g}: not used"
+                f"roofline.csv measured {quantity(rate, unit)} for {kind}, "
+                f"{rate / nominal:.0%} of the theoretical {quantity(nominal, unit)}: not used"
             )
             notes.append(Note(text, severe=False))
     with_rates = replace(

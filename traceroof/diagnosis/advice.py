@@ -21,7 +21,14 @@ from traceroof.diagnosis.advice_entries import (
     topic_of,
 )
 from traceroof.diagnosis.findings import Finding
-from traceroof.diagnosis.nothing_to_gain import UNSAID, OpenTime, little, settled, undecided
+from traceroof.diagnosis.nothing_to_gain import (
+    UNSAID,
+    OpenTime,
+    little,
+    settled,
+    undecided,
+    untold,
+)
 from traceroof.diagnosis.savings import (
     Pool,
     severity,
@@ -139,6 +146,9 @@ def advice_of(
             blind.folded += small.folded
             kept = [] if before else [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
+    if not kept and unknown and not unfit:
+        # Causes without a figure, of kernels of which neither time nor class is known.
+        before = [*before, *untold(rest)]
     listed = [*unfit, *before, *kept, *unknown, *behind] or settled([*rest, *worthless], pool)
     made = (_entry(one, pool, where or _of_first, rank) for rank, one in enumerate(listed, 1))
     return tuple(replace(one, steps=steps) for one in made)

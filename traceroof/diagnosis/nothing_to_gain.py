@@ -13,6 +13,8 @@ from traceroof.diagnosis.savings import Pool, together
 #: What stands in place of a rule where no rule says it.
 LITTLE = "little-to-gain"
 OPEN = "time-without-a-reason"
+#: The rule that says that neither the time nor the class of a kernel is known.
+NO_TIME = "no-time-no-class"
 #: Findings of the advice that no rule made.
 UNSAID = (LITTLE, OPEN)
 
@@ -119,6 +121,11 @@ def undecided(rest: Sequence[Draft], pool: Pool) -> Draft | None:
         if one.topic == "not-enough-metrics" and _time(one, pool) >= _MOST * pool.kernels_ns:
             return one
     return None
+
+
+def untold(rest: Sequence[Draft]) -> list[Draft]:
+    """What says that a kernel has neither a time nor a class."""
+    return [one for one in rest if one.found[0].rule == NO_TIME]
 
 
 def _time(draft: Draft, pool: Pool) -> float:
