@@ -22,8 +22,8 @@ from traceroof.diagnosis.advice import advice_of
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding
-from traceroof.diagnosis.savings import pool_of
 from traceroof.diagnosis.nothing_to_gain import OPEN, OpenTime
+from traceroof.diagnosis.savings import pool_of
 from traceroof.errors import TraceroofError
 from traceroof.report.common import json as json_report
 from traceroof.report.common import markdown as md

@@ -11,8 +11,8 @@ from traceroof.core.tracing import one_of
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.diagnosis import KernelGroups
 from traceroof.diagnosis.findings import Finding, NotJudged
-from traceroof.diagnosis.savings import Pool
 from traceroof.diagnosis.nothing_to_gain import OPEN, OpenTime
+from traceroof.diagnosis.savings import Pool
 
 # A category is named where it holds this part of the time.
 _MOST = 0.5
