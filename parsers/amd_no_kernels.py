@@ -14,6 +14,8 @@ from traceroof.parsers.amd import kinds
 from traceroof.parsers.amd.kinds import Kind, layout
 
 _TRACE = "give the kernel trace (*_kernel_trace.csv) with it, or the folder {folder}"
+# The counters of all passes, which rocprof-compute writes last.
+_COUNTERS = "pmc_perf.csv"
 _PROFILE = "give pmc_perf.csv or the profile folder {folder}"
 
 # Kind -> what to give instead.
@@ -50,6 +52,8 @@ class AmdNoKernels:
         if found is None or found.kind not in _HINTS:
             raise TraceroofError(f"{source} holds no kernel")
         hint = _HINTS[found.kind].format(folder=source.parent)
+        if _HINTS[found.kind] is _PROFILE and not (source.parent / _COUNTERS).exists():
+            hint = f"{_COUNTERS} is missing beside it: let rocprof-compute profile run to its end"
         raise TraceroofError(f"{source} holds {found.kind.value} and no kernels", hint)
 
 

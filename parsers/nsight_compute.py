@@ -12,6 +12,7 @@ from traceroof.core.recording import Recording
 from traceroof.parser import Options, Progress
 from traceroof.parsers import nsight_compute_text
 from traceroof.parsers.nsight.csv_variants import (
+    ERROR,
     PERMISSION,
     PROGRESS,
     SOURCE_AS_TEXT,
@@ -49,7 +50,9 @@ class _NsightComputeCsv:
         if nsight_compute_text.PARSER.recognises(head, path):
             return 0
         # The table may start after more program output than we were shown.
-        is_known = PROGRESS in text or PERMISSION in text or _is_source_as_text(text)
+        is_known = (
+            PROGRESS in text or ERROR.search(text) or PERMISSION in text or _is_source_as_text(text)
+        )
         return 1 if is_known else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:

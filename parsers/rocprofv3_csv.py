@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from traceroof.core import regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.ingest.folders import readable
+from traceroof.ingest.folders import left_out, readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers import rocpd, rocprofv3_json
 from traceroof.parsers.amd import kinds as amd_kinds
@@ -246,6 +246,12 @@ def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
         samples = [Samples.of(one) for one in tables.get(Kind.V3_SAMPLES, [])]
         lines = put_samples([one for one in samples if one is not None], dispatches)
     copies = [copies_of(source, numbered, process) for source in tables.get(Kind.V3_COPIES, [])]
+    empty = [
+        left_out(source.path, "lists no kernel")
+        for kind in (Kind.V3_KERNELS, Kind.V3_COUNTERS)
+        for source in tables.get(kind, [])
+        if not source.num_rows
+    ]
     path = dispatches.path if dispatches is not None else group.of(*_ROWS)[0].path
     explaining = [
         Part(source.path, notes=source.notes)
@@ -260,6 +266,7 @@ def _read_group(group: _Group, progress: Progress, options: Options) -> Process:
         [pair for pair in named if len(pair[1])],
         gpus,
         [*copies, *explaining],
+        notes=empty,
         lines=lines,
     )
 

@@ -361,6 +361,8 @@ _MAX_ERRORS = 10
 PERMISSION = "ERR_NVGPUCTRPERM"
 NO_KERNELS = "No kernels were profiled"
 PROGRESS = "==PROF=="
+#: Its errors, which may stand alone.
+ERROR = regex.compile(r"^==ERROR==", re.MULTILINE)
 TRACEBACK = "Traceback (most recent call last)"
 _SIGNS = (PERMISSION, NO_KERNELS, PROGRESS, TRACEBACK)
 

@@ -150,7 +150,8 @@ def _why_nothing(path: Path, log: _Log) -> TraceroofError:
             f"{path} is a source page of Nsight Compute without samples or counts per instruction",
             f"profile with --section SourceCounters; or collect the raw page: {COLLECT}",
         )
-    if log.kinds:
+    has_reason = skipped.exception or skipped.reason or PERMISSION in skipped.signs
+    if log.kinds and not has_reason:
         return TraceroofError(
             f"{path} has the header of an Nsight Compute table and no complete row below it",
             "the profiler may have been stopped: profile again",

@@ -89,6 +89,36 @@ def test_other_files_in_the_folder(
     assert bool(severe(recording)) == is_severe
 
 
+@pytest.mark.parametrize("beside", ["sysinfo.csv", "roofline.csv"])
+def test_a_profile_without_its_counters(tmp_path: Path, beside: str) -> None:
+    """GIVEN a folder of rocprof-compute that was stopped THEN what is missing is named."""
+    texts = {"sysinfo.csv": SYSINFO, "roofline.csv": "device,HBMBw,L2Bw\n0,1,2\n"}
+    (tmp_path / beside).write_text(texts[beside])
+    for path in (tmp_path, tmp_path / beside):
+        with pytest.raises(TraceroofError) as refused:
+            read_paths([path])
+        assert "pmc_perf.csv is missing" in (refused.value.hint or "")
+
+
+def test_devices_without_a_trace(tmp_path: Path) -> None:
+    """GIVEN a folder with the list of agents only THEN it is named, with what to give."""
+    (tmp_path / "3_agent_info.csv").write_text(V3_AGENTS)
+    with pytest.raises(TraceroofError, match="list of the machine's devices") as refused:
+        read_paths([tmp_path])
+    assert "kernel_trace.csv" in (refused.value.hint or "")
+
+
+def test_a_pass_of_a_header_only(root: Path, tmp_path: Path) -> None:
+    """GIVEN a third pass whose table ends with its header THEN it is left out with a note."""
+    folder = tmp_path / "run"
+    shutil.copytree(root / "tests/field_cases/amd/P4_passes", folder)
+    (folder / "pmc_3").mkdir()
+    (folder / "pmc_3" / "3_counter_collection.csv").write_text(table([V3_COUNTER_HEADER]))
+    recording = read_paths([folder])
+    assert column(recording, "duration_ns") == [20_000] * 8
+    assert severe(recording) == ["left out: 3_counter_collection.csv lists no kernel"]
+
+
 def test_folders_of_ranks(case: Read) -> None:
     """GIVEN NAME/0 and NAME/1 THEN two ranks of 6 launches each."""
     recording = case("amd/J_ranks")

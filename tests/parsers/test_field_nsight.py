@@ -235,6 +235,23 @@ def test_reasons_come_before_guesses(
     assert reason in f"{caught.value} {caught.value.hint}"
 
 
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("==ERROR== Cuda driver is not compatible with Nsight Compute\n", "Cuda driver is not"),
+        ("Error: no such metric\n==ERROR== Failed to find metric sm__foo\n", "Failed to find metric"),
+        ("==ERROR== An error occurred while trying to profile.\n==ERROR== Another tool is running\n",
+         "Another tool is running"),
+        # The header of a table, and the reason why no row follows.
+        (HEADER + "==ERROR== LaunchFailed\n", "LaunchFailed"),
+    ],
+)  # fmt: skip
+def test_errors_that_stand_alone(made: Callable[[str], Recording], log: str, reason: str) -> None:
+    """GIVEN errors of ncu without any line of its progress THEN they are the reason."""
+    with pytest.raises(TraceroofError, match=reason):
+        made(log)
+
+
 def test_the_vendor_in_most_launches(root: Path) -> None:
     """GIVEN 9 of 10 launches on which the vendor agrees THEN it does not say otherwise, and each
     sentence keeps its own estimate: 70 % achieved with 30 %."""

@@ -301,7 +301,23 @@ def _nothing_in(folder: Path, files: Sequence[Path]) -> TraceroofError:
         if kind is not None:
             hint = kind.instead or NOT_READ
             return TraceroofError(f"{looked}; {file.name} looks like {kind.words})", hint)
+    for file in files[:_LISTED]:
+        if (reason := _known_refusal(file)) is not None:
+            words = reason.message.replace(str(file), file.name)
+            return TraceroofError(f"{looked}; {words})", reason.hint)
     return TraceroofError(f"{looked})", NOT_READ)
+
+
+def _known_refusal(file: Path) -> TraceroofError | None:
+    """What a parser that only refuses says of a file that it knows."""
+    try:
+        head = decompress.head(file, HEAD_BYTES) if file.stat().st_size else b""
+        claims = [one for one in plugins.parsers() if head and one.recognises(head, file)]
+        if claims and not any(one.gives for one in claims):
+            claims[0].read(file, silent, Options())
+    except TraceroofError as error:
+        return error
+    return None
 
 
 def _is_sure(file: Path) -> bool:
