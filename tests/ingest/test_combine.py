@@ -19,6 +19,7 @@ from traceroof.core.source_lines import source_table
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine, of_one_gpu, said
+from traceroof.ingest.detect import read
 
 
 def _recording(path: str, basis: str = "counter-tool", **columns: Any) -> Recording:
@@ -374,3 +375,42 @@ def test_views_of_source_pages_give_way_to_counters() -> None:
     assert made.kernels["kernel_name"].to_pylist() == ["f(int)"]
     assert made.source_lines["samples"].to_pylist() == [7]
     assert not made.notes
+
+
+def cuda_trace(path: Path, device: int, length: int) -> Path:
+    """A GPU trace of ``nsys stats``: four launches from 1 ms on, on the clock of its session."""
+    header = ("Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),"
+              "DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,Strm,Name")  # fmt: skip
+    rows = [f"{1_000_000 + at * 20_000},{length},{at},8,1,1,128,1,1,32,0.000,0.000,,,,,"
+            f"NVIDIA A100 ({device}),1,7,k(int)" for at in range(4)]  # fmt: skip
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_runs_whose_clocks_begin_at_zero(tmp_path: Path) -> None:
+    """GIVEN two traces that name no process, on one GPU THEN runs, and what is unclear is said."""
+    paths = [cuda_trace(tmp_path / f"{at}.csv", 0, 10_000 + at) for at in range(2)]
+    made = read(paths)
+    assert [one.role for one in made.sources] == ["timeline", "repeat"]
+    assert [note for note in made.notes if "nothing tells runs from ranks" in note.text]
+    assert [one.role for one in read(paths, mode="ranks").sources] == ["rank", "rank"]
+
+
+def test_ranks_whose_clocks_begin_at_zero(tmp_path: Path) -> None:
+    """GIVEN the same of two GPUs THEN they are ranks."""
+    made = read([cuda_trace(tmp_path / f"{at}.csv", at, 10_000) for at in range(2)])
+    assert [one.role for one in made.sources] == ["rank", "rank"]
+
+
+def test_a_folder_for_each_rank(tmp_path: Path) -> None:
+    """GIVEN traces in folders of a folder THEN all are read, ranks by the names of the folders."""
+    for rank in range(2):
+        (tmp_path / f"rank_{rank}").mkdir()
+        events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": rank, "tid": 7,
+                   "ts": 1000 + 10 * at, "dur": 5, "args": {"device": rank, "stream": 7}}
+                  for at in range(4)]  # fmt: skip
+        events.append({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 2})
+        text = json.dumps({"schemaVersion": 1, "traceEvents": events})
+        (tmp_path / f"rank_{rank}" / "t.pt.trace.json").write_text(text)
+    made = read([tmp_path])
+    assert made.kernels["rank"].to_pylist() == [0] * 4 + [1] * 4

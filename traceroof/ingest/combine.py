@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from traceroof.core import kernel_names
 from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import as_reals
-from traceroof.core.recording import Recording, Role, merge
+from traceroof.core.recording import Note, Recording, Role, merge, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import find
 from traceroof.ingest import log_times
@@ -319,7 +319,8 @@ def _timelines(recordings: Sequence[Recording], mode: Mode) -> Recording:
     if len(runs) > 1:
         return _runs_beside(recordings, runs)
     if mode == "repeats" or (mode == "auto" and _are_repeats(recordings)):
-        return _beside(recordings, "timeline")
+        unclear = mode == "auto" and _nothing_tells_apart(recordings)
+        return _beside(_noted(recordings, _UNCLEAR) if unclear else recordings, "timeline")
     if mode == "passes":
         raise TraceroofError(
             f"{_path(recordings[0])} and the others are timelines, which have no counter passes",
@@ -412,12 +413,39 @@ def _are_repeats(recordings: Sequence[Recording]) -> bool:
     ranks = [_ranks(one) for one in recordings]
     if len(set(ranks)) > 1 or any(len(one) > 1 for one in ranks):
         return False
-    if not ranks[0] and not _in_turn(recordings):
+    if not ranks[0] and not _in_turn(recordings) and not _nothing_tells_apart(recordings):
         return False
     return all(
         _shared_time(recordings[0], other) >= SHARED and _as_many(recordings[0], other)
         for other in recordings[1:]
     )
+
+
+_UNCLEAR = (
+    "taken as runs of the same program: the files begin at zero, each on its own clock, and name no "
+    "process, so nothing tells runs from ranks (--combine ranks takes them as ranks)"
+)
+# A clock that begins with the recording; that of a machine or of the world is far beyond.
+_OWN_CLOCK_NS = 3_600_000_000_000
+
+
+def _nothing_tells_apart(recordings: Sequence[Recording]) -> bool:
+    """Whether the files share no clock (all begin about at zero), name no process, and used the same
+    GPUs of their machine."""
+    devices = {frozenset(pc.unique(one.kernels["device"]).to_pylist()) for one in recordings}
+    if len(devices) > 1:
+        return False
+    for one in recordings:
+        start = as_reals(one.kernels["start_ns"])
+        known = start[~np.isnan(start)]
+        has_process = one.kernels["process_id"].null_count < one.kernels.num_rows
+        if has_process or not len(known) or known.min() >= _OWN_CLOCK_NS:
+            return False
+    return True
+
+
+def _noted(recordings: Sequence[Recording], text: str) -> list[Recording]:
+    return [with_notes(recordings[0], [Note(text, severe=False)]), *recordings[1:]]
 
 
 # Repeats launch about as often; a file of half the launches is another thing.

@@ -256,9 +256,26 @@ def _planned_folder(folder: Path, seen: _Seen) -> _Plan:
             notes.append(folders.left_out(file, reason))
         else:
             skipped.append(file.name)
+    traces = traces or _one_level_down(folder)
     if not traces:
         raise _nothing_in(folder, files)
     return _Plan([file for file in traces if not seen.is_copy(file)], folder, notes, skipped)
+
+
+def _one_level_down(folder: Path) -> list[Path]:
+    """The profiler files and profile folders in the folders of a folder: one of each rank."""
+    found: list[Path] = []
+    for below in sorted(folder.iterdir()):
+        if not below.is_dir() or below.name.startswith("."):
+            continue
+        if any(one.recognises(b"", below) for one in plugins.parsers()):
+            found.append(below)
+            continue
+        files = sorted(entry for entry in below.iterdir() if entry.is_file())
+        if len(files) + len(found) > _MOST_FILES:
+            raise TraceroofError(f"{below} holds {len(files):,} files", "name the ones to read")
+        found += [file for file in files if _is_sure(file)]
+    return found
 
 
 def _is_companion(name: str, names: Collection[str]) -> bool:
