@@ -131,7 +131,9 @@ def survey(folder: Path) -> Survey | None:
             foreign.append(path)
         if family is not None:
             families.add(family)
-    if not families and any(found.kind is Kind.STATISTICS for found in tables):
+    # A database of no family, RPD's, is read by itself, and the summaries beside it too.
+    has_statistics = any(found.kind is Kind.STATISTICS for found in tables)
+    if not families and not databases and has_statistics:
         families.add(Family.SUMMARIES)
     if len(families) != 1:
         return None

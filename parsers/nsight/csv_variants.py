@@ -54,8 +54,8 @@ _GROUPED_IN_1252 = regex.compile(rb"\d\xa0\d{3}(?!\d)")
 def head_text(head: bytes) -> str:
     """The first bytes as text, for a look at what they are; a cut letter at the end is lost."""
     lines = _head_lines(head)
-    if _are_numbered(lines):
-        lines = [_NUMBER.sub("", line, count=1) for line in lines]
+    if (prefix := _prefix(lines)) is not None:
+        lines = [prefix.sub("", line, count=1) for line in lines]
     return "\n".join(lines)
 
 
@@ -87,16 +87,33 @@ def plain_line(line: str) -> str:
 _NUMBER = regex.compile(r" {0,8}(\d{1,7})(?: ?[:|\u2192\u2502]|\t| (?= )) ?")
 
 
-def is_numbered(head: bytes) -> bool:
-    """Whether the lines of a text carry their numbers: nearly all of them, in growing order."""
-    return _are_numbered(_head_lines(head))
+# The same in brackets, and what launchers put there: torchrun, srun --label, mpirun --tag-output,
+# docker compose.
+_PREFIXES = (
+    _NUMBER,
+    regex.compile(r"L?(\d{1,7}): ?"),
+    regex.compile(r"\[(?:default|rank)?(\d{1,7})\]:? ?"),
+    regex.compile(r"\[\d{1,7},(\d{1,7})\]<std(?:out|err)>: ?"),
+    regex.compile(r"[A-Za-z][\w.-]{0,40}?[-_](\d{1,7}) {0,20}\| "),
+)
 
 
-def _are_numbered(lines: list[str]) -> bool:
+def prefix_of(head: bytes) -> re.Pattern[str] | None:
+    """What stands before each line of a text, and is none of it: its number, in growing order, or
+    the label of the one process that printed it. None where nothing does."""
+    return _prefix(_head_lines(head))
+
+
+def _prefix(lines: list[str]) -> re.Pattern[str] | None:
     lines = [line for line in lines[:200] if line.strip()]
-    numbers = [int(match[1]) for line in lines if (match := _NUMBER.match(line + " "))]
-    grow = all(left < right for left, right in pairwise(numbers))
-    return len(numbers) >= 3 and len(numbers) >= 0.9 * len(lines) and grow
+    for pattern in _PREFIXES:
+        found = [int(match[1]) for line in lines if (match := pattern.match(line + " "))]
+        if len(found) < 3 or len(found) < 0.9 * len(lines):
+            continue
+        grow = all(left < right for left, right in pairwise(found))
+        if grow or (pattern is not _NUMBER and len(set(found)) == 1):
+            return pattern
+    return None
 
 
 _TIME_STAMP = regex.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
@@ -106,12 +123,12 @@ _TIME_STAMP = regex.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")
 class Lines:
     """The lines of a text stream, each without its line end; the last one can be given back.
 
-    numbered: each line stands behind its number.
+    prefix: what each line stands behind.
     """
 
     stream: io.TextIOBase
     advanced: Callable[[], None] = lambda: None
-    numbered: bool = False
+    prefix: re.Pattern[str] | None = None
     replaced: int = 0
     _back: str | None = None
     _count: int = 0
@@ -132,7 +149,7 @@ class Lines:
         if "\ufffd" in line:
             self.replaced += 1
         line = plain_line(line.rstrip("\n"))
-        return _NUMBER.sub("", line, count=1) if self.numbered else line
+        return self.prefix.sub("", line, count=1) if self.prefix is not None else line
 
     def give_back(self, line: str) -> None:
         """Let ``line`` be the next one again."""

@@ -23,7 +23,7 @@ from traceroof.parsers.nsight.csv_variants import (
     head_text,
     header_of,
     is_binary,
-    is_numbered,
+    prefix_of,
 )
 from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launches
 from traceroof.parsers.nsight.page import Page, begins_page
@@ -41,7 +41,7 @@ def read_log(source: Path, progress: Progress, options: Options) -> Recording:
         head = stream.peek(1 << 12)
         _refuse_other_kinds(source, head)
         text = io.TextIOWrapper(stream, encoding=encoding_of(head), errors="replace")
-        lines = Lines(text, lambda: progress(stream.consumed, size), is_numbered(head))
+        lines = Lines(text, lambda: progress(stream.consumed, size), prefix_of(head))
         log = _Log(quoted=_is_quoted(head))
         log.read(lines)
         notes = (*stream.notes, *log.skipped.notes(lines.replaced))

@@ -146,7 +146,24 @@ def test_tables_that_have_a_name(case: Read) -> None:
     assert recording.notes == ()
 
 
-@pytest.mark.parametrize("number", ["{n}: ", "{n:6d}\t", "{n}|", "{n:>4} → ", "{n:5d}  "])
+@pytest.mark.parametrize(
+    "number",
+    [
+        "{n}: ",
+        "{n:6d}\t",
+        "{n}|",
+        "{n:>4} → ",
+        "{n:5d}  ",
+        "L{n}: ",
+        "[{n:03d}] ",
+        # torchrun, srun --label, mpirun --tag-output, docker compose.
+        "[rank3]: ",
+        "[default0]:",
+        "0: ",
+        "[1,0]<stdout>:",
+        "worker-1  | ",
+    ],
+)
 def test_line_numbers_before_the_lines(case: Read, root: Path, tmp_path: Path, number: str) -> None:
     """GIVEN a page behind line numbers THEN it is the page without them."""
     assert column(case("numbered.txt"), "duration_ns") == [172_900]
@@ -156,6 +173,16 @@ def test_line_numbers_before_the_lines(case: Read, root: Path, tmp_path: Path, n
         "".join(number.format(n=n) + line for n, line in enumerate(page.splitlines(True), 1))
     )
     assert read_paths([numbered]).kernels.equals(case("table_name.txt").kernels)
+
+
+def test_labels_of_several_processes_stay(root: Path, tmp_path: Path) -> None:
+    """GIVEN a table whose rows begin with their launch THEN that is no label before the lines."""
+    rows = ["ID|Process ID|Kernel Name|Section Name|Metric Name|Metric Unit|Metric Value"]
+    rows += [f"0|1|k(int)||gpu__time_duration.sum|ns|{length}" for length in range(100, 101)]
+    rows += ["0|1|k(int)||launch__registers_per_thread|register/thread|32"] * 12
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(rows) + "\n")
+    assert column(read_paths([path]), "duration_ns") == [100]
 
 
 def test_text_and_csv_in_one_log(case: Read, root: Path, tmp_path: Path) -> None:
