@@ -5,11 +5,9 @@ speak of all of them together and are no kernel's own: times stay, the rest is l
 """
 
 import math
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +16,7 @@ import pyarrow as pa
 from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import RAW_METRICS, DeviceInfo, Note, Recording, source_of
+from traceroof.core.toml_tables import toml_table
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.sums import contradictions
@@ -80,9 +79,7 @@ PARSER = RocprofComputeText()
 
 @cache
 def _panels() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-    path = files("traceroof.parsers.amd") / "analysis_panels.toml"
-    found: Mapping[str, Mapping[str, Mapping[str, str]]] = tomllib.loads(path.read_text("utf-8"))
-    return found
+    return toml_table("traceroof.parsers.amd", "analysis_panels.toml")
 
 
 class _Made:

@@ -6,7 +6,6 @@ the first. A folder may also hold databases (the default from ROCm 7 on) and JSO
 processes: each process is read once, from the table if there is one.
 """
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -304,6 +303,8 @@ def _put_gpus(found: Dispatches, machine: str) -> None:
     """Number the physical GPUs: the driver's number of each holds in one machine, which the folder
     is called after."""
     device = found.columns.get("device")
+    import hashlib  # loads OpenSSL
+
     numbers = {
         index: int.from_bytes(
             hashlib.blake2b(f"{machine}/{gpu.uid}".encode(), digest_size=7).digest()

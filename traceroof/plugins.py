@@ -7,9 +7,10 @@ satisfies ``Parser``) and ``traceroof.rules`` (a ``Rule`` or a list of them).
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 from traceroof.errors import TraceroofError
@@ -41,7 +42,7 @@ def _imported(name: str) -> Any:
 
 def _installed(group: str) -> Iterator[tuple[str, Any]]:
     """What other packages registered, each with the name of its object."""
-    for entry in sorted(entry_points(group=group), key=lambda found: found.name):
+    for entry in sorted(_entry_points(group), key=lambda found: found.name):
         try:
             yield entry.value, entry.load()
         except Exception as error:
@@ -50,6 +51,27 @@ def _installed(group: str) -> Iterator[tuple[str, Any]]:
                 f"the plug-in {entry.value} could not be loaded: {type(error).__name__}: {error}",
                 f"reinstall or remove the package that registers {group}",
             ) from error
+
+
+def _entry_points(group: str) -> Iterable[Any]:
+    """The entry points of a group. Hardly anybody has some, and ``importlib.metadata`` loads half
+    of the standard library: whether a package names the group is looked up first."""
+    if not any(group.encode() in text for text in _registrations()):
+        return ()
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)
+
+
+@cache
+def _registrations() -> tuple[bytes, ...]:
+    """The entry points of all installed packages, unread."""
+    return tuple(
+        file.read_bytes()
+        for folder in dict.fromkeys(map(Path, sys.path))
+        for kind in ("dist", "egg")
+        for file in folder.glob(f"*.{kind}-info/entry_points.txt")
+    )
 
 
 def _found(group: str, attribute: str) -> Iterator[tuple[str, Any]]:

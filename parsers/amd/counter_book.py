@@ -1,16 +1,15 @@
 """The formulas by which AMD's tools derive metrics from counters, read from their table."""
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from traceroof.core import regex
+from traceroof.core.toml_tables import toml_table
 
 Kind = Literal["count", "ratio", "rate"]
 #: Expression: a number, a name, or (operator, left, right).
@@ -80,8 +79,7 @@ class Book:
 @cache
 def book() -> Book:
     """The formulas, read once."""
-    text = files("traceroof.parsers.amd").joinpath("counters.toml").read_text(encoding="utf-8")
-    data = tomllib.loads(text)
+    data = toml_table("traceroof.parsers.amd", "counters.toml")
     families: Mapping[str, list[str]] = data["families"]
     matrix = data["matrix"]
     return Book(

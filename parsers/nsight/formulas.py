@@ -7,15 +7,15 @@ several rows) is in ``_nsight_derive``.
 
 import ast
 import operator
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from traceroof.core.toml_tables import toml_table
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -125,8 +125,7 @@ class Book:
 @cache
 def book() -> Book:
     """The data file, read once."""
-    path = Path(__file__).with_name("columns.toml")
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = toml_table("traceroof.parsers.nsight", "columns.toml")
     return Book(
         columns=_formulas(data["columns"]),
         rates=_formulas(data["rates"]),

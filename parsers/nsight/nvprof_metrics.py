@@ -1,15 +1,14 @@
 """Metrics and events of nvprof as columns of the kernel table; what no column names stays raw."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
 
 from traceroof.core.recording import RAW_METRICS, Note
+from traceroof.core.toml_tables import toml_table
 from traceroof.parsers.nsight.nvprof_tables import Table
 from traceroof.parsers.nsight.nvprof_values import measured, whole
 
@@ -31,8 +30,7 @@ class Measured:
 
 @cache
 def _book() -> Mapping[str, Mapping[str, Any]]:
-    path = files("traceroof.parsers.nsight") / "nvprof_columns.toml"
-    return tomllib.loads(path.read_text("utf-8"))
+    return toml_table("traceroof.parsers.nsight", "nvprof_columns.toml")
 
 
 @dataclass

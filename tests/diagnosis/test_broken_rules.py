@@ -80,7 +80,7 @@ def test_the_command_ends_with_2_and_names_rule_and_file(
     rule = broken(when=_divides)
     monkeypatch.setattr(EntryPoint, "load", lambda self: [rule])
     monkeypatch.setattr(
-        plugins, "entry_points", lambda group: [entry] if group == "traceroof.rules" else []
+        plugins, "_entry_points", lambda group: [entry] if group == "traceroof.rules" else []
     )
     for cached in (plugins.rules, plugins._rules):
         cached.cache_clear()

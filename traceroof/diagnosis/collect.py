@@ -2,13 +2,12 @@
 
 import re
 import shlex
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from traceroof.core import kernel_names, regex
+from traceroof.core.toml_tables import toml_table
 from traceroof.hardware.run_devices import RunDevice, vendor_of
 
 #: At most so many functions are listed: the first ones, so give the kernels most time first.
@@ -27,7 +26,7 @@ _MANY_SECTIONS = 6
 
 @cache
 def _sources() -> Mapping[str, Any]:
-    return tomllib.loads((files("traceroof.diagnosis") / "collect.toml").read_text("utf-8"))
+    return toml_table("traceroof.diagnosis", "collect.toml")
 
 
 #: Of AMD's GPUs, those that rocprof-compute profiles (its documentation, supported accelerators); no

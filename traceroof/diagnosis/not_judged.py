@@ -5,18 +5,17 @@ the rule that fires, makes it fire. Of those rules the ones are asked about that
 need (``deciding.toml``), what could save most first.
 """
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core.facts import Facts, is_unknown_value
+from traceroof.core.toml_tables import toml_table
 from traceroof.core.units import count, percent
 from traceroof.diagnosis import collect
 from traceroof.diagnosis.diagnosis import Grounds, KernelGroup, KernelGroups
@@ -267,8 +266,7 @@ def _could_save(
 
 @cache
 def _kinds() -> Sequence[Mapping[str, Any]]:
-    text = (files("traceroof.diagnosis") / "deciding.toml").read_text("utf-8")
-    return tuple(tomllib.loads(text)["kind"])
+    return tuple(toml_table("traceroof.diagnosis", "deciding.toml")["kind"])
 
 
 def _usual(facts: Facts, row: int) -> list[Sequence[str]]:

@@ -7,17 +7,15 @@ rather than the nearest guess.
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from traceroof.core import regex
+from traceroof.core.toml_tables import toml_table
 from traceroof.errors import TraceroofError
 
 #: The rates that a row may have. ``fp64`` and ``fp32`` are vector rates, ``fp64_tensor`` and
@@ -143,9 +141,9 @@ def all_devices() -> tuple[Device, ...]:
 
 @cache
 def _shipped() -> tuple[Device, ...]:
-    text = files("traceroof.hardware").joinpath("devices.toml").read_text(encoding="utf-8")
     # Decimals, so that 989.4 TFLOP/s is 989.4e12 to the last bit.
-    return tuple(map(device_of, tomllib.loads(text, parse_float=Decimal)["device"]))
+    rows = toml_table("traceroof.hardware", "devices.toml", exact=True)["device"]
+    return tuple(map(device_of, rows))
 
 
 #: The columns of a row: what ``device_of`` reads.

@@ -7,19 +7,20 @@ a gzip bomb are dealt with once. Nothing is written to disk.
 import io
 import stat
 import struct
-import tarfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options
+
+if TYPE_CHECKING:
+    import tarfile
 
 _GZIP = b"\x1f\x8b\x08"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -35,17 +36,17 @@ _FOREIGN = (
     (b"7z\xbc\xaf\x27\x1c", "7-Zip", "7z x"),
 )
 
-# What Python's archive modules raise over damaged archives, as found by mutating some.
-_DAMAGED = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    struct.error,
-    EOFError,
-    OSError,
-    OverflowError,
-    ValueError,
-)
+
+def _damaged() -> tuple[type[Exception], ...]:
+    """What Python's archive modules raise over damaged archives, as found by mutating some."""
+    import tarfile
+    import zipfile
+
+    return (
+        zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error, EOFError, OSError,
+        OverflowError, ValueError,
+    )  # fmt: skip
+
 
 # One step of reading compressed bytes. Damaged gzip costs at most the step it lies in.
 _STEP = 1 << 16
@@ -293,7 +294,7 @@ class _Member(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         try:
             data = b"" if self._broken else self._source.read(len(view))
-        except _DAMAGED:
+        except _damaged():
             self._broken = True
             self._watch.notes.append(Note("damaged archive: nothing after the damage was read"))
             return 0
@@ -309,6 +310,8 @@ def _zip_member(watch: _Watch) -> Inflated | None:
     watch.file.seek(0)
     if start not in _ZIP:
         return None
+    import zipfile
+
     try:
         archive = zipfile.ZipFile(watch.file)
         entries = {e.filename: e for e in archive.infolist() if not e.is_dir()}
@@ -316,7 +319,7 @@ def _zip_member(watch: _Watch) -> Inflated | None:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise NotImplementedError(f"its compression method is number {entry.compress_type}")
         member = archive.open(entry)
-    except _DAMAGED:
+    except _damaged():
         raise TraceroofError(
             f"{watch.path} is a zip archive that is cut short or damaged", "fetch it again"
         ) from None
@@ -332,6 +335,8 @@ class _TarMember(_Member):
     """The one file in a tar archive, read in one pass: more files show only behind it."""
 
     def __init__(self, stream: Inflated, watch: _Watch) -> None:
+        import tarfile
+
         # "r|": forwards only, so that a packed archive is unpacked once.
         archive = tarfile.open(fileobj=stream, mode="r|")  # noqa: SIM115
         self._entries = iter(archive)
@@ -348,12 +353,12 @@ class _TarMember(_Member):
             try:
                 while self._next_file():
                     pass
-            except _DAMAGED:
+            except _damaged():
                 self._watch.notes.append(Note("the tar archive is cut short or damaged"))
             _only(self._names, self._watch)
         return count
 
-    def _next_file(self) -> tarfile.TarInfo | None:
+    def _next_file(self) -> "tarfile.TarInfo | None":
         for entry in self._entries:
             if entry.isfile() and _is_real(entry.name):
                 self._names.append(entry.name)
@@ -364,7 +369,7 @@ class _TarMember(_Member):
 def _open_tar(stream: Inflated, watch: _Watch) -> io.RawIOBase:
     try:
         return _TarMember(stream, watch)
-    except _DAMAGED:
+    except _damaged():
         raise TraceroofError(
             f"{watch.path} is a tar archive that is cut short or damaged", "fetch it again"
         ) from None

@@ -7,14 +7,13 @@ never what holds the environment of the profiled program with whatever secrets w
 
 import re
 import shutil
-import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import numpy as np
@@ -26,6 +25,9 @@ from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAGIC = b"SQLite format 3\x00"
 
@@ -46,8 +48,13 @@ _COPY_STEP = 1 << 20
 _ROWS_AT_ONCE = 65_536
 _IDS_AT_ONCE = 500
 _PLAIN = regex.compile(r"\s*CREATE\s+TABLE\b", re.IGNORECASE)
+
+
 # What damaged pages raise, wherever they are touched.
-_BROKEN = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+def _broken() -> tuple[type[Exception], ...]:
+    import sqlite3
+
+    return sqlite3.Error, UnicodeDecodeError, OverflowError
 
 
 @dataclass
@@ -59,7 +66,7 @@ class Database:
     """
 
     path: Path
-    connection: sqlite3.Connection
+    connection: "sqlite3.Connection"
     tables: Mapping[str, tuple[str, ...]]
     filled: Mapping[str, frozenset[str]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
@@ -77,7 +84,7 @@ class Database:
                 cursor = self.connection.execute(f"SELECT {names} FROM {_quoted(table)}")
                 while some := cursor.fetchmany(_ROWS_AT_ONCE):
                     rows += some
-            except _BROKEN:
+            except _broken():
                 self._damaged(table)
         # Transposed by hand: zip(*rows) of nothing has no columns.
         return {name: [row[place] for row in rows] for place, name in enumerate(present)}
@@ -116,7 +123,7 @@ class Database:
             differs = self.connection.execute(
                 f"SELECT {asked or 1} FROM {_quoted(table)}"
             ).fetchone()
-        except _BROKEN:
+        except _broken():
             return {}  # said where the rows are read
         return {
             names[at]: int(first[at, 0])
@@ -137,7 +144,7 @@ class Database:
             while rows := list(islice(cursor, _ROWS_AT_ONCE)):
                 for part, values in zip(parts, _flat(rows, len(names)), strict=True):
                     part.append(values.copy())
-        except _BROKEN:
+        except _broken():
             self._damaged(table)
         found: dict[str, Whole] = {}
         for name, part in zip(names, parts, strict=True):
@@ -157,7 +164,7 @@ class Database:
                 rows = self.connection.execute(
                     f'SELECT "id", "value" FROM {_quoted(table)} WHERE "id" IN ({marks})', some
                 ).fetchall()
-            except _BROKEN:
+            except _broken():
                 self._damaged(table)
                 continue
             found.update((key, value) for key, value in rows if isinstance(value, str))
@@ -182,7 +189,9 @@ def table_names(head: bytes, path: Path) -> frozenset[str]:
                 return _names_in(head + file.read(_WAL_HEAD))
         with _connected(path) as connection:
             return frozenset(_names(connection))
-    except (OSError, *_BROKEN):
+    except OSError:
+        return frozenset()
+    except _broken():
         return frozenset()
 
 
@@ -197,7 +206,7 @@ def _names_in(data: bytes) -> frozenset[str]:
 _TABLE = regex.compile(rb"CREATE TABLE (?:IF NOT EXISTS )?[\"'`\[]?([A-Za-z_][\w]*)", re.IGNORECASE)
 
 
-def _names(connection: sqlite3.Connection) -> Iterator[str]:
+def _names(connection: "sqlite3.Connection") -> Iterator[str]:
     for name, sql in connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"):
         if isinstance(name, str) and _PLAIN.match(str(sql)):
             yield name
@@ -266,7 +275,7 @@ def _opened(plain: Path, path: Path) -> Iterator[Database]:
                 filled[name] = frozenset(str(row[1]) for row in rows if row[3])
             connection.set_authorizer(_authorised)
             yield Database(path, connection, tables, filled, _cut_short(plain))
-    except _BROKEN as error:
+    except _broken() as error:
         # A damaged schema can end up in the message, as bytes that are no text.
         words = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
         raise TraceroofError(
@@ -291,7 +300,9 @@ def _cut_short(plain: Path) -> list[Note]:
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+def _connected(path: Path) -> Iterator["sqlite3.Connection"]:
+    import sqlite3  # most files are none
+
     # Immutable: SQLite looks for no journal and leaves no files beside the user's. Where a -wal
     # file lies beside it, this is a private copy of both.
     immutable = "" if _wal_of(path) else "&immutable=1"
@@ -311,6 +322,8 @@ def _authorised(
     action: int, table: str | None, column: str | None, base: str | None, source: str | None
 ) -> int:
     """Reading plain columns is all that any of our statements does."""
+    import sqlite3
+
     if action == sqlite3.SQLITE_SELECT:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION and column in ("ifnull", "max"):

@@ -7,11 +7,9 @@ reads a name, walks the tables and settles who is right when name and operator d
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any, Final, Literal, cast
 
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow as pa
 from traceroof.core import regex
 from traceroof.core.dictionary import coded, factorized, together
 from traceroof.core.text_search import FEW, Texts
+from traceroof.core.toml_tables import toml_table
 
 CATEGORIES: Final[tuple[str, ...]] = (
     "gemm",
@@ -292,7 +291,7 @@ def _texts(column: Iterable[Any]) -> list[str]:
 
 @cache
 def _tables() -> dict[str, Any]:
-    return tomllib.loads(files("traceroof.kernels").joinpath("categories.toml").read_text("utf-8"))
+    return toml_table("traceroof.kernels", "categories.toml")
 
 
 def row_categories(kernels: pa.Table) -> list[str]:

@@ -6,11 +6,9 @@ was collected, and trust it less.
 """
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.core.text_search import Texts
+from traceroof.core.toml_tables import toml_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,6 @@ class Marker:
 @cache
 def markers() -> tuple[Marker, ...]:
     """The table in match order."""
-    text = (files("traceroof.kernels") / "name_features.toml").read_text("utf-8")
     return tuple(
         Marker(
             column=row["column"],
@@ -41,7 +39,7 @@ def markers() -> tuple[Marker, ...]:
             pattern=regex.compile(row["pattern"], re.VERBOSE | re.IGNORECASE),
             samples=tuple(row["samples"]),
         )
-        for row in tomllib.loads(text)["marker"]
+        for row in toml_table("traceroof.kernels", "name_features.toml")["marker"]
     )
 
 

@@ -6,11 +6,9 @@ checks. Rules add up the time of a role over the launches of a category or of th
 
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow as pa
 from traceroof.core import regex
 from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.core.text_search import Texts
+from traceroof.core.toml_tables import toml_table
 from traceroof.operators.operands import element_type
 
 Mask = npt.NDArray[np.bool_]
@@ -67,7 +66,6 @@ class Role:
 @cache
 def roles() -> tuple[Role, ...]:
     """The table in match order."""
-    text = (files("traceroof.patterns") / "roles.toml").read_text("utf-8")
 
     def pattern(row: Mapping[str, Any], key: str) -> re.Pattern[str] | None:
         return regex.compile(row[key], re.VERBOSE) if key in row else None
@@ -83,7 +81,7 @@ def roles() -> tuple[Role, ...]:
             least_columns=row.get("least_columns", 0),
             samples=tuple(tuple(sample) for sample in row["samples"]),
         )
-        for row in tomllib.loads(text)["role"]
+        for row in toml_table("traceroof.patterns", "roles.toml")["role"]
     )
 
 

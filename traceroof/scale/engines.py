@@ -5,14 +5,16 @@ All three are executors of ``concurrent.futures``, so that one code path serves 
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from traceroof.errors import TraceroofError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -97,10 +99,12 @@ def run(engine: Engine, function: Callable[[T], R], tasks: Sequence[T]) -> Itera
 
 
 def _submitted(
-    executor: Executor, function: Callable[[T], R], tasks: Sequence[T], left: dict[int, None]
+    executor: "Executor", function: Callable[[T], R], tasks: Sequence[T], left: dict[int, None]
 ) -> Iterator[Done[R]]:
     """Run the tasks of the numbers in ``left``, and take those out of it that end; where a process
     dies, the rest stays."""
+    from concurrent.futures import BrokenExecutor, as_completed
+
     futures: dict[Future[R], int] = {}
     with suppress(BrokenExecutor):
         for number in left:
@@ -120,6 +124,8 @@ def _here(number: int, function: Callable[[T], R], task: T) -> Done[R]:
 
 
 def _done(number: int, future: "Future[R]", *, killed: bool = False) -> Done[R]:
+    from concurrent.futures import BrokenExecutor
+
     try:
         return Done(number, future.result())
     except BrokenExecutor as error:
@@ -129,12 +135,12 @@ def _done(number: int, future: "Future[R]", *, killed: bool = False) -> Done[R]:
         return Done(number, error=error)
 
 
-def _executor(engine: Engine) -> AbstractContextManager[Executor]:
+def _executor(engine: Engine) -> "AbstractContextManager[Executor]":
     return _processes(engine.jobs) if engine.scheduler is None else _dask(engine)
 
 
 @contextmanager
-def _processes(jobs: int) -> Iterator[Executor]:
+def _processes(jobs: int) -> "Iterator[Executor]":
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
@@ -162,7 +168,7 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def _dask(engine: Engine) -> Iterator[Executor]:
+def _dask(engine: Engine) -> "Iterator[Executor]":
     """An executor on a Dask cluster. Lost workers are its own to replace and resubmit."""
     try:
         dask: Any = import_module("distributed")
