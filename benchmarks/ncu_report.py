@@ -1,12 +1,13 @@
 """How long a large Nsight Compute report takes, against protobuf's own parse of its blocks.
 
-    python benchmarks/ncu_report.py                         a 500 MB report, made here
+    python benchmarks/ncu_report.py                         reports of 500 MB, made here
     python benchmarks/ncu_report.py --megabytes 2000        another size
     python benchmarks/ncu_report.py --page docs/performance.md    and write the table there
 
-The report is made of one launch over and over, as ``--set full`` writes it: 2,100 metrics, 59 of
-them at 264 instructions. *parse* is protobuf (upb) parsing every message of the blocks, nothing more;
-*read* is ``traceroof.read``: kernel table, raw metrics, verdicts, source lines; *diagnose* the command.
+A report is made of two kernels over and over, with the proportions of real reports of 2025 (SHAPES).
+*parse* is protobuf (upb) parsing every message of the blocks with all that is nested in it, nothing
+more; *read* is ``traceroof.read``: kernel table, raw metrics, verdicts, source lines; *diagnose* the
+command.
 """
 
 import argparse
@@ -18,31 +19,99 @@ import struct
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-METRICS, INSTRUCTIONS = 2_100, 264
 
 
-def result_of(write: Any, names: list[bytes], seed: int) -> bytes:
-    """One launch with metrics and instances as ``--set full`` of 2025 has them."""
-    rng = random.Random(seed)
-    made = write["Result"](thread=1, demangled=b"void f<float>(float *)", context=1, stream=7)
+@dataclass(frozen=True)
+class Shape:
+    """What one launch holds.
+
+    metrics: values. instructions: of the kernel, each counted in every metric per instruction that
+    fits it. times: points in time of each of the metrics sampled over time. sections: messages with
+    a text that describe tables and charts. rules: sentences.
+    """
+
+    title: str
+    metrics: int
+    instructions: int
+    times: int
+    sections: int
+    rules: int
+
+
+SHAPES = {
+    "full": Shape("`--set full`", 2_140, 262, 150, 12_000, 12),
+    "basic": Shape("`--set basic`", 560, 0, 0, 200, 4),
+    "metrics": Shape("nothing but metrics", 2_100, 330, 0, 0, 0),
+}
+# Metrics with values by number rather than by instruction: curves of occupancy, attributes.
+INDEXED = (257, 65, 200, 1200, *[1] * 56)
+OPCODES, TIMED = (21, 22, 27, 21, 22, 27), 17
+# Sections are trees of this depth.
+DEPTH = 10
+
+
+def described() -> dict[str, str]:
+    """Every message of a report, with all that is nested in it."""
+    from tests.parsers.test_nsight_compute_report import WRITTEN
+
+    result = f"{WRITTEN['Result'].strip()}\n17 sections *Section"
+    section = """
+        1 name string
+        2 text string
+        5 parts *Section
+    """
+    return {**WRITTEN, "Result": result, "Section": section}
+
+
+def result_of(write: Any, names: list[bytes], shape: Shape, seed: int) -> bytes:
+    """One launch; seeds of one parity are of one kernel."""
+    kernel, rng = seed % 2, random.Random(seed)
+    made = write["Result"](thread=1, demangled=b"void f%d<float>(float *)" % kernel, stream=7)
+    made.context = 1
     made.grid.x = made.block.x = 256
     made.source.reference = 0x500000001
+    # What is no measurement is the same in every launch of a kernel.
+    same = random.Random(kernel)
+    indexed, opcodes, timed = list(INDEXED), list(OPCODES), [shape.times] * TIMED
     for number, name in enumerate(names):
         metric = made.metrics.add(name=number)
-        if number % 3:
+        if number % 8:
             metric.value.real = rng.random() * 1e6
         else:
             metric.value.whole = rng.randrange(1 << 30)
         if name.startswith(PER_INSTRUCTION):
-            for at in range(INSTRUCTIONS):
+            # Sectors and wavefronts fit few instructions.
+            step = 1 if name.startswith((b"smsp__", b"inst_", b"thread_")) else 32
+            for at in range(0, shape.instructions, step):
                 one = metric.instances.add()
-                one.at.whole = 0x7F0000001000 + 16 * at
-                one.value.whole = rng.randrange(5_000)
+                one.at.whole = 0x7F0000001000 + 0x10000 * kernel + 16 * at
+                one.value.whole = rng.choice((0, 3, 40, 700, 5_000))
+        elif number > len(names) // 2 and indexed:
+            for at in range(indexed.pop()):
+                one = metric.instances.add()
+                one.at.whole, one.value.whole = at, same.randrange(64)
+        elif number > len(names) // 2 and shape.sections > 1000 and opcodes:
+            for at in range(opcodes.pop()):
+                one = metric.instances.add()
+                one.at.text, one.value.real = b"OPCODE%d" % at, float(same.randrange(1 << 20))
+        elif number > len(names) // 2 and timed and shape.times:
+            for at in range(timed.pop()):
+                one = metric.instances.add()
+                one.at.whole, one.value.real = 1_745_000_000_000_000_000 + at * 1000, rng.random()
+    for _ in range(shape.rules):
+        item = made.rules.add(name=b"Rule", section=b"SourceCounters").body.items.add()
+        item.message.text = b"This kernel does what a sentence of some length says of it. " * 5
+        item.message.level = 4
+    for _ in range(shape.sections // DEPTH):
+        part = made.sections.add(name=b"SpeedOfLight_RooflineChart")
+        for level in range(DEPTH - 1):
+            part = part.parts.add(text=b"sm__sass_thread_inst_executed_op_%d" % level)
     return bytes(made.SerializeToString())
 
 
@@ -55,7 +124,7 @@ PER_INSTRUCTION = (
 )
 
 
-def names_of() -> list[bytes]:
+def names_of(count: int) -> list[bytes]:
     """Names of metrics: those that reports count per instruction, and others by pattern."""
     from traceroof.core.source_lines import REASONS
     from traceroof.parsers.nsight.source_metrics import COLUMNS
@@ -72,7 +141,7 @@ def names_of() -> list[bytes]:
         *stalled,
     ]
     units = ("sm", "smsp", "l1tex", "lts", "dram", "gpc", "fbpa", "ltc")
-    while len(known) < METRICS:
+    while len(known) < count:
         number = len(known)
         known.append(
             f"{units[number % 8]}__counter_{number // 4}.{('sum', 'avg', 'max', 'min')[number % 4]}"
@@ -80,14 +149,13 @@ def names_of() -> list[bytes]:
     return [name.encode() for name in known]
 
 
-def make(path: Path, megabytes: int) -> int:
+def make(path: Path, megabytes: int, shape: Shape) -> int:
     """Write a report of that size; returns its launches."""
-    from tests.parsers.test_nsight_compute_report import WRITTEN
     from traceroof.ingest.messages import messages
 
-    write = messages("bench.ncu_rep", WRITTEN)
-    names = names_of()
-    results = [result_of(write, names, seed) for seed in range(4)]
+    write = messages("bench.ncu_rep", described())
+    names = names_of(shape.metrics)
+    results = [result_of(write, names, shape, seed) for seed in range(8)]
 
     def sized(data: bytes) -> bytes:
         return struct.pack("<I", len(data)) + data
@@ -107,15 +175,14 @@ def make(path: Path, megabytes: int) -> int:
 
 
 def parse(path: Path) -> None:
-    """Protobuf's parse of every message of the blocks, metrics and their instances included."""
-    from tests.parsers.test_nsight_compute_report import WRITTEN
+    """Protobuf's parse of every message of the blocks, with all that is nested in it."""
     from traceroof.ingest.decompress import open_inflated
     from traceroof.ingest.messages import messages
     from traceroof.parser import Options
     from traceroof.parsers.nsight import report_blocks
 
-    described = messages("bench.ncu_rep", WRITTEN)
-    report_blocks.report_messages = cache(lambda: described)
+    made = messages("bench.ncu_rep", described())
+    report_blocks.report_messages = cache(lambda: made)
     with open_inflated(path, Options()) as stream:
         report_blocks.read_headers(stream)
     with open_inflated(path, Options()) as stream:
@@ -137,18 +204,17 @@ HEADING = "## Nsight Compute reports"
 _SECTION = """\
 {heading}
 
-A report of {size} MB and {launches:,} launches, each with 2,100 metrics, 59 of them at 264
-instructions, as `ncu --set full` writes it. *parse* is protobuf (upb) parsing every message of the
-same blocks and nothing more, *read* is `traceroof.read` (kernel table, raw metrics, source table),
-*diagnose* the whole command. Each is a process of its own, median of {runs}. Python {python}, {cores}
-cores ({machine}). `python benchmarks/ncu_report.py` measures.
+Made-up reports of {megabytes} MB, with the proportions of real ones of 2025. Per launch, `--set full` has 2,140
+metrics, 262 instructions counted by up to 46 of them, 17 metrics over time, and 12,000 messages that
+describe tables and charts; `--set basic` has 560 metrics and 60 curves and lists; *nothing but metrics*
+leaves out all that a reader can skip. *parse* is protobuf (upb) parsing every message of the same
+blocks with all that is nested in it, and nothing more; *read* is `traceroof.read` (kernel table, raw
+metrics, source table), *diagnose* the whole command. Each is a process of its own, in turns, median
+of {runs}. Python {python}, {cores} cores ({machine}). `python benchmarks/ncu_report.py` measures.
 
-| what | CPU s | MB/s | x parse | peak MiB |
-|---|--:|--:|--:|--:|
+| report | launches | what | CPU s | MB/s | x parse | peak MiB |
+|---|--:|---|--:|--:|--:|--:|
 {rows}
-
-The report is streamed: blocks are held one at a time. Memory is what is kept: every metric of every
-launch and every count of every instruction, here 4 million values and 500,000 instructions.
 
 """
 
@@ -165,23 +231,29 @@ def measured(step: str, path: Path) -> tuple[float, float]:
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
-def section(megabytes: int) -> str:
-    """The section of docs/performance.md."""
-    rows, base = [], 0.0
+def rows_of(megabytes: int, shape: Shape) -> list[str]:
+    """The rows of the table for one shape."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "made.ncu-rep"
-        launches = make(path, megabytes)
+        launches = make(path, megabytes, shape)
         size = path.stat().st_size / 1e6
-        for step in (*_STEPS, "diagnose"):
-            runs = [measured(step, path) for _ in range(_RUNS)]
-            spent = statistics.median(one[0] for one in runs)
-            peak = statistics.median(one[1] for one in runs)
-            base = base or spent
-            rows.append(
-                f"| {step} | {spent:.2f} | {size / spent:.0f} | {spent / base:.2f} | {peak:.0f} |"
-            )
+        steps = (*_STEPS, "diagnose")
+        runs = [{step: measured(step, path) for step in steps} for _ in range(_RUNS)]
+    rows = []
+    base = statistics.median(one["parse"][0] for one in runs)
+    for step in steps:
+        spent, peak = (statistics.median(one[step][at] for one in runs) for at in (0, 1))
+        cells = (shape.title, f"{launches:,}", step, f"{spent:.2f}", f"{size / spent:.0f}",
+                 f"{spent / base:.2f}", f"{peak:.0f}")  # fmt: skip
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows
+
+
+def section(megabytes: int) -> str:
+    """The section of docs/performance.md."""
+    rows = [row for shape in SHAPES.values() for row in rows_of(megabytes, shape)]
     return _SECTION.format(
-        heading=HEADING, size=f"{size:.0f}", launches=launches, runs=_RUNS, rows="\n".join(rows),
+        heading=HEADING, megabytes=megabytes, runs=_RUNS, rows="\n".join(rows),
         python=platform.python_version(), cores=len(os.sched_getaffinity(0)), machine=platform.machine(),
     )  # fmt: skip
 
@@ -202,9 +274,8 @@ def main() -> None:
         print(text)
         return
     page = given.page.read_text("utf-8")
-    # Behind what torch_ingest.py writes, before the last section, which is that of startup.py.
-    before = page.partition("## ")[0]
-    last = page[page.index("## Start-up") :]
+    before, _, rest = page.partition(HEADING)
+    last = rest[rest.index("\n## ") + 1 :]
     given.page.write_text(before + text + last, "utf-8")
 
 

@@ -9,12 +9,11 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
@@ -50,6 +49,7 @@ from traceroof.parsers.nsight.rows import (
     Measured,
     Rows,
     Slot,
+    Small,
 )
 from traceroof.parsers.nsight.stray_rows import Remark, stray_launches
 
@@ -112,10 +112,12 @@ class Launches:
     notes: Counter[tuple[str, bool]] = field(default_factory=Counter)
     _slots: list[Slot] = field(default_factory=list)
     _slot_ids: dict[tuple[str, str, str, str, str], int] = field(default_factory=dict)
-    _row_launch: "array[int]" = field(default_factory=lambda: array("q"))
-    _row_slot: "array[int]" = field(default_factory=lambda: array("q"))
-    _row_text: list[str] = field(default_factory=list)
-    _numbers: list[tuple[int, Ints, Floats]] = field(default_factory=list)
+    _row_launch: "array[int]" = field(default_factory=lambda: array("i"))
+    _row_slot: "array[int]" = field(default_factory=lambda: array("i"))
+    _row_cell: "array[int]" = field(default_factory=lambda: array("i"))
+    _cells: list[str] = field(default_factory=list)
+    _cell_ids: dict[str, int] = field(default_factory=dict)
+    _columns: tuple[list[Any], ...] = field(default_factory=lambda: ([], [], [], []))
     _verdicts: list[_Verdict] = field(default_factory=list)
     _sources: list[tuple[int, pa.Table]] = field(default_factory=list)
     _knows_metrics: bool = False
@@ -155,11 +157,22 @@ class Launches:
         """Take one metric row: the cell as printed."""
         self._row_launch.append(launch)
         self._row_slot.append(slot)
-        self._row_text.append(text)
+        self._row_cell.append(len(self._cells))
+        self._cells.append(text)
 
-    def add_numbers(self, launch: int, slots: Ints, values: Floats) -> None:
-        """Take metric rows of one launch as numbers in base units, from formats that hold such."""
-        self._numbers.append((launch, slots, values))
+    def cell(self, text: str) -> int:
+        """The number of a cell that many launches share, for ``add_rows``."""
+        found = self._cell_ids.get(text)
+        if found is None:
+            found = self._cell_ids[text] = len(self._cells)
+            self._cells.append(text)
+        return found
+
+    def add_rows(self, launches: Small, slots: Small, cells: Small, values: Floats) -> None:
+        """Take metric rows in file order, from formats that hold numbers: values in base units (NaN:
+        none), else the number of a cell (-1: none)."""
+        for column, part in zip(self._columns, (launches, slots, cells, values), strict=True):
+            column.append(part)
 
     def measured(self) -> frozenset[tuple[int, str]]:
         """Every launch with the metrics that it has rows of."""
@@ -184,7 +197,7 @@ class Launches:
         self._verdicts.append(
             _Verdict(
                 launch,
-                len(self._row_text) - 1,
+                len(self._row_cell) - 1,
                 section_id(section),
                 rule,
                 level,
@@ -229,9 +242,10 @@ class Launches:
                 "gpu__time_duration.sum", statistic, len(self.found)
             )
         kernels = kernel_table(columns.values)
-        raw = measured.raw_metrics(columns)
-        found = self._named(self._devices(columns, devices, metrics, _display_names(raw)), gpus)
         self._note_cells(rows, measured)
+        names = measured.texts("device__attribute_display_name")
+        found = self._named(self._devices(columns, devices, metrics, names), gpus)
+        raw = measured.raw_metrics(columns)
         every = [
             *notes,
             *(Note(text, count, severe) for (text, severe), count in self.notes.items()),
@@ -278,21 +292,18 @@ class Launches:
         self._row_text = [self._row_text[row] for row in np.flatnonzero(keep).tolist()]
 
     def _rows(self) -> Rows:
-        launch = np.frombuffer(self._row_launch, dtype=np.int64).copy()
-        slot = np.frombuffer(self._row_slot, dtype=np.int64).copy()
-        if not self._numbers:
-            return Rows(launch, slot, self._row_text)
-        counts = [len(slots) for _, slots, _ in self._numbers]
-        launch = np.concatenate([launch, np.repeat([one for one, _, _ in self._numbers], counts)])
-        slot = np.concatenate([slot, *(slots for _, slots, _ in self._numbers)])
-        value = np.concatenate(
-            [np.full(len(self._row_text), np.nan), *(values for _, _, values in self._numbers)]
-        )
-        cells, before = self._row_text, len(self._row_text)
-        self._numbers = []
-        order = np.argsort(launch, kind="stable")
-        text = [cells[row] if row < before else "" for row in order.tolist()]
-        return Rows(launch[order], slot[order], text, value[order])
+        if not self._columns[0]:
+            launch, slot, cell = (
+                np.frombuffer(column, dtype=np.int32).copy()
+                for column in (self._row_launch, self._row_slot, self._row_cell)
+            )
+            return Rows(launch, slot, self._cells, cell)
+        whole = []
+        for column in self._columns:
+            whole.append(np.concatenate(column))
+            column.clear()
+        launch, slot, cell, value = whole
+        return Rows(launch, slot, self._cells, cell, value)
 
     def _split_runs(self, rows: Rows) -> Rows:
         """Tell second runs from repeated rows where a launch has a metric twice.
@@ -300,13 +311,10 @@ class Launches:
         A run of the program that was appended repeats the launch's first metric; its rows with
         other values make a launch of their own. Rows that say the same again are dropped.
         """
-        key = rows.launch * max(len(self._slots), 1) + rows.slot
-        order = np.argsort(key, kind="stable")
-        repeated = np.zeros(len(key), dtype=bool)
-        repeated[order[1:]] = key[order[1:]] == key[order[:-1]]
+        repeated = rows.repeated(len(self._slots))
         if not repeated.any():
             return rows
-        keep = np.ones(len(key), dtype=bool)
+        keep = np.ones(len(rows), dtype=bool)
         affected = np.unique(rows.launch[repeated])
         member_order = np.argsort(rows.launch, kind="stable")
         starts = np.searchsorted(rows.launch[member_order], affected, side="left")
@@ -324,13 +332,13 @@ class Launches:
 
     def _sort_launches(self, rows: Rows) -> None:
         """Bring launches back into the order of their first metric row."""
-        first = np.full(len(self.found), len(rows.text), dtype=np.int64)
-        np.minimum.at(first, rows.launch, np.arange(len(rows.text)))
+        first = np.full(len(self.found), len(rows), dtype=np.int64)
+        np.minimum.at(first, rows.launch, np.arange(len(rows)))
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
         self.found = [self.found[launch] for launch in order.tolist()]
-        rows.launch = rank[rows.launch]
+        rows.launch = rank[rows.launch].astype(np.int32)
         for verdict in self._verdicts:
             verdict.launch = int(rank[verdict.launch])
         self._sources = [(int(rank[launch]), table) for launch, table in self._sources]
@@ -340,7 +348,7 @@ class Launches:
     ) -> None:
         """Deal with one launch that has a metric twice. members: its rows, in file order."""
         slots = rows.slot[members].tolist()
-        texts = [rows.text[row] for row in members.tolist()]
+        texts = rows.texts(members)
         starts_again = slots[0] in slots[1:]
         first: dict[int, str] = {}
         differs = any(
@@ -369,7 +377,7 @@ class Launches:
         base_slot = [is_counted(slot.unit_text) for slot in self._slots]
         marked = (
             (text, whole_slot[slot], base_slot[slot])
-            for text, slot in zip(rows.text, rows.slot, strict=True)
+            for text, slot in zip(rows.texts(), rows.slot.tolist(), strict=True)
             if "," in text or "." in text
         )
         found = vote(marked, spreadsheet=self.spreadsheet)
@@ -392,16 +400,16 @@ class Launches:
         return found.sign
 
     def _refuse_unmeasured(self, path: str, rows: Rows, measured: Measured, reason: str) -> None:
-        if rows.text and not self._knows_metrics:
+        if len(rows) and not self._knows_metrics:
             names = sorted({slot.metric for slot in self._slots})
             raise TraceroofError(
                 f"{path} has the layout of Nsight Compute's table, and none of its metrics is one "
                 f"of Nsight Compute's: {', '.join(names[:5])}"[:400],
                 "if labels of an own section hide them: add --print-metric-name name to ncu",
             )
-        if measured.is_number.any() or not rows.text:
+        if measured.is_number.any() or not len(rows):
             return
-        kinds = {_no_number(text) for text in rows.text}
+        kinds = {_no_number(text) for text in set(rows.texts())}
         if reason and kinds <= {"n/a", "", "nan"}:
             raise TraceroofError(
                 f"{path} holds no measurement: Nsight Compute reports {reason!r}, and the metrics "
@@ -425,18 +433,18 @@ class Launches:
     def _note_cells(self, rows: Rows, measured: Measured) -> None:
         """Say what cells held no number, by kind."""
         unreadable = ""
-        for row in np.flatnonzero(~measured.is_number).tolist():
-            text = rows.text[row].strip().lower()
+        for text, rows_of in Counter(rows.texts(np.flatnonzero(~measured.is_number))).items():
+            text = text.strip().lower()
             kind = _no_number(text)
             if kind == "n/a":
-                self.note("metrics that were not available (n/a)", severe=False)
+                self.note("metrics that were not available (n/a)", rows_of, severe=False)
             elif kind == "":
-                self.note("metric rows without a value", severe=False)
+                self.note("metric rows without a value", rows_of, severe=False)
             elif kind == "nan":
-                self.note("values that are not finite (nan, inf)", severe=False)
+                self.note("values that are not finite (nan, inf)", rows_of, severe=False)
             elif text[0].isdigit() or text[0] in "+-.,":
                 unreadable = unreadable or text[:40]
-                self.note(f"numbers that could not be read, such as {unreadable!r}")
+                self.note(f"numbers that could not be read, such as {unreadable!r}", rows_of)
         by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(self._slots)).tolist()
         for slot, found in zip(self._slots, by_slot, strict=True):
             if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
@@ -617,13 +625,6 @@ def _capability(metrics: Mapping[str, Floats], rows: list[int]) -> str:
     if len(known) < 2 or not all(len(one) for one in known):
         return ""
     return ".".join(f"{one[0]:.0f}" for one in known)
-
-
-def _display_names(raw: pa.Table) -> Mapping[int, str]:
-    """Launch -> the GPU's name, where the page prints the device's attributes."""
-    named = raw.filter(pc.equal(raw["metric"], "device__attribute_display_name"))
-    texts = zip(named["row"].to_pylist(), named["text"].to_pylist(), strict=True)
-    return {row: text.strip() for row, text in texts if text}
 
 
 # Spreadsheets write 8.0 as 8, or 8,0.

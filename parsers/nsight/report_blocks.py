@@ -77,6 +77,11 @@ _DESCRIBED = {
         2 value Value
         3 instances *bytes
     """,
+    "ListedMetric": """
+        1 name uint64
+        2 value Value
+        3 instances *Instance
+    """,
     "Value": """
         1 text string
         2 single float
@@ -164,7 +169,7 @@ def read_headers(stream: Inflated) -> Headers:
             # Each message has a length of four bytes: a damaged header can promise no more.
             found.results += min(header.results, header.payload // 4)
             found.ranges += min(header.ranges, header.payload // 4)
-            if header.process.name:
+            if header.process.name and header.process.id not in found.processes:
                 name = PurePosixPath(decoded(header.process.name).replace("\\", "/")).name
                 found.processes[header.process.id] = name
             _skip(stream, header.payload)
@@ -175,12 +180,13 @@ def read_headers(stream: Inflated) -> Headers:
 
 @dataclass(frozen=True)
 class Found:
-    """A result: the process of its block (it names only the thread that launched) and its message,
-    None where that is damaged. is_range: it is of a range of launches, whose layout no real file
-    has shown: it is read as that of a launch."""
+    """A result: the process of its block (it names only the thread that launched), its message (None
+    where that is damaged) and its bytes. is_range: it is of a range of launches, whose layout no
+    real file has shown: it is read as that of a launch."""
 
     process: int
     message: Any
+    size: int = 0
     is_range: bool = False
 
 
@@ -236,7 +242,7 @@ def _payload(stream: Inflated, header: Any, take_module: Callable[[Any], None]) 
         left -= length
         if number >= header.sources:
             message = _parsed("Result", _exactly(stream, length))
-            yield Found(process, message, number >= launches)
+            yield Found(process, message, length, number >= launches)
         elif length > _LARGEST_MODULE:
             _skip(stream, length)
             take_module(None)

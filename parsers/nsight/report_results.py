@@ -1,19 +1,18 @@
 """Results of a report as launches: the same entry that the CSV pages use."""
 
 import math
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from traceroof.core import regex
-from traceroof.parsers.nsight.formulas import Floats
 from traceroof.parsers.nsight.launches import Launch, Launches
-from traceroof.parsers.nsight.report_blocks import Found, Headers, decoded, report_messages
-from traceroof.parsers.nsight.report_metrics import Ints, Mask, parsed, read_metrics
-from traceroof.parsers.nsight.report_source import LEAST_ADDRESS, ReportSource
-from traceroof.parsers.nsight.report_units import unit_of
+from traceroof.parsers.nsight.report_blocks import Found, Headers, decoded
+from traceroof.parsers.nsight.report_metrics import read_metrics
+from traceroof.parsers.nsight.report_source import ReportSource
+from traceroof.parsers.nsight.report_values import Names, Values, values_of
+from traceroof.parsers.nsight.rows import Small
 
 _LEVELS = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
 _SCOPES = {1: "local", 2: "global"}
@@ -24,164 +23,92 @@ _LINK = regex.compile(
 )
 
 
-@dataclass
-class Names:
-    """What the numbers of metric names stand for in one report, and where their rows go."""
-
-    texts: list[str]
-    into: Launches
-
-    def __post_init__(self) -> None:
-        first: dict[str, int] = {}
-        # Tables of several blocks may repeat a name.
-        same = [first.setdefault(text, number) for number, text in enumerate(self.texts)]
-        # The last place is that of a number without a name.
-        self.same = np.array([*same, -1], np.int64)
-        self.number = first
-        self._slots = np.full(len(self.texts), -1, np.int64)
-
-    def slots(self, names: Ints) -> Ints:
-        """The kinds of metric row of these names."""
-        for name in names[self._slots[names] < 0].tolist():
-            text = self.texts[name]
-            self._slots[name] = self.into.slot("", "", text, unit_of(text))
-        return self._slots[names]
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The metrics of one result, each name once: name -1 is none. value: NaN where it is no number.
-    lists: name -> values per instruction. messages: name -> message, of those that hold text."""
-
-    names: Names
-    name: Ints
-    value: Floats
-    lists: dict[int, bytes]
-    messages: dict[int, Any]
-
-    def text(self, metric: str) -> str | None:
-        """The value of one metric; None where it has none."""
-        number = self.names.number.get(metric, -1)
-        message = self.messages.get(number)
-        if message is not None:
-            return value_text(message.value)
-        found = self.value[self.name == number]
-        return _real(float(found[0])) if len(found) and not np.isnan(found[0]) else None
-
-
 def is_read(result: Any, names: Names) -> bool:
     """Whether a result of a range has the layout of a launch: measurements whose names are known."""
     if result is None or not len(result.metrics):
         return False
-    found = read_metrics(result.metrics, report_messages()["Metric"])
-    if found.name.min() < 0 or found.name.max() >= len(names.texts):
+    found = read_metrics(list(result.metrics))
+    name = found.name[found.name >= 0]
+    if not len(name) or name.max() >= len(names.texts):
         return False
-    measured = sum("__" in names.texts[name] for name in found.name.tolist())
-    return 2 * measured > len(found.name) and bool(np.isfinite(found.value).any())
+    measured = sum("__" in names.texts[one] for one in name.tolist())
+    return 2 * measured > len(name) and bool(np.isfinite(found.value).any())
 
 
-def add_result(
-    found: Found, number: int, headers: Headers, names: Names, source: ReportSource
+def add_results(
+    results: Sequence[tuple[int, Found]], headers: Headers, names: Names, source: ReportSource
 ) -> None:
-    """Add one result: a launch with its metrics and what the rules say of it.
+    """Add results: launches with their metrics and what the rules say of them.
 
-    number: its position in the report, which ncu prints as the launch's ID. source: takes what is
-    counted per instruction.
+    results: each with its position in the report, which ncu prints as the launch's ID. source: takes
+    what is counted per instruction.
     """
-    result, process, into = found.message, found.process, names.into
-    metrics = _named_metrics(result, names)
-    name = decoded(result.demangled or result.function or result.mangled)
-    launch = into.add_launch(
-        Launch(
-            name=name or ("range" if found.is_range else ""),
-            # Reports of one thread give the same number for both.
-            process_id=str(process) if process else _present(result, "thread"),
-            process_name=headers.processes.get(process or result.thread, ""),
-            launch_id=str(number),
-            context=_present(result, "context"),
-            stream=_present(result, "stream"),
-            device=_device(metrics),
-            compute_capability=_capability(metrics),
-            grid=_extent(result, "grid"),
-            block=_extent(result, "block"),
-            range=_ranges(result.nvtx),
+    into = names.into
+    values = values_of([list(found.message.metrics) for _, found in results], names)
+    identities = _identities(results, headers, values)
+    launches = np.array([into.add_launch(one) for one in identities], np.int32)
+    _add_rows(values, launches, into)
+    counted = zip(values.lists, values.called, _expected(values), strict=True)
+    for launch, (_, found), counts in zip(launches.tolist(), results, counted, strict=True):
+        source.add_result(launch, found.message.source.reference, *counts)
+        for rule in found.message.rules:
+            _add_rule(rule, launch, into)
+
+
+def _add_rows(values: Values, launches: Small, into: Launches) -> None:
+    cells: Small = np.full(len(values.name), -1, np.int32)
+    cells[list(values.said)] = [one.cell for one in values.said.values()]
+    known = np.flatnonzero(~np.isnan(values.value) | (cells >= 0))
+    slots = values.names.slots(values.name[known])
+    into.add_rows(launches[values.of[known]], slots, cells[known], values.value[known])
+
+
+def _identities(
+    results: Sequence[tuple[int, Found]], headers: Headers, values: Values
+) -> list[Launch]:
+    devices = [values.texts(name) for name in _DEVICE]
+    capability = [values.texts(f"device__attribute_compute_capability_{one}") for one in _PARTS]
+    return [
+        _identity(
+            found, position, headers,
+            next(filter(None, device), None) or "",
+            f"{major}.{minor}" if major and minor else "",
         )
-    )
-    plain = ~np.isnan(metrics.value)
-    into.add_numbers(launch, names.slots(metrics.name[plain]), metrics.value[plain])
-    of_messages = names.slots(np.array(list(metrics.messages), np.int64)).tolist()
-    for slot, message in zip(of_messages, metrics.messages.values(), strict=True):
-        into.add_metric(launch, slot, _cell(message))
-    lists = {names.texts[number_of]: raw for number_of, raw in metrics.lists.items()}
-    called = metrics.messages.get(names.number.get("launch__function_pcs", -1))
-    source.add_result(launch, result.source.reference, lists, called, _expected(metrics))
-    for rule in result.rules:
-        _add_rule(rule, launch, into)
+        for (position, found), *device, major, minor in zip(
+            results, *devices, *capability, strict=True
+        )
+    ]  # fmt: skip
 
 
-# --- metrics -----------------------------------------------------------------------------------
+_DEVICE = ("device__attribute_device_index", "launch__device_id")
+_PARTS = ("major", "minor")
 
 
-def _named_metrics(result: Any, names: Names) -> _Measured:
-    """The metrics of a result by name. One that comes twice keeps its last value."""
-    found = read_metrics(result.metrics, report_messages()["Metric"])
-    known = (found.name >= 0) & (found.name < len(names.texts))
-    names.into.note("metrics whose name is missing in the report left out", int((~known).sum()))
-    name = names.same[np.where(known, found.name, -1)]
-    messages = {place: one for place, one in found.messages.items() if known[place]}
-    lists = {}
-    for place, (offset, first) in found.instances.items():
-        # Values per instruction and per point in time are for the source table, the others text.
-        if first >= LEAST_ADDRESS:
-            lists[place] = found.raws[place][offset:]
-        elif known[place]:
-            # Where the list is damaged, the value before it holds.
-            one = parsed(found.raws[place], report_messages()["Metric"])
-            messages |= {} if one is None else {place: one}
-    for one in messages.values():
-        if value_text(one.value) is None and one.value.ByteSize():
-            names.into.note("metrics whose value is of an unknown kind left unknown")
-    count = np.bincount(name + 1, minlength=len(names.texts) + 1)
-    for repeated in np.flatnonzero(count[1:] > 1).tolist():
-        _keep_last(np.flatnonzero(name == repeated).tolist(), found.value, messages, known, names)
-    value = np.where(known, found.value, np.nan)
-    value[list(messages)] = np.nan
-    return _Measured(
-        names,
-        np.where(known, name, -1),
-        value,
-        {int(name[place]): raw for place, raw in lists.items() if known[place]},
-        {int(name[place]): one for place, one in messages.items() if known[place]},
+def _identity(
+    found: Found, position: int, headers: Headers, device: str, capability: str
+) -> Launch:
+    result, process = found.message, found.process
+    name = decoded(result.demangled or result.function or result.mangled)
+    return Launch(
+        name=name or ("range" if found.is_range else ""),
+        # Reports of one thread give the same number for both.
+        process_id=str(process) if process else _present(result, "thread"),
+        process_name=headers.processes.get(process or result.thread, ""),
+        launch_id=str(position),
+        context=_present(result, "context"),
+        stream=_present(result, "stream"),
+        device=device,
+        compute_capability=capability,
+        grid=_extent(result, "grid"),
+        block=_extent(result, "block"),
+        range=_ranges(result.nvtx),
     )
 
 
-def _keep_last(
-    places: list[int], value: Floats, messages: dict[int, Any], known: Mask, names: Names
-) -> None:
-    """Of several values of one metric the last that there is stays known."""
-
-    def said(place: int) -> str | None:
-        message = messages.get(place)
-        return _real(float(value[place])) if message is None else value_text(message.value)
-
-    with_value = [place for place in places if said(place) is not None]
-    for before, after in pairwise(with_value):
-        if said(before) != said(after):
-            text = "metrics measured twice in one launch: the last value kept"
-            names.into.note(text, severe=False)
-    for place in places:
-        known[place] = place == (with_value or places)[-1]
-
-
-def _expected(metrics: _Measured) -> float | None:
+def _expected(values: Values) -> list[float | None]:
     """Samples that sampling from the first to the last cycle takes: one per multiprocessor and
     interval."""
-    found = [metrics.text(name) for name in _SAMPLING]
-    try:
-        units, cycles, interval = (float(text or 0) for text in found)
-    except ValueError:
-        return None
-    return units * cycles / interval if units and cycles and interval else None
+    return [_due(*one) for one in zip(*(values.texts(name) for name in _SAMPLING), strict=True)]
 
 
 _SAMPLING = (
@@ -191,57 +118,13 @@ _SAMPLING = (
 )
 
 
-def value_text(value: Any) -> str | None:
-    """A value as text, in base units and with all its digits; None where there is none."""
-    if value.HasField("whole"):
-        return str(value.whole)
-    if value.HasField("real"):
-        return _real(value.real)
-    if value.HasField("text"):
-        return decoded(value.text)
-    if value.HasField("small"):
-        return str(value.small)
-    return _real(value.single) if value.HasField("single") else None
-
-
-def _real(value: float) -> str:
-    """The shortest text of a number; a whole one as ncu prints it, without decimals."""
-    if value.is_integer() and -_EXACT < value < _EXACT:
-        return str(int(value))
-    return repr(value) if math.isfinite(value) else "nan"
-
-
-# Whole numbers below it have one double each.
-_EXACT = 2.0**53
-
-
-def _cell(metric: Any) -> str:
-    """The cell that ``--print-metric-instances details`` prints: ``12 (0: 5; 1: 7)``."""
-    text = value_text(metric.value)
-    cell = "n/a" if text is None else text
-    instance = report_messages()["Instance"]
-    found = [parsed(raw, instance) for raw in metric.instances]
-    if not found or found[0] is None or found[0].at.whole >= LEAST_ADDRESS:
-        return cell
-    listed = "; ".join(
-        f"{value_text(one.at) or ''}: {value_text(one.value) or ''}".removeprefix(": ")
-        for one in found
-        if one is not None
-    )
-    return f"{cell} ({listed})"
-
-
-def _device(metrics: _Measured) -> str:
-    for name in ("device__attribute_device_index", "launch__device_id"):
-        if text := metrics.text(name):
-            return text
-    return ""
-
-
-def _capability(metrics: _Measured) -> str:
-    name = "device__attribute_compute_capability_"
-    major, minor = (metrics.text(f"{name}{part}") for part in ("major", "minor"))
-    return f"{major}.{minor}" if major and minor else ""
+def _due(units: str | None, cycles: str | None, interval: str | None) -> float | None:
+    try:
+        found = [float(one or 0) for one in (units, cycles, interval)]
+    except ValueError:
+        return None
+    due = found[0] * found[1] / found[2] if all(found) else math.nan
+    return due if math.isfinite(due) else None
 
 
 # --- what identifies a launch ------------------------------------------------------------------

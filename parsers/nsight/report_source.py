@@ -5,27 +5,32 @@ and their line tables which line. A module may come after the launches that ran 
 are looked up at the end.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core.source_lines import SAMPLES_OF, SOURCE, source_table
+from traceroof.core.kernel_table import TEXT
+from traceroof.core.source_lines import COUNTS, SAMPLES_OF, SOURCE, source_table
 from traceroof.parsers.nsight.cubin import Cubin, Placed
 from traceroof.parsers.nsight.report_blocks import decoded, report_messages
-from traceroof.parsers.nsight.report_metrics import number_of, parsed, read_instances
+from traceroof.parsers.nsight.report_metrics import Instances, read_instances
+from traceroof.parsers.nsight.report_values import LEAST_ADDRESS
 from traceroof.parsers.nsight.source_metrics import ACCESSES, SPACES, column_of
-
-Ints = npt.NDArray[np.int64]
+from traceroof.parsers.nsight.wire import Ints, Mask, Reals
 
 _MEMORY, _ACCESS = "memory_type", "memory_access_type"
-_CODES = {_MEMORY: "memory", _ACCESS: "access"}
-#: Program counters and times are large numbers; other instances are numbered from 0.
-LEAST_ADDRESS = 1 << 16
+_CODES = {"memory": (_MEMORY, SPACES), "access": (_ACCESS, ACCESSES)}
+_REASONS = frozenset(SAMPLES_OF.values())
 _MOST_MODULES_BYTES = 1 << 30
+# Counts become columns of the table once there are those of so many instructions.
+_CHUNK = 1 << 14
+# Kernels whose layout is remembered.
+_REMEMBERED = 256
 
 
 @dataclass
@@ -36,15 +41,42 @@ class _Module:
     functions: dict[tuple[int, int], str] = field(default_factory=dict)
 
 
-@dataclass
+class _Kernel(NamedTuple):
+    """What launches of one kernel share: its module, what is counted (columns), where it and what it
+    calls begin, and the program counter of its first count."""
+
+    reference: int
+    columns: tuple[str, ...]
+    starts: tuple[int, ...]
+    first: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Where the counts of launches of one kernel go: a row per column, in it a count per program
+    counter (pcs, ascending).
+
+    row_of: of a column. flat: where each value of the report goes, counted through all rows.
+    distinct: no two go to one place. taken: which counts there are. reasons: rows that the last row is
+    the sum of.
+    """
+
+    kernel: _Kernel
+    pcs: Ints
+    row_of: Mapping[str, int]
+    flat: Ints
+    distinct: bool
+    taken: Mask
+    reasons: Sequence[int]
+
+
+@dataclass(frozen=True)
 class _Counted:
-    """The instructions of one launch, n program counters, ascending, and a column per count."""
+    """The counts of one launch, as the rows of its layout."""
 
     launch: int
-    reference: int
-    pcs: Ints
-    columns: dict[str, Any]
-    starts: list[int]
+    layout: _Layout
+    counts: Ints
     expected: float | None
 
 
@@ -54,8 +86,11 @@ class ReportSource:
 
     note: Callable[[str], None]
     _modules: dict[int, _Module] = field(default_factory=dict)
-    _counted: list[_Counted] = field(default_factory=list)
     _bytes: int = 0
+    _known: dict[_Kernel, tuple[Instances, _Layout]] = field(default_factory=dict)
+    _waiting: list[_Counted] = field(default_factory=list)
+    _instructions: int = 0
+    _tables: deque[tuple[pa.Table, list[_Layout]]] = field(default_factory=deque)
 
     def add_module(self, source: Any) -> None:
         """Take a module, or what a later block adds to it; None for one that was not read."""
@@ -77,52 +112,77 @@ class ReportSource:
         launch: int,
         reference: int,
         lists: Mapping[str, bytes],
-        called: Any,
+        called: tuple[int, ...],
         expected: float | None,
     ) -> None:
         """Take the instructions of a launch, if the report has any.
 
-        lists: values per instruction, by metric. called: the metric that lists where the kernel and
-        what it calls begin. expected: samples that were due in all of its time.
+        lists: values per instruction, by metric. called: where the kernel and what it calls begin.
+        expected: samples that were due in all of its time.
         """
-        columns = {name: name if name in _CODES else column_of(name) for name in lists}
-        counts = _by_instruction(
-            [(column, lists[name]) for name, column in columns.items() if column is not None]
-        )
-        if counts is None:
+        columns = {name: _column(name) for name in lists}
+        wanted = [(column, lists[name]) for name, column in columns.items() if column is not None]
+        if all(column in _OF_CODES for column, _ in wanted):
             return
-        pcs, found = counts
-        made = _with_all_samples(found)
-        for name, words in ((_MEMORY, SPACES), (_ACCESS, ACCESSES)):
-            codes = found.get(name)
-            made[_CODES[name]] = (
-                [None] * len(pcs)
-                if codes is None
-                else [words.get(one) for one in codes.to_pylist()]
-            )
-        starts = _starts(called)
-        self._counted.append(_Counted(launch, reference, pcs, made, starts, expected))
+        kernel = _Kernel(reference, tuple(one for one, _ in wanted), called, wanted[0][1][:16])
+        before, layout = self._known.get(kernel, (None, None))
+        metric, instance = (report_messages()[name] for name in ("Metric", "Instance"))
+        found = read_instances([raw for _, raw in wanted], metric, instance, before)
+        good = (found.value >= 0) & (found.value < 2.0**62)
+        shared = before is not None and found.at is before.at
+        if layout is None or not shared or not good.all():
+            good &= found.at >= LEAST_ADDRESS
+            layout = _layout(kernel, found.of[good], found.at[good])
+            if good.all() and len(found.code):
+                if len(self._known) >= _REMEMBERED:
+                    self._known.clear()
+                self._known[kernel] = found, layout
+        if not len(layout.pcs) or not layout.row_of.keys() - _OF_CODES:
+            return
+        self._waiting.append(_Counted(launch, layout, _counts(layout, found.value[good]), expected))
+        self._instructions += len(layout.pcs)
+        if self._instructions >= _CHUNK:
+            self._take_waiting()
+
+    def _take_waiting(self) -> None:
+        """Make columns of what is waiting."""
+        waiting, self._waiting, self._instructions = self._waiting, [], 0
+        if not waiting:
+            return
+        sizes = [len(one.layout.pcs) for one in waiting]
+        columns: dict[str, Any] = {
+            "row": np.repeat([one.launch for one in waiting], sizes),
+            "expected_samples": pa.array([one.expected for one in waiting], pa.float64()).take(
+                pa.array(np.repeat(np.arange(len(waiting)), sizes))
+            ),
+        }
+        for name in COUNTS:
+            columns[name] = _united(waiting, name)
+        for name, (metric, words) in _CODES.items():
+            codes = _united(waiting, metric)
+            columns[name] = None if codes is None else _words(codes, words)
+        table = pa.table({name: made for name, made in columns.items() if made is not None})
+        self._tables.append((table, [one.layout for one in waiting]))
 
     def table(self) -> pa.Table:
         """The source table of the report."""
+        self._take_waiting()
         opened: dict[int, tuple[Cubin, Placed] | None] = {}
-        # Launches of one kernel run the same instructions.
+        # Layouts of one kernel that differ in what is counted are in the same places.
         placed: dict[tuple[int, bytes, tuple[int, ...]], dict[str, pa.Array]] = {}
         parts = []
-        for one in self._counted:
-            if one.reference not in opened:
-                opened[one.reference] = self._opened(one.reference)
-            key = (one.reference, one.pcs.tobytes(), tuple(one.starts))
-            if key not in placed:
-                placed[key] = _places(one, opened[one.reference])
-            size = len(one.pcs)
-            row = np.full(size, one.launch)
-            due = pa.repeat(pa.scalar(one.expected, pa.float64()), size)
-            parts.append(
-                source_table(
-                    {"row": row, "expected_samples": due, **one.columns, **placed[key]}, size
-                )
-            )
+        while self._tables:
+            table, layouts = self._tables.popleft()
+            places = []
+            for one in layouts:
+                kernel = one.kernel
+                if kernel.reference not in opened:
+                    opened[kernel.reference] = self._opened(kernel.reference)
+                key = (kernel.reference, one.pcs.tobytes(), kernel.starts)
+                if key not in placed:
+                    placed[key] = _places(one, opened[kernel.reference])
+                places.append(placed[key])
+            parts.append(_with_places(table, places))
         return pa.concat_tables(parts) if parts else SOURCE.empty_table()
 
     def _opened(self, reference: int) -> tuple[Cubin, Placed] | None:
@@ -146,59 +206,102 @@ class ReportSource:
         return cubin, placed
 
 
-def _by_instruction(of: Sequence[tuple[str, bytes]]) -> tuple[Ints, dict[str, pa.Array]] | None:
-    """The program counters of a launch, ascending, and the counts of each column at them, null where
-    none was taken; None where nothing but codes is known."""
-    names = list(dict.fromkeys(column for column, _ in of))
-    if not set(names) - _CODES.keys():
-        return None
-    classes = (report_messages()[name] for name in ("Metric", "Instance"))
-    found = read_instances([raw for _, raw in of], *classes)
-    place = np.array([names.index(column) for column, _ in of])[found.of]
-    good = (found.at >= LEAST_ADDRESS) & (found.value >= 0) & (found.value < 2.0**62)
-    coded = pa.array(found.at[good]).dictionary_encode()
+_OF_CODES = frozenset(metric for metric, _ in _CODES.values())
+
+
+@cache
+def _column(metric: str) -> str | None:
+    return metric if metric in _OF_CODES else column_of(metric)
+
+
+def _layout(kernel: _Kernel, of: Ints, at: Ints) -> _Layout:
+    """The layout of values: of which list, and of which program counter."""
+    names = list(dict.fromkeys(kernel.columns))
+    coded = pa.array(at).dictionary_encode()
     pcs = coded.dictionary.to_numpy()
-    if not len(pcs):
-        return None
     order = np.argsort(pcs)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    pcs, at = pcs[order], rank[coded.indices.to_numpy()]
-    flat, size = place[good] * len(pcs) + at, len(names) * len(pcs)
-    total = np.bincount(flat, np.floor(found.value[good]), size).astype(np.int64)
-    seen = np.bincount(flat, minlength=size) > 0
+    place = np.array([names.index(column) for column in kernel.columns])[of]
+    flat = place * len(pcs) + rank[coded.indices.to_numpy()]
+    seen = np.bincount(flat, minlength=len(names) * len(pcs))
+    taken = (seen > 0).reshape(len(names), len(pcs))
     # What was sampled and has no sample at an instruction has none; other counts do not fit every
     # instruction.
-    sampled = np.repeat([name.startswith("samples") for name in names], len(pcs))
-    missing = (~(seen | sampled)).reshape(len(names), -1)
-    rows, some, none = total.reshape(len(names), -1), missing.any(axis=1), missing.all(axis=1)
-    counts = {
-        name: pa.array(rows[number], mask=missing[number] if some[number] else None)
-        for number, name in enumerate(names)
-        if not none[number]
-    }
-    return (pcs, counts) if counts.keys() - _CODES.keys() else None
+    for number, name in enumerate(names):
+        if name.startswith("samples") and taken[number].any():
+            taken[number] = True
+    row_of = {name: number for number, name in enumerate(names) if taken[number].any()}
+    reasons = [] if "samples" in row_of else [row_of[one] for one in row_of if one in _REASONS]
+    if reasons:
+        # All samples are those of each reason together.
+        row_of["samples"] = len(names)
+        taken = np.vstack([taken, np.ones(len(pcs), dtype=bool)])
+    distinct = int(seen.max(initial=0)) <= 1
+    return _Layout(kernel, pcs[order], row_of, flat, distinct, taken, reasons)
 
 
-def _with_all_samples(counts: Mapping[str, pa.Array]) -> dict[str, Any]:
-    """The counts, with all samples where only those of each reason are there."""
-    made: dict[str, Any] = {name: values for name, values in counts.items() if name not in _CODES}
-    reasons = [made[name] for name in SAMPLES_OF.values() if name in made]
-    if "samples" not in made and reasons:
-        made["samples"] = np.sum([one.to_numpy() for one in reasons], axis=0)
-    return made
+def _counts(layout: _Layout, values: Reals) -> Ints:
+    """The rows of a layout. values: as the report lists them."""
+    size = layout.taken.size
+    counts: Ints = np.zeros(size, np.int64)
+    if layout.distinct:
+        counts[layout.flat] = values
+    else:
+        counts[:] = np.bincount(layout.flat, np.floor(values), size)
+    counts = counts.reshape(layout.taken.shape)
+    if layout.reasons:
+        counts[-1] = counts[layout.reasons].sum(axis=0)
+    return counts
 
 
-def _places(counted: _Counted, module: tuple[Cubin, Placed] | None) -> dict[str, pa.Array]:
-    """Function, address and line of the instructions of a launch."""
-    starts = sorted(counted.starts) or [int(counted.pcs[0])]
-    begin = np.array(starts, np.int64)
-    before = np.clip(np.searchsorted(begin, counted.pcs, side="right") - 1, 0, None)
-    address = np.maximum(counted.pcs - begin[before], 0)
-    made: dict[str, Any] = {"address": address}
+def _united(waiting: Sequence[_Counted], name: str) -> pa.Array | None:
+    """One column of several launches; None where none of them counts it."""
+    rows = [one.layout.row_of.get(name) for one in waiting]
+    if all(row is None for row in rows):
+        return None
+    pairs = [
+        (np.zeros(len(one.layout.pcs), np.int64), np.zeros(len(one.layout.pcs), dtype=bool))
+        if row is None
+        else (one.counts[row], one.layout.taken[row])
+        for one, row in zip(waiting, rows, strict=True)
+    ]
+    counts, taken = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    return pa.array(counts, mask=None if taken.all() else ~taken)
+
+
+def _words(codes: pa.Array, words: Mapping[int, str]) -> pa.Array:
+    """The words for codes; null for others."""
+    found = codes.fill_null(-1).to_numpy()
+    index = np.full(len(found), -1, np.int32)
+    for number, code in enumerate(words):
+        index[found == code] = number
+    return pa.DictionaryArray.from_arrays(pa.array(index, mask=index < 0), list(words.values()))
+
+
+def _with_places(table: pa.Table, places: Sequence[Mapping[str, pa.Array]]) -> pa.Table:
+    """The counts of launches with the places of their instructions."""
+    columns = {name: table[name].chunk(0) for name in table.column_names}
+    for name in _PLACES:
+        made = pa.concat_arrays([one[name] for one in places])
+        columns[name] = made.dictionary_encode() if SOURCE.field(name).type == TEXT else made
+    return source_table(columns, len(table))
+
+
+_PLACES = ("function", "address", "file", "line", "ptx_line", "ptx")
+
+
+def _places(layout: _Layout, module: tuple[Cubin, Placed] | None) -> dict[str, pa.Array]:
+    """Function, address and line of the instructions of a kernel."""
+    pcs = layout.pcs
+    begin = np.array(sorted(layout.kernel.starts) or [int(pcs[0])], np.int64)
+    before = np.clip(np.searchsorted(begin, pcs, side="right") - 1, 0, None)
+    address = np.maximum(pcs - begin[before], 0)
+    made: dict[str, Any] = {name: [None] * len(pcs) for name in _PLACES}
+    made["address"] = address
     if module is not None:
         cubin, placed = module
-        places = [placed.find(pc) for pc in counted.pcs.tolist()]
+        places = [placed.find(pc) for pc in pcs.tolist()]
         made["function"] = [place and cubin.function_of(place[0]) for place in places]
         pairs = zip(places, address.tolist(), strict=True)
         made["address"] = [place[1] if place else own for place, own in pairs]
@@ -208,17 +311,13 @@ def _places(counted: _Counted, module: tuple[Cubin, Placed] | None) -> dict[str,
         inner = [_known(place and cubin.intermediate.at(*place)) for place in places]
         made["ptx_line"] = [line[1] if line else None for line in inner]
         made["ptx"] = [cubin.ptx_line(line) if line else None for line in inner]
-    return {name: pa.array(values, SOURCE.field(name).type) for name, values in made.items()}
+    types = {name: SOURCE.field(name).type for name in _PLACES}
+    return {
+        name: pa.array(values, pa.string() if types[name] == TEXT else types[name])
+        for name, values in made.items()
+    }
 
 
 def _known(line: tuple[str, int] | None) -> tuple[str, int] | None:
     """A line that can be one: a damaged table adds up to any number."""
     return line if line and 0 < line[1] < 2**31 else None
-
-
-def _starts(metric: Any) -> list[int]:
-    """Start addresses of the kernel and of what it calls."""
-    instance = report_messages()["Instance"]
-    found = (parsed(raw, instance) for raw in (metric.instances if metric is not None else ()))
-    values = [number_of(one.value) for one in found if one is not None]
-    return [int(one) for one in values if LEAST_ADDRESS <= one < 2.0**53]

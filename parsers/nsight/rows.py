@@ -4,6 +4,7 @@
 most precise printing of a metric, and keeps what no column of the kernel table holds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,7 +22,9 @@ from traceroof.parsers.nsight.numbers import (
     unit,
 )
 
-Ints = npt.NDArray[np.int64]
+Small = npt.NDArray[np.int32]
+#: Numbers of rows; large tables have them in 32 bits.
+Ints = npt.NDArray[np.int64] | Small
 
 
 class Slot(NamedTuple):
@@ -39,17 +42,48 @@ class Slot(NamedTuple):
 
 
 class Rows:
-    """Metric rows in columns: launch, slot and cell of each. value: those that came as numbers, which
-    have no cell; NaN for all others."""
+    """Metric rows in columns: launch, slot, and the number of its cell in cells (-1: none).
+
+    value: those that came as numbers, which have no cell; NaN for all others.
+    """
 
     def __init__(
-        self, launch: Ints, slot: Ints, text: list[str], value: Floats | None = None
+        self, launch: Small, slot: Small, cells: list[str], cell: Small, value: Floats | None = None
     ) -> None:
         self.launch = launch
         self.slot = slot
-        self.text = text
-        self.value = np.full(len(text), np.nan) if value is None else value
+        self.cells = cells
+        self.cell = cell
+        self.value = np.full(len(cell), np.nan) if value is None else value
         self._before: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.cell)
+
+    def text(self, row: int) -> str:
+        """The cell of a row; empty for one that came as a number."""
+        cell = self.cell[row]
+        return self.cells[cell] if cell >= 0 else ""
+
+    def texts(self, rows: Ints | None = None) -> list[str]:
+        """The cells of some rows, or of all."""
+        found = self.cell if rows is None else self.cell[rows]
+        return [self.cells[cell] if cell >= 0 else "" for cell in found.tolist()]
+
+    def repeated(self, slots: int) -> npt.NDArray[np.bool_]:
+        """Rows whose launch has their kind before."""
+        launches = int(self.launch.max(initial=-1)) + 1
+        key = self.launch.astype(np.int64) * max(slots, 1) + self.slot
+        found = np.zeros(len(key), dtype=bool)
+        if launches * slots <= 16 * len(key):
+            # Few enough places for each to have its own.
+            taken = np.zeros(launches * slots, dtype=bool)
+            taken[key] = True
+            if int(taken.sum()) == len(key):
+                return found
+        order = np.argsort(key, kind="stable")
+        found[order[1:]] = key[order[1:]] == key[order[:-1]]
+        return found
 
     def move(self, rows: Ints, launches: Ints) -> None:
         for row, launch in zip(rows.tolist(), self.launch[rows].tolist(), strict=True):
@@ -61,15 +95,17 @@ class Rows:
         return self._before.get(row, int(self.launch[row]))
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> "Rows":
-        text = [self.text[row] for row in np.flatnonzero(keep).tolist()]
-        return Rows(self.launch[keep], self.slot[keep], text, self.value[keep])
+        return Rows(
+            self.launch[keep], self.slot[keep], self.cells, self.cell[keep], self.value[keep]
+        )
 
 
 @dataclass
 class Measured:
     """Rows with their numbers in base units.
 
-    value: NaN where the cell holds none. instances: row -> the values per unit that followed it.
+    value: NaN where the cell holds none. text: of each cell, without what follows a value.
+    instances: cell -> the values per unit that follow it.
     contradictions: rows that say something else than a better row of the same launch.
     """
 
@@ -77,32 +113,34 @@ class Measured:
     slots: list[Slot]
     sign: DecimalSign
     value: Floats
+    text: list[str]
     instances: dict[int, str]
     contradictions: int = 0
 
     def __post_init__(self) -> None:
         self._agrees = np.zeros(len(self.value), dtype=bool)
-        self._order = np.argsort(self.rows.slot, kind="stable")
-        self._bounds = np.searchsorted(
-            self.rows.slot[self._order], np.arange(len(self.slots) + 1)
-        ).tolist()
+        slot = self.rows.slot
+        # Numbers of 16 bits are sorted without comparing them.
+        short = slot.astype(np.uint16) if len(self.slots) < 1 << 16 else slot
+        self._order = np.argsort(short, kind="stable").astype(np.int32)
+        self._bounds = [0, *np.cumsum(np.bincount(slot, minlength=len(self.slots))).tolist()]
 
     @classmethod
     def read(cls, rows: Rows, slots: list[Slot], sign: DecimalSign) -> "Measured":
-        instances: dict[int, str] = {}
-        value = rows.value.copy()
-        for row in np.flatnonzero(np.isnan(value)).tolist():
-            text = rows.text[row]
-            if text.endswith(")"):
-                text, listed = split_instances(text)
+        text, instances = list(rows.cells), dict[int, str]()
+        for cell, one in enumerate(text):
+            if one.endswith(")"):
+                value_text, listed = split_instances(one)
                 if listed:
-                    instances[row] = listed
-                    rows.text[row] = text
-            value[row] = number(text, sign)
+                    instances[cell] = listed
+                    text[cell] = value_text
+        # The last is for rows without a cell.
+        numbers = np.array([*(number(one, sign) for one in text), np.nan])
+        value = np.where(rows.cell >= 0, numbers[rows.cell], rows.value)
         scales = np.array([unit(slot.unit_text).scale for slot in slots], dtype=np.float64)
         if len(slots):
             value *= scales[rows.slot]
-        return cls(rows, slots, sign, value, instances)
+        return cls(rows, slots, sign, value, text, instances)
 
     @property
     def is_number(self) -> npt.NDArray[np.bool_]:
@@ -116,9 +154,11 @@ class Measured:
     def _resolution(self, rows: Ints) -> Floats:
         """The last printed digit of each row, in base units."""
         last = [
-            10.0 ** -decimals(self.rows.text[row], self.sign)
+            10.0 ** -decimals(self.text[cell] if cell >= 0 else "", self.sign)
             * unit(self.slots[slot].unit_text).scale
-            for row, slot in zip(rows.tolist(), self.rows.slot[rows].tolist(), strict=True)
+            for cell, slot in zip(
+                self.rows.cell[rows].tolist(), self.rows.slot[rows].tolist(), strict=True
+            )
         ]
         return np.array(last, dtype=np.float64)
 
@@ -145,10 +185,21 @@ class Measured:
                 found[self.rows.launch[rows]] = self.value[rows]
         return found
 
+    def texts(self, metric: str) -> dict[int, str]:
+        """Launch -> the words of a metric that is no number, where the file has any."""
+        found: dict[int, str] = {}
+        for position, slot in enumerate(self.slots):
+            if slot.metric == metric:
+                rows = self._rows_of(position)
+                rows = rows[(self.rows.cell[rows] >= 0) & np.isnan(self.value[rows])]
+                words = (self.text[cell].strip() for cell in self.rows.cell[rows].tolist())
+                found |= dict(zip(self.rows.launch[rows].tolist(), words, strict=True))
+        return {launch: text for launch, text in found.items() if text}
+
     def _dense(self, rows: Ints, launches: int) -> Floats:
         launch = self.rows.launch[rows]
         dense = np.full(launches, np.nan)
-        if len(np.unique(launch)) == len(launch):
+        if bool((launch[1:] > launch[:-1]).all()) or len(np.unique(launch)) == len(launch):
             dense[launch] = self.value[rows]
             self._agrees[rows] = True
             return dense
@@ -172,35 +223,49 @@ class Measured:
             if launches is not None:
                 mine = self._rows_of(position)
                 in_column[mine] = launches[self.rows.launch[mine]] & self._agrees[mine]
-        rest = np.flatnonzero(~in_column)
-        listed = np.array(sorted(self.instances), dtype=np.int64)
-        main = self._raw_table(rest, self.rows.text, self.value[rest])
+        rest = np.flatnonzero(~in_column).astype(np.int32)
+        main = self._raw_table(rest, self.text, self.value[rest])
+        has = np.zeros(len(self.text) + 1, dtype=bool)
+        has[list(self.instances)] = True
+        listed = np.flatnonzero(has[self.rows.cell])
         if not len(listed):
             return main
+        words = [self.instances.get(cell, "") for cell in range(len(self.text))]
         unknown = np.full(len(listed), np.nan)
-        extra = self._raw_table(listed, self.instances, unknown, " (instances)")
+        extra = self._raw_table(listed, words, unknown, " (instances)")
         return pa.concat_tables([main, extra])
 
     def _raw_table(
-        self, rows: Ints, texts: list[str] | dict[int, str], values: Floats, suffix: str = ""
+        self, rows: Ints, texts: list[str], values: Floats, suffix: str = ""
     ) -> pa.Table:
-        """texts: by row, of those that are no numbers."""
-        slot = pa.array(self.rows.slot[rows])
-        numeric = ~np.isnan(values)
-        said = pa.array([texts[row] for row in rows[~numeric].tolist()], pa.string())
-        place = pa.array(np.cumsum(~numeric) - 1, mask=numeric)
+        """texts: by cell, of those that are no numbers."""
+        slot, cell = self.rows.slot[rows], self.rows.cell[rows]
 
-        def by_slot(words: list[str | None]) -> pa.Array:
-            return pa.array(words, pa.string()).take(slot)
+        def by_slot(words: list[str]) -> pa.Array:
+            known = np.array([bool(word) for word in words], dtype=bool)
+            return _encoded(slot, known[slot], words)
 
         return pa.table(
             {
                 "row": pa.array(self.rows.launch[rows], pa.int64()),
-                "section": by_slot([entry.section or None for entry in self.slots]),
-                "metric": by_slot([entry.title + suffix for entry in self.slots]),
-                "unit": by_slot([unit(entry.unit_text).base for entry in self.slots]),
+                "section": by_slot([entry.section for entry in self.slots]),
+                "metric": _encoded(slot, None, [entry.title + suffix for entry in self.slots]),
+                "unit": _encoded(slot, None, [unit(entry.unit_text).base for entry in self.slots]),
                 "value": pa.array(values, pa.float64(), from_pandas=True),
-                "text": said.take(place),
+                "text": _encoded(cell, np.isnan(values), texts),
             },
             schema=RAW_METRICS,
         )
+
+
+def _encoded(
+    place: Small, known: npt.NDArray[np.bool_] | None, words: Sequence[str]
+) -> pa.DictionaryArray:
+    """Words by their place, each held once, and none that is not used. known: null where False."""
+    used = np.unique(place if known is None else place[known]).tolist()
+    first: dict[str, int] = {}
+    index = np.zeros(len(words) + 1, np.int32)
+    for one in used:
+        index[one] = first.setdefault(words[one], len(first))
+    indices = pa.array(index[place], mask=None if known is None else ~known)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(first), pa.string()))

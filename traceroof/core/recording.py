@@ -31,11 +31,11 @@ TimeBasis = Literal["timeline", "counter-tool"]
 RAW_METRICS: pa.Schema = pa.schema(
     [
         ("row", pa.int64()),
-        ("section", pa.string()),
-        ("metric", pa.string()),
-        ("unit", pa.string()),
+        ("section", kernel_table.TEXT),
+        ("metric", kernel_table.TEXT),
+        ("unit", kernel_table.TEXT),
         ("value", pa.float64()),
-        ("text", pa.string()),
+        ("text", kernel_table.TEXT),
     ]
 )
 
