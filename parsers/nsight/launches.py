@@ -265,10 +265,12 @@ class Launches:
 
     def _drop_strays(self) -> None:
         """Leave out rows of damaged identity, which would be launches of their own."""
-        if self._numbers or len(self.found) < 2:
+        if self._columns[0] or len(self.found) < 2:
             return
-        launch = np.frombuffer(self._row_launch, dtype=np.int64).copy()
-        slot = np.frombuffer(self._row_slot, dtype=np.int64).copy()
+        launch, slot, cell = (
+            np.array(column, np.int64)
+            for column in (self._row_launch, self._row_slot, self._row_cell)
+        )
         remarks = [Remark(one.launch, one.after) for one in self._verdicts]
         strays = stray_launches(self.found, launch, slot, remarks)
         if not strays:
@@ -287,9 +289,9 @@ class Launches:
         self._verdicts = verdicts
         self._sources = [(number[one], table) for one, table in self._sources if one in number]
         self.found = [self.found[one] for one in kept]
-        self._row_launch = array("q", [number[one] for one in launch[keep].tolist()])
-        self._row_slot = array("q", slot[keep].tolist())
-        self._row_text = [self._row_text[row] for row in np.flatnonzero(keep).tolist()]
+        self._row_launch = array("i", [number[one] for one in launch[keep].tolist()])
+        self._row_slot = array("i", slot[keep].tolist())
+        self._row_cell = array("i", cell[keep].tolist())
 
     def _rows(self) -> Rows:
         if not self._columns[0]:
