@@ -27,6 +27,18 @@ _FIX = (
     "GRBM_GUI_ACTIVE SQ_WAVES SQ_ACTIVE_INST_VALU FETCH_SIZE WRITE_SIZE]. Diagnose both "
     "files together."
 )
+# What says how much of its time a kernel waits, or what a better launch would save of it.
+_UNTIMED = (
+    "not-enough-metrics",
+    "single-kernel-dominates",
+    "stall-*",
+    "amd-*-wait",
+    "occ-*",
+    "amd-occ-*",
+    "tail-*",
+    "small-grid",
+    "issue-slots-idle",
+)
 _REFERENCES = ("Nsight Compute Profiling Guide: metrics of the SpeedOfLight section",)
 
 _BLIND = {"primary_class": "not-evaluable", "by_counters": 1.0}
@@ -113,7 +125,7 @@ RULES = (
         grade="observed",
         layer="hardware",
         severity="info",
-        suppresses=("not-enough-metrics", "single-kernel-dominates"),
+        suppresses=_UNTIMED,
         thresholds={"primary_class": "not-evaluable"},
         references=_REFERENCES,
         fires=(_BLIND, {**_BLIND, "primary_class": "copy"}),

@@ -223,8 +223,78 @@ def _headroom(one: _Work) -> Rule:
     )
 
 
+_STATED = {
+    "model": "stated",
+    "category": "gemm",
+    "roof_pct": 40.0,
+    "model_flop_pct": 40.0,
+    "model_dram_pct": 8.0,
+}
+
 RULES = (
     *(_headroom(one) for one in _WORKS),
+    Rule(
+        id="roofline-headroom-stated",
+        topic={
+            **_TOPICS,
+            "gemm": "gemm-efficiency",
+            "conv": "gemm-efficiency",
+            "attention": "attention-kernel",
+        },
+        title="The kernel takes far longer than its stated work needs",
+        scope="kernel",
+        why=(
+            "The program states how many operations a launch does and how many bytes it moves. At the "
+            "rates that good kernels reach on this device, these give a least time."
+        ),
+        condition=f"a kernel whose launches state their work, with {IS_FAR}",
+        needs=("model", "roof_pct"),
+        uses=(
+            "category",
+            "primary_class",
+            *CEILINGS,
+            "model_flop_pct",
+            "model_dram_pct",
+            "model_intensity",
+            "model_ridge",
+            "t_min_ns",
+            "duration_ns",
+        ),
+        applies=lambda k: tunable(k) & (k.model == "stated"),
+        when=lambda k: credible(k) & far(k),
+        because=(
+            "the work that it states needs {t_min_ns} at nominal peaks and it takes {duration_ns}: "
+            "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
+        ),
+        fix=(
+            "Let the tuner search more tiles, stages and warps, and time the library's kernel for the "
+            "same sizes beside it. Check the stated numbers first: they are the program's own."
+        ),
+        refute="Time the best library call for the same sizes. It must be faster.",
+        saves=missed,
+        kind="hard",
+        grade="inferred",
+        layer="operator",
+        suppresses=("latency-bound", "dram-leaning-headroom"),
+        thresholds={**CREDIBLE, **FAR},
+        references=("Triton documentation: Proton, launch_metadata",),
+        fires=(
+            _STATED,
+            {
+                **_STATED,
+                "category": "other",
+                "model_flop_pct": 0.5,
+                "roof_pct": 59.4,
+                "model_dram_pct": 59.4,
+            },
+        ),
+        silent=(
+            {**_STATED, "roof_pct": 56.0, "model_flop_pct": 56.0},
+            {**_STATED, "model": "gemm"},
+            {**_STATED, "roof_pct": 120.0, "model_flop_pct": 120.0},
+            {**_STATED, "primary_class": "launch-bound"},
+        ),
+    ),
     Rule(
         id="roofline-at-wall",
         topic="nothing-to-gain",

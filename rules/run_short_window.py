@@ -81,15 +81,16 @@ RULES = (
             "decides the times, and none of it says how the program behaves."
         ),
         condition=(
-            "a timeline with fewer than {launches} kernel launches that take less than "
+            "a timeline with fewer than {program_launches} launches of the program's own kernels (copies and "
+            "fills of the runtime are none), all kernels together taking less than "
             "{kernel_time_ns} in all, copies beside which nothing ran included"
         ),
-        needs=("window_ns", "launches", "kernel_time_ns"),
-        uses=("copies_alone_ns",),
+        needs=("window_ns", "program_launches", "kernel_time_ns"),
+        uses=("copies_alone_ns", "launches"),
         applies=lambda k: ~np.isnan(k.window_ns),
-        when=lambda k: k.meets("launches") & k.meets("kernel_time_ns"),
+        when=lambda k: k.meets("program_launches") & k.meets("kernel_time_ns"),
         because=(
-            "kernel launches in the recording: {launches:,.0f}, of {kernel_time_ns} in all; too few to "
+            "kernel launches in the recording: {program_launches:,.0f}, of {kernel_time_ns} in all; too few to "
             "tell what the program usually does"
         ),
         fix=(
@@ -111,18 +112,21 @@ RULES = (
                 factor=lambda k, run: np.full(len(k), 0.5),
             ),
         ),
-        thresholds={"launches": below(10), "kernel_time_ns": below(10e6, measure=_work, unit="ns")},
+        thresholds={
+            "program_launches": below(10),
+            "kernel_time_ns": below(10e6, measure=_work, unit="ns"),
+        },
         references=("a training step or a token takes tens of launches; a judgement",),
         fires=(
-            {"window_ns": 13e9, "launches": 1.0, "kernel_time_ns": 1_800.0},
-            {"window_ns": 20e6, "launches": 9.0, "kernel_time_ns": 9.9e6},
+            {"window_ns": 13e9, "program_launches": 1.0, "kernel_time_ns": 1_800.0},
+            {"window_ns": 20e6, "program_launches": 9.0, "kernel_time_ns": 9.9e6},
         ),
         silent=(
-            {"window_ns": 20e6, "launches": 10.0, "kernel_time_ns": 9.9e6},
-            {"window_ns": 2e9, "launches": 9.0, "kernel_time_ns": 10e6},
+            {"window_ns": 20e6, "program_launches": 10.0, "kernel_time_ns": 9.9e6},
+            {"window_ns": 2e9, "program_launches": 9.0, "kernel_time_ns": 10e6},
             {
                 "window_ns": 101e6,
-                "launches": 4.0,
+                "program_launches": 4.0,
                 "kernel_time_ns": 0.5e6,
                 "copies_alone_ns": 91e6,
             },

@@ -14,7 +14,7 @@ from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
 from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
-from traceroof.diagnosis.nothing_to_gain import LITTLE, OPEN, OpenTime
+from traceroof.diagnosis.nothing_to_gain import LITTLE, NO_TIME, OPEN, OpenTime
 from traceroof.diagnosis.savings import Pool, pool_of
 from traceroof.diagnosis.totals import pool_of_run
 from traceroof.errors import TraceroofError
@@ -305,6 +305,19 @@ def test_time_that_nothing_explains_comes_first_where_all_else_is_small(
     entries = advice_of([finding("a", "gemm-shape", bound)], pool(), unexplained=unexplained(0, 1))
     assert [one.lead.rule for one in entries] == order
     assert sum(one.bound_ns or 0 for one in entries) <= bound
+
+
+def test_causes_without_a_figure_come_after_what_says_that_nothing_is_known() -> None:
+    """GIVEN spills on a kernel of which neither the time nor the class is known THEN that comes first;
+    beside a saving of another kernel, that saving does."""
+    blind = {"severity": "info", "role": "class", "informs": True}
+    found = [
+        finding(NO_TIME, "not-enough-metrics", None, **blind, **on(0)),
+        finding("spills", "spills", None, **on(0)),
+    ]
+    assert [one.lead.rule for one in advice_of(found, pool())] == [NO_TIME, "spills"]
+    found.append(finding("a", "gemm-efficiency", 30_000, **on(1)))
+    assert [one.lead.rule for one in advice_of(found, pool())] == ["a", "spills"]
 
 
 def test_of_half_the_wall_time_or_less_nothing_is_said() -> None:

@@ -641,8 +641,8 @@ def units(corpus: Path) -> Iterator[Path]:
 COUNTS = {
     # Excerpts, unit-test files and single steps.
     "run-short-window": 28,
-    # Unit tests, documentation and runs of one small kernel.
-    "run-few-launches": 10,
+    # Unit tests, documentation, runs of one small kernel, and copies of the runtime alone.
+    "run-few-launches": 11,
     "run-variance": 11,
     # Recorded with stacks, as the files' own metadata say.
     "run-profiler-overhead": 9,
@@ -726,4 +726,4 @@ def test_two_gpus_in_one_run_are_told(corpus: Path) -> None:
     ):
         traceroof.diagnose(files)
     both = diagnose(merge([traceroof.read(one).recording for one in files]))
-    assert "2 kind(s) of GPU" in only(both, "run-mixed-denominators").because
+    assert "GPU that the kernels ran on: 2" in only(both, "run-mixed-denominators").because
