@@ -62,7 +62,7 @@ class NsysStats:
         rows += _copies(found, chosen)
         if not rows:
             raise _refusal(source, found)
-        notes += more
+        notes += [*more, *_of_start(rows), *_unnamed(rows)]
         names = dict.fromkeys(name for row in rows for name in row if name not in _ASIDE)
         kernels = kernel_table({name: [row.get(name) for row in rows] for name in names})
         devices = dict.fromkeys(row["gpu"] for row in rows if row.get("gpu"))
@@ -82,6 +82,34 @@ PARSER = NsysStats()
 
 # What rows carry beside columns of the kernel table.
 _ASIDE: Final = ("gpu", "spread")
+
+
+# A session that begins within its first second has work at its zero only by mistake.
+_FIRST_NS: Final = 1_000_000_000
+
+
+def _of_start(rows: list[Row]) -> list[Note]:
+    """Forget starts before the session, and at its zero where all other work is far later."""
+    starts = sorted(row["start_ns"] for row in rows if row.get("start_ns") is not None)
+    late = len(starts) > 1 and starts[1] > _FIRST_NS
+    early = 0
+    for row in rows:
+        start = row.get("start_ns")
+        if start is not None and (start < 0 or (start == 0 and late)):
+            row["start_ns"] = None
+            early += 1
+    return [Note("work that begins before the session: start unknown", early)] if early else []
+
+
+def _unnamed(rows: Sequence[Row]) -> list[Note]:
+    """Notes on rows whose kernel or GPU cannot be read, where those of most can."""
+    notes = []
+    for column, text in (("kernel_name", "kernels without a name"),
+                         ("device", "launches whose GPU cannot be read: unknown")):  # fmt: skip
+        missing = sum(row.get(column) in (None, "") for row in rows)
+        if 0 < 2 * missing < len(rows):
+            notes.append(Note(text, missing))
+    return notes
 
 
 def _chosen(found: Printed) -> tuple[list[Table], list[Note]]:
@@ -108,12 +136,12 @@ def _doubts(table: Table) -> list[Note]:
     """Times of a table that are none, and sums that do not fit together."""
     titles = ("Start", "Duration") if table.kind == "trace" else ("Total Time", "Avg")
     lost = sum(
-        one is None or one < 0
+        one is None or one < 0 or (one == 0 and title == "Duration")
         for title in titles
         if title in table.titles
         for one in table.times_ns(title)
     )
-    notes = [Note("times that are no number, or below 0: unknown", lost)] if lost else []
+    notes = [Note("times that are no number, or that cannot be: unknown", lost)] if lost else []
     if table.kind == "trace":
         return notes
     of = {title: _floats(table.times_ns(title)) for title in ("Total Time", "Avg", "Min", "Max")}
@@ -173,7 +201,7 @@ def _launches(table: Table) -> list[Row]:
         start, spent = _whole(times[0][at]), _spent(times[1][at])
         row: Row = _named(name) | {
             "start_ns": start,
-            "duration_ns": spent,
+            "duration_ns": spent or None,
             **{column: _whole(values[at]) for column, values in (numbers | shared).items()},
         }
         way = row.get("copy_kind")

@@ -92,10 +92,14 @@ def activities_of(export: Export) -> Activities:
     columns = {one: column(one) for one in (*_IDENTITY, *_SHAPE)}
     start, end = column("start"), column("end")
     duration = np.where((start == UNKNOWN) | (end == UNKNOWN), UNKNOWN, end - start)
-    broken = (duration != UNKNOWN) & ((duration < 0) | (duration > _LONGEST_NS))
+    kind = np.repeat(np.arange(len(sizes), dtype=np.int8), sizes)[order]
+    broken = (duration < 0) | (duration > _LONGEST_NS)
+    broken |= (duration == 0) & (kind == list(KINDS).index("kernel"))
+    # An end that is no time counts as well.
+    broken &= start != UNKNOWN
     duration[broken] = UNKNOWN
     return Activities(
-        kind=np.repeat(np.arange(len(sizes), dtype=np.int8), sizes)[order],
+        kind=kind,
         start=start,
         duration=duration,
         name=name,

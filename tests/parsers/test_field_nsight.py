@@ -175,7 +175,7 @@ def test_line_numbers_before_the_lines(case: Read, root: Path, tmp_path: Path, n
     assert read_paths([numbered]).kernels.equals(case("table_name.txt").kernels)
 
 
-def test_labels_of_several_processes_stay(root: Path, tmp_path: Path) -> None:
+def test_the_number_of_a_launch_is_no_label(root: Path, tmp_path: Path) -> None:
     """GIVEN a table whose rows begin with their launch THEN that is no label before the lines."""
     rows = ["ID|Process ID|Kernel Name|Section Name|Metric Name|Metric Unit|Metric Value"]
     rows += [f"0|1|k(int)||gpu__time_duration.sum|ns|{length}" for length in range(100, 101)]

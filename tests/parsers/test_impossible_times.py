@@ -137,3 +137,44 @@ def test_short_kernels_of_whole_microseconds(tmp_path: Path) -> None:
     ]  # fmt: skip
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     assert sorted(read_paths([path]).kernels["duration_ns"].to_pylist()) == [0] * 3 + [1000] * 3
+
+
+# --- Nsight Systems ----------------------------------------------------------------------------
+
+_TRACE = ("Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),"
+          "DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,Strm,Name")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "has_start", "has_duration"),
+    [
+        ("Duration (ns)", "-5", True, False), ("Duration (ns)", "0", True, False),
+        ("Duration (ns)", "x", True, False), ("Duration (ns)", "4294967296", True, False),
+        ("Start (ns)", "0", False, True), ("Start (ns)", "-5", False, True),
+        ("Start (ns)", "x", False, True),
+        ("Device", "", True, True), ("Name", "", True, True),
+    ],
+)  # fmt: skip
+def test_one_damaged_row_of_a_gpu_trace(
+    column: str, value: str, has_start: bool, has_duration: bool, tmp_path: Path
+) -> None:
+    """GIVEN one cell of twelve rows of ``nsys stats`` damaged THEN a severe note, and it alone is
+    unknown."""
+    titles = _TRACE.split(",")
+    lines = [_TRACE]
+    for at in range(12):
+        cells = [str(2_000_000_000 + at * 20_000), "10000", str(at), *"811", "128", *"11", "32",
+                 "0.000", "0.000", "", "", "", "", "NVIDIA A100 (0)", "1", "7", "k(int)"]  # fmt: skip
+        if at == 5:
+            cells[titles.index(column)] = value
+        lines.append(",".join(cells))
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join(lines) + "\n")
+    recording = read_paths([path])
+    starts, durations = (
+        recording.kernels[name].to_pylist() for name in ("start_ns", "duration_ns")
+    )
+    assert starts.count(None) == (0 if has_start else 1)
+    assert durations.count(None) == (0 if has_duration else 1)
+    assert {*durations} - {None} == {10_000}
+    assert any(note.severe and note.count == 1 for note in recording.notes)
