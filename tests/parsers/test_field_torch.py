@@ -150,6 +150,28 @@ def test_words_of_an_intel_gpu(case: Read) -> None:
     assert not re.search(r"CUDA|cuda[A-Z]|\bncu\b|\bwarps?\b", text)
 
 
+def test_launches_of_an_intel_gpu(tmp_path: Path) -> None:
+    """GIVEN many small kernels of an Intel GPU THEN launches are late, in words of Intel's."""
+    events: list[dict[str, Any]] = []
+    for at in range(400):
+        start, same = 1000.0 + 80 * at, {"correlation": at, "External id": at}
+        events += [
+            {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 9, "tid": 9,
+             "ts": start - 60, "dur": 50, "args": {"External id": at}},
+            {"ph": "X", "cat": "xpu_runtime", "name": "urEnqueueKernelLaunch", "pid": 9, "tid": 9,
+             "ts": start - 50, "dur": 20, "args": same},
+            {"ph": "X", "cat": "kernel", "name": "VectorizedElementwiseKernel", "pid": 0, "tid": 7,
+             "ts": start, "dur": 5, "args": {"device": 0, "stream": 7} | same},
+        ]  # fmt: skip
+    path = tmp_path / "xpu.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    found = traceroof.diagnose(Run(read_paths([path]), "xpu"))
+    assert found.advice[0].topic == "host-bound-launch"
+    said = json.dumps([one.fix for one in found.findings if one.fix])
+    commands = json.dumps([one.command for one in found.findings])
+    assert not re.search(r"CUDA|\bcuda|hip[A-Z]|\bncu\b|nsys", said + commands)
+
+
 # --- one damaged byte ----------------------------------------------------------------------------
 
 

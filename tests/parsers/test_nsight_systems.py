@@ -513,7 +513,9 @@ def test_the_file_is_left_alone_and_none_is_made(tmp_path: Path) -> None:
 
 def test_a_database_that_is_still_written_is_refused(path: Path) -> None:
     with_secrets(path)
-    path.with_name(path.name + "-journal").write_bytes(b"x" * 512)
+    # What a journal begins with (SQLite's file format, "The Rollback Journal").
+    header = bytes.fromhex("d9d505f920a163d7")
+    path.with_name(path.name + "-journal").write_bytes(header + bytes(504))
     assert "still being written" in refused(path)
 
 

@@ -102,7 +102,8 @@ def command(
         found = _nvprof(wanted, kernels)
     else:
         found = _ncu(wanted, kernels, launches)
-    return found or next(iter(_look_up(_sources()["framework"], wanted)), None)
+    table = "framework_without_tool" if vendor == NO_TOOL else "framework"
+    return found or next(iter(_look_up(_sources()[table], wanted)), None)
 
 
 def pieces(columns: Iterable[str], vendor: str | None) -> list[str]:
@@ -124,7 +125,8 @@ def pieces(columns: Iterable[str], vendor: str | None) -> list[str]:
 
 def is_frameworks(command: str) -> bool:
     """Whether a command makes a trace of the framework's own profiler anew."""
-    return command in _sources()["framework"].values()
+    tables = ("framework", "framework_without_tool")
+    return any(command in _sources()[table].values() for table in tables)
 
 
 def collects(columns: Iterable[str], vendor: str | None) -> bool:

@@ -71,6 +71,11 @@ _INTEL_WORDS: Mapping[str, str] = {
     "block": "work-group",
     "SMs": "Xe cores",
     "SM": "Xe core",
+    "cudaStreamWaitEvent, hipStreamWaitEvent before": "an event wait before",
+    " torch.cuda.set_sync_debug_mode('warn') names the places.": "",
+    " or torch.cuda.make_graphed_callables": "",
+    "torch.cuda.empty_cache": "torch.xpu.empty_cache",
+    "ProfilerActivity.CUDA": "ProfilerActivity.XPU",
     "CUDA graphs": "SYCL graphs",
     "CUDA graph": "SYCL graph",
 }
