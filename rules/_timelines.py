@@ -12,7 +12,7 @@ from traceroof.rule import Threshold, at_least, below
 QUALITY = ("linked_activities", "activities", "span_ns")
 
 #: Columns that ``waited`` and ``spread`` read beside exposed_communication_ns.
-WAITS = ("waiting_ns", "collective_excess_ns", "start_skew_ns")
+WAITS = ("waiting_ns", "slow_link_ns", "collective_excess_ns", "start_skew_ns")
 
 #: Columns that ``short_launches`` and ``graph_saving`` read beside those of ``late_host``.
 LAUNCHES = (
@@ -96,9 +96,11 @@ def off_host(k: Facts, charged: Column, spent: Column) -> Column:
 
 
 def waited(k: Facts) -> Column:
-    """Exposed communication that is waiting for other ranks, as far as it shows: known from their
-    recordings, or from equal collectives that take different times; and the first one of all. ns."""
-    known = np.fmax(np.nan_to_num(k.waiting_ns), np.nan_to_num(spread(k)))
+    """Exposed communication that has a cause of its own, as far as it shows: waiting for other ranks,
+    known from their recordings, or from equal collectives that take different times; the first one
+    of all; and what a slow link takes beyond links like it. ns."""
+    waits = np.nan_to_num(k.waiting_ns) + np.nan_to_num(k.slow_link_ns)
+    known = np.fmax(waits, np.nan_to_num(spread(k)))
     return np.asanyarray(
         np.minimum(known + np.nan_to_num(k.start_skew_ns), k.exposed_communication_ns)
     )

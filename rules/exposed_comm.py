@@ -8,7 +8,8 @@ from traceroof.rules._timelines import MATTERS, part, waited
 
 
 def _transfer(k: Facts) -> Column:
-    """Exposed communication less the waiting for other ranks, which is their time (late-rank)."""
+    """Exposed communication less the waiting for other ranks, which is their time (late-rank), and
+    less what a slow link takes beyond its like (slow-link)."""
     return part(np.maximum(k.exposed_communication_ns - waited(k), 0), k)
 
 
@@ -32,6 +33,7 @@ RULES = (
         uses=(
             "span_ns",
             "waiting_ns",
+            "slow_link_ns",
             "collective_excess_ns",
             "start_skew_ns",
             "collectives",
@@ -43,7 +45,7 @@ RULES = (
         because=(
             "communication takes {communication_ns}, {exposed_communication_ns} of it "
             "({exposed_communication_pct} of the time) with nothing else running[; waiting for "
-            "other ranks: {waiting_ns}]"
+            "other ranks: {waiting_ns}][; lost to a slow link: {slow_link_ns}]"
         ),
         fix=(
             "Start collectives earlier and beside computation: gradient buckets during backward, "
@@ -99,6 +101,14 @@ RULES = (
                 "exposed_communication_ns": 30e6,
                 "exposed_communication_pct": 30.0,
                 "waiting_ns": 25.1e6,
+            },
+            {
+                "span_ns": 100e6,
+                "communication_ns": 30e6,
+                "exposed_communication_ns": 30e6,
+                "exposed_communication_pct": 30.0,
+                "waiting_ns": 5e6,
+                "slow_link_ns": 20.1e6,
             },
             {
                 "span_ns": 100e6,

@@ -1,4 +1,4 @@
-"""One rank keeps the others waiting."""
+"""One rank keeps the others waiting, or a few do."""
 
 import numpy as np
 
@@ -15,6 +15,19 @@ def _waiting(k: Facts) -> Column:
     """What all ranks wait together, of the GPU time of all."""
     return np.asanyarray(k.waiting_ns * k.ranks / k.time_ns)
 
+
+def _longer(k: Facts) -> Column:
+    """What all ranks could save once the slowest takes no longer than the median, of the GPU time
+    of all."""
+    return np.asanyarray(k.straggler_more_ns * k.ranks / k.time_ns)
+
+
+_FIX = (
+    "More computation means uneven work or a slower GPU, more idle time means a late host. Uneven "
+    "work: check data, experts, layers. A slower GPU: check clocks, power, temperature "
+    "(`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`). A late host: check data loading on one rank, a "
+    "busy or throttled CPU, logging, NUMA binding."
+)
 
 RULES = (
     Rule(
@@ -53,13 +66,7 @@ RULES = (
             "{slowest_compute_ratio:.2f} times as long][, and its time outside communication is "
             "{slowest_own_ratio:.2f} times as long]"
         ),
-        fix=(
-            "Read the findings of that rank. More computation means uneven work or a slower GPU, "
-            "more idle time means a late host. Uneven work: check data, experts, layers. A slower "
-            "GPU: check clocks, power, temperature (`nvidia-smi -q -d PERFORMANCE`, `rocm-smi`). "
-            "A late host: check data loading on one rank, a busy or throttled CPU, logging, NUMA "
-            "binding."
-        ),
+        fix=(f"Read the findings of that rank. {_FIX}"),
         refute=(
             "Swap two ranks between machines. If the longer compute time stays with the machine, "
             "it is hardware. If it moves with the rank, it is data or code."
@@ -69,7 +76,7 @@ RULES = (
         grade="observed",
         layer="hardware",
         effort="refactor",
-        suppresses=("wait-in-collective", "rank-compute-imbalance"),
+        suppresses=("wait-in-collective", "rank-compute-imbalance", "slow-ranks"),
         thresholds={
             "ranks": at_least(2),
             "slowest_share": at_least(0.6),
@@ -131,6 +138,77 @@ RULES = (
                 "slowest_own_ratio": 1.2,
                 "waiting_ns": 4.9e6,
                 "time_ns": 1e9,
+            },
+            {},
+        ),
+    ),
+    Rule(
+        id="slow-ranks",
+        topic="late-rank",
+        title="A few ranks take longer than all others",
+        scope="run",
+        why=(
+            "Every step ends when its slowest rank has arrived at the collectives. Ranks that take "
+            "longer for their own work make all others wait, however few they are: the more ranks a "
+            "job has, the smaller is the part of the waiting that one of them causes itself."
+        ),
+        condition=(
+            "a few ranks take longer outside exposed communication than the median rank, far beyond "
+            "the scatter of the others, the slowest by {straggler_more_ns:.0%} of the time or more"
+        ),
+        needs=("stragglers", "straggler_more_ns", "straggler_ranks", "ranks", "time_ns"),
+        uses=("straggler_share", "waiting_ns"),
+        applies=lambda k: ~np.isnan(k.stragglers),
+        when=lambda k: k.meets("straggler_more_ns"),
+        because=(
+            "{stragglers:.0f} of {ranks:,.0f} ranks take longer for their own work (rank "
+            "{straggler_ranks}), the slowest {straggler_more_ns}[, {straggler_share:.0%} more than "
+            "the median rank][; on average a rank waits {waiting_ns} for others]"
+        ),
+        fix=f"Read the findings of these ranks (--rank N). {_FIX}",
+        refute=(
+            "Swap such a rank with another machine. If the longer time stays with the machine, it "
+            "is hardware. If it moves with the rank, it is data or code."
+        ),
+        saves=lambda k, peak: _longer(k),
+        kind="hard",
+        grade="observed",
+        layer="hardware",
+        effort="refactor",
+        suppresses=("wait-in-collective", "rank-compute-imbalance"),
+        thresholds={
+            "straggler_more_ns": at_least(
+                0.01, measure=_longer, words="{op} {value:.0%} of the time"
+            ),
+        },
+        references=("Holistic Trace Analysis: stragglers enter the last collective late",),
+        fires=(
+            {
+                "ranks": 256.0,
+                "stragglers": 2.0,
+                "straggler_ranks": "200, 70",
+                "straggler_more_ns": 6e6,
+                "straggler_share": 0.29,
+                "waiting_ns": 3.9e6,
+                "time_ns": 256 * 30e6,
+            },
+            {
+                "ranks": 256.0,
+                "stragglers": 1.0,
+                "straggler_ranks": "3",
+                "straggler_more_ns": 0.31e6,
+                "straggler_share": 0.03,
+                "time_ns": 256 * 30e6,
+            },
+        ),
+        silent=(
+            {
+                "ranks": 256.0,
+                "stragglers": 1.0,
+                "straggler_ranks": "3",
+                "straggler_more_ns": 0.29e6,
+                "straggler_share": 0.03,
+                "time_ns": 256 * 30e6,
             },
             {},
         ),

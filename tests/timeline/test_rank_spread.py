@@ -1,5 +1,6 @@
 """How ranks differ: who is slow and at what, which link is slow, who is missing."""
 
+import numpy as np
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
@@ -7,7 +8,7 @@ from traceroof.core.recording import Recording, Source, merge
 from traceroof.kernels.categories import row_categories
 from traceroof.timeline.partial import partial_of_run
 from traceroof.timeline.rank_spread import Cause, Short, SlowGroup, kind_of
-from traceroof.timeline.ranks import Ranks, ranks
+from traceroof.timeline.ranks import Ranks, facts_of, ranks
 
 US = 1_000
 GEMM, SOFTMAX = "ampere_sgemm_128x64_nn", "softmax_warp_forward"
@@ -81,6 +82,10 @@ def test_a_slow_rank_and_what_it_is_slow_at(pair_slow: dict[int, int]) -> None:
     assert [each.category for each in found.categories][:2] == ["gemm", "communication"]
     spread = found.categories[0]
     assert (spread.least_ns, spread.most_ns, spread.rank) == (200 * US, 280 * US, 5)
+    facts = facts_of(found)
+    assert (facts.stragglers.tolist(), facts.straggler_ranks.tolist()) == ([1.0], ["5"])
+    assert facts.straggler_more_ns.tolist() == [40 * US]
+    assert np.isnan(facts.slow_groups).all()
 
 
 def test_of_ranks_that_do_other_work_none_is_a_straggler(pair_slow: dict[int, int]) -> None:
@@ -95,8 +100,12 @@ def test_the_slow_link_is_found_and_no_other(pair_slow: dict[int, int]) -> None:
     files = [file(rank, 12, slow_link=150 if rank in (6, 7) else 0) for rank in range(12)]
     found = compared(files)
     assert found.slow_groups == (
-        SlowGroup("pp 3", (6, 7), "allreduce", 1_000_000, 200.0 * US, 50.0 * US, 6),
+        SlowGroup("pp 3", (6, 7), "allreduce", 1_000_000, 200.0 * US, 50.0 * US, 6, 450 * US),
     )
+    facts = facts_of(found)
+    assert (facts.slow_group_ranks.tolist(), facts.slow_group_ratio.tolist()) == (["6, 7"], [4.0])
+    assert facts.slow_group_excess_ns.tolist() == [450 * US]  # three steps of 150 µs
+    assert np.isnan(facts.stragglers).all()
     assert found.stragglers == ()
     (kind,) = found.group_kinds
     assert (kind.name, kind.groups, kind.ranks) == ("pp", 6, 12)

@@ -73,9 +73,10 @@ TOPICS: Mapping[str, Topic] = {
     "device-copy": Topic("copies within the device"),
     "exposed-communication": Topic("communication that nothing hides", (COMMUNICATION,)),
     "slow-communication": Topic("communication below the speed of its link", (COMMUNICATION,)),
+    "slow-link": Topic("one link is slower than its like", (COMMUNICATION,)),
     "small-messages": Topic("many small collectives", (COMMUNICATION,)),
     "late-rank": Topic(
-        "one rank keeps the others waiting", (COMMUNICATION, *_idle("communication"))
+        "some ranks keep the others waiting", (COMMUNICATION, *_idle("communication"))
     ),
     # The measurement itself.
     "recording-skew": Topic(

@@ -23,6 +23,7 @@ from traceroof.patterns import Patterns
 from traceroof.rule import Scope
 from traceroof.scopes.quality_columns import QUALITY_COLUMNS
 from traceroof.timeline import Timeline, ranks
+from traceroof.timeline.rank_spread import excess_of_ranks
 from traceroof.timeline.ranks import Ranks
 
 #: Columns of the facts of scope ``category``: one subject a category.
@@ -84,6 +85,9 @@ TIMELINE_COLUMNS: tuple[Column, ...] = (
     *timeline.TIMELINE_COLUMNS,
     Column("time_ns", pa.float64(), "ns", "span: what savings are measured against", "time", source="clock"),
     Column("waiting_ns", pa.float64(), "ns", "time in collectives before the last rank came",
+           "communication", source="clock"),
+    Column("slow_link_ns", pa.float64(), "ns",
+           "what the collectives of its slow groups take beyond those of groups like them",
            "communication", source="clock"),
     Column("late_gap_ns", pa.float64(), "ns", "longest gap that ended with a late launch", "idle", source="clock"),
     Column("sync_operator", pa.string(), "", "operator whose copies the host waits for", "idle", source="clock"),
@@ -232,6 +236,14 @@ def of_timelines(found: Sequence[Timeline], across: Ranks | None = None) -> Subj
     waiting = {(one.rank, one.compute_ns): one.waiting_ns for one in compared}
     columns["waiting_ns"] = _reals(
         None if one.rank is None else waiting.get((one.rank, one.compute_ns)) for one in found
+    )
+    beyond = excess_of_ranks(across.slow_groups) if across else {}
+    seen = {(one.rank, one.compute_ns) for one in compared}
+    columns["slow_link_ns"] = _reals(
+        beyond.get(one.rank)
+        if one.rank is not None and (one.rank, one.compute_ns) in seen
+        else None
+        for one in found
     )
     skew = {(one.rank, one.compute_ns): one.skew_ns for one in compared}
     columns["start_skew_ns"] = np.fmax(

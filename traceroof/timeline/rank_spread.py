@@ -7,7 +7,7 @@ Definitions: ``docs/timeline.md``.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,8 @@ class SlowGroup:
     """Ranks whose collectives take longer than those of groups like theirs, waiting left out.
 
     median_ns: of a collective, from the last rank's start. usual_ns: the same, over the groups of
-    the same kind and size. For two ranks it is the link between them.
+    the same kind and size. excess_ns: what all its slow collectives take beyond the usual time. For
+    two ranks it is the link between them.
     """
 
     name: str
@@ -98,6 +99,7 @@ class SlowGroup:
     median_ns: float
     usual_ns: float
     among: int
+    excess_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -264,7 +266,8 @@ def slow_groups(found: Sequence[Meetings], order: Sequence[int]) -> tuple[SlowGr
             "time": np.concatenate([(one.end - one.start).min(axis=1) for one in found]),
         }
     )
-    frame = frame.groupby(["group", "operation", "size"])["time"].median().reset_index()
+    frame = frame.groupby(["group", "operation", "size"])["time"].agg(["median", "count"])
+    frame = frame.reset_index().rename(columns={"median": "time"})
     kinds = np.array([kind_of(one.name) for one in found], dtype=object)
     members = np.array([len(one.members) for one in found])
     frame = frame.assign(kind=kinds[frame["group"]], members=members[frame["group"]])
@@ -288,14 +291,26 @@ def slow_groups(found: Sequence[Meetings], order: Sequence[int]) -> tuple[SlowGr
                     float(times[one]),
                     usual,
                     len(times),
+                    round((times[one] - usual) * int(part["count"].iloc[one])),
                 )
             )
     # Of one group the collective that loses most.
     made.sort(key=lambda one: (-(one.median_ns - one.usual_ns), one.ranks))
     first: dict[tuple[int, ...], SlowGroup] = {}
+    excess: dict[tuple[int, ...], int] = {}
     for each in made:
         first.setdefault(each.ranks, each)
-    return tuple(first.values())
+        excess[each.ranks] = excess.get(each.ranks, 0) + each.excess_ns
+    return tuple(replace(one, excess_ns=excess[one.ranks]) for one in first.values())
+
+
+def excess_of_ranks(slow: Sequence[SlowGroup]) -> dict[int, int]:
+    """By rank, what the collectives of its slow groups take beyond the usual time, ns."""
+    found: dict[int, int] = {}
+    for one in slow:
+        for rank in one.ranks:
+            found[rank] = found.get(rank, 0) + one.excess_ns
+    return found
 
 
 def missing(groups: Sequence[Group], order: Sequence[int]) -> tuple[int, ...]:

@@ -62,6 +62,24 @@ RANK_COLUMNS: tuple[Column, ...] = tuple(
         ("waiting_ns", "ns", "time that ranks wait in collectives for the last one, mean of ranks"),
         ("waiting_share", "", "of the ranks' communication time, 0-1"),
         ("skew_ns", "ns", "time that ranks wait for one that does not record yet, most of a rank"),
+        ("stragglers", "rank", "ranks that take far longer outside exposed communication"),
+        ("straggler_more_ns", "ns", "how much longer than the median rank the slowest takes"),
+        ("straggler_share", "", "the same, of the median rank's time, 0-1"),
+        (
+            "slow_groups",
+            "",
+            "groups whose collectives take far longer than those of groups like them",
+        ),
+        ("slow_group_excess_ns", "ns", "what the collectives of the slowest take beyond the usual"),
+        ("slow_group_ratio", "", "time of a collective of the slowest, over the usual time"),
+        ("slow_group_size", "rank", "ranks of the slowest"),
+    )
+) + tuple(
+    Column(name, pa.string(), "", meaning, "ranks", source="clock")
+    for name, meaning in (
+        ("straggler_ranks", "those ranks, the slowest first"),
+        ("slow_group_ranks", "the ranks of the slowest group"),
+        ("slow_group_collective", "its collective that loses most"),
     )
 )
 
@@ -236,9 +254,47 @@ def _group_times(one: Waits, order: Sequence[int], comparable: bool) -> GroupTim
 
 def facts_of(found: Ranks | None) -> Facts:
     """What rules of scope ``run`` read of the ranks: one subject, columns RANK_COLUMNS."""
-    values = found.facts if found else {}
-    columns = {entry.name: np.array([values.get(entry.name, np.nan)]) for entry in RANK_COLUMNS}
+    values: dict[str, Any] = {**found.facts, **_exceptions(found)} if found else {}
+    columns = {
+        entry.name: np.array([values.get(entry.name)], dtype=object)
+        if entry.type == pa.string()
+        else np.array([values.get(entry.name, np.nan)], dtype=np.float64)
+        for entry in RANK_COLUMNS
+    }
     return Facts(columns, 1)
+
+
+def _exceptions(found: Ranks) -> dict[str, Any]:
+    """The ranks and the groups that are slower than their like; nothing of what there is none."""
+    facts: dict[str, Any] = {}
+    if found.stragglers:
+        most = found.stragglers[0]
+        facts |= {
+            "stragglers": float(len(found.stragglers)),
+            "straggler_more_ns": float(most.more_ns),
+            "straggler_share": most.share,
+            "straggler_ranks": _listed([one.rank for one in found.stragglers]),
+        }
+    if found.slow_groups:
+        slow = max(found.slow_groups, key=lambda one: one.excess_ns)
+        facts |= {
+            "slow_groups": float(len(found.slow_groups)),
+            "slow_group_excess_ns": float(slow.excess_ns),
+            "slow_group_ratio": slow.median_ns / slow.usual_ns if slow.usual_ns else np.nan,
+            "slow_group_size": float(len(slow.ranks)),
+            "slow_group_ranks": _listed(slow.ranks),
+            "slow_group_collective": slow.collective,
+        }
+    return facts
+
+
+# So many ranks are named one by one.
+_LISTED = 8
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
+    return ", ".join(map(str, numbers[:_LISTED])) + more
 
 
 class _Waiting:
