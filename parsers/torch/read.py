@@ -12,14 +12,9 @@ from typing import Any, Final
 from traceroof.core.recording import Note
 from traceroof.ingest.decompress import Inflated
 from traceroof.parser import Progress
+from traceroof.parsers.torch.buffer import PIECE_BYTES, Source
 from traceroof.parsers.torch.columns import Fold
-from traceroof.parsers.torch.stream import (
-    CUT,
-    PIECE_BYTES,
-    Reader,
-    Source,
-    cuts,
-)
+from traceroof.parsers.torch.stream import CUT, Reader, cuts
 from traceroof.parsers.torch.usual import Decoder
 from traceroof.scale.engines import end_with_parent
 

@@ -20,6 +20,7 @@ _ESCAPED_UNIT = regex.compile(rb"\\u([dD][89abAB][0-9a-fA-F]{2})(\\u[dD][c-fC-F]
 _ODDITY = regex.compile(
     _STRING + rb"|[+-]?(?:\bnan\b|\binf(?:inity)?\b)|,(?=\s*[}\]])", re.DOTALL | re.IGNORECASE
 )
+_MAYBE_ODD = regex.compile(rb"(?i:nan|inf)|,\s*[}\]]")
 _NAME = regex.compile(rb'"name"\s*:\s*"')
 _NAME_END = regex.compile(rb'"\s*,\s*"(?:pid|tid|ts|cat|ph|dur|args|id)"\s*:')
 # A name that holds these is no name: the event's own end is missing.
@@ -42,10 +43,14 @@ def _utf8(text: bytes) -> bytes:
 
 
 def _escapes(text: bytes) -> bytes:
+    if b"\\" not in text:
+        return text
     return _ESCAPE.sub(lambda found: found[0] if found[1] else rb"\\", text)
 
 
 def _surrogates(text: bytes) -> bytes:
+    if rb"\u" not in text:
+        return text
     return _ESCAPED_UNIT.sub(lambda found: found[0] if found[2] else rb"\ufffd", text)
 
 
@@ -54,6 +59,9 @@ def _controls(text: bytes) -> bytes:
 
 
 def _oddities(text: bytes) -> bytes:
+    if not _MAYBE_ODD.search(text):
+        return text
+
     def replacement(found: re.Match[bytes]) -> bytes:
         first = found[0][:1]
         return found[0] if first == b'"' else b"" if first == b"," else b"null"
@@ -73,8 +81,8 @@ _STEPS: tuple[Callable[[bytes], bytes], ...] = (
 
 def is_json(text: bytes) -> bool:
     try:
-        msgspec.json.decode(text, type=msgspec.Raw)
         msgspec.json.decode(text)
+        msgspec.json.decode(text, type=msgspec.Raw)  # what is passed over is checked otherwise
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
@@ -85,8 +93,8 @@ def mended(text: bytes) -> bytes | None:
     if is_json(text):
         return text
     for step in _STEPS:
-        text = step(text)
-        if is_json(text):
+        before, text = text, step(text)
+        if text != before and is_json(text):
             return text
     return next(filter(is_json, _with_quotes_escaped(text)), None)
 

@@ -805,6 +805,91 @@ def test_many_broken_events_among_many(write: Write) -> None:
     assert notes(recording)[MENDED] == 429  # ceil(3000 / 7)
 
 
+MANY = 3000  # events of 85 bytes: several fill no piece of a file
+
+
+def many(change: Callable[[int, bytes], bytes], between: bytes = b", ") -> bytes:
+    """A trace of MANY kernels k0, k1, …, 1 µs each 10 µs, whose texts ``change`` makes."""
+    texts = (
+        KERNEL.replace(b'"ts":35', b'"ts":%d' % (10 * at + 1)) % (b"k%d" % at) for at in range(MANY)
+    )
+    return b"[" + between.join(change(at, text) for at, text in enumerate(texts)) + b"]"
+
+
+def damage(recording: Recording) -> dict[str, int]:
+    """What the notes count as broken; these kernels have no launch calls either."""
+    return {text: count for text, count in notes(recording).items() if "launch call" not in text}
+
+
+@pytest.mark.parametrize("between", [b"", b" ", b"\n  "])
+def test_events_without_commas(between: bytes, write: Write) -> None:
+    """GIVEN nothing but space between events THEN each is read, and each comma is a repair."""
+    recording = read(write(many(lambda at, text: text, between)))
+    assert column(recording, "kernel_name") == [f"k{at}" for at in range(MANY)]
+    assert damage(recording) == {MENDED: MANY - 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"args":{}', b'"args":{{}'),  # its brackets close with the last event
+        (b'"args":{}', b'"args":[[{}'),
+        (b'"args"', b'"args'),  # its strings are the next one's gaps
+        (b'"cat":"kernel"', b'"cat":kernel"'),
+        (b'"tid":7', b'"tid":7]'),
+        (b'"tid":7', b'"tid":x7'),
+        (b"{", b""),  # ends with what looks like the end of the list
+    ],
+)
+def test_a_broken_event_costs_no_other(old: bytes, new: bytes, write: Write) -> None:
+    """GIVEN one event with a sign too many or too few, beyond repair, THEN all others are there."""
+
+    def change(at: int, text: bytes) -> bytes:
+        if at != 1000:
+            return text
+        assert old in text
+        return text.replace(b"}}", b'},"x":[[1],[2]]}').replace(old, new, 1)
+
+    recording = read(write(many(change)))
+    assert column(recording, "kernel_name") == [f"k{at}" for at in range(MANY) if at != 1000]
+    assert list(damage(recording)) == [LOST]
+    assert damage(recording)[LOST] <= 2  # without its first brace it is two things
+
+
+@pytest.mark.parametrize("every", [2, 3, 30])
+def test_every_lost_event_is_counted(every: int, write: Write) -> None:
+    """GIVEN each second, third, thirtieth event without a start THEN so many are noted, the others
+    there."""
+
+    def change(at: int, text: bytes) -> bytes:
+        return text.replace(b'"ts":', b'"ts":,') if at % every == 0 else text
+
+    recording = read(write(many(change)))
+    assert column(recording, "kernel_name") == [f"k{at}" for at in range(MANY) if at % every]
+    assert damage(recording) == {LOST: MANY // every}
+
+
+@pytest.mark.parametrize("every", [2, 30])
+def test_what_can_be_mended_is_mended_to_the_end(every: int, write: Write) -> None:
+    """GIVEN each second event without its closing brace THEN all are there: mending ends only where
+    it mends nothing."""
+
+    def change(at: int, text: bytes) -> bytes:
+        return text.replace(b"}}", b"}") if at % every == 0 else text
+
+    recording = read(write(many(change)))
+    assert column(recording, "kernel_name") == [f"k{at}" for at in range(MANY)]
+    assert damage(recording) == {MENDED: MANY // every}
+
+
+def test_a_value_beside_the_events_without_its_end(write: Write) -> None:
+    """GIVEN device properties that have lost a bracket THEN the events are read all the same."""
+    recording = read(write(b'{"deviceProperties": [{"id": 0}, "traceEvents": [%s]}'
+                           % json.dumps(kernel(1, 1)).encode()))  # fmt: skip
+    assert column(recording, "kernel_name") == ["k"]
+    assert damage(recording) == {"broken text beside the events, passed over": 1}
+
+
 @pytest.mark.parametrize(
     ("start", "end", "expected"),
     [
