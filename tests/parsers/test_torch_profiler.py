@@ -1442,13 +1442,16 @@ def test_operators_of_real_traces_are_the_labelled_ones(corpus: Path) -> None:
 # Damaged files
 
 
-_EVENT = (
-    '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,'
+_EVENTS = [
+    f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{10 * at + 1},"dur":2,'
     '"args":{"stream":7,"device":0}}'
-)
+    for at in range(9_001)
+]
 _START = '{"schemaVersion":1,"traceEvents":['
 BROKEN_THROUGHOUT = {
-    "a bracket lost per event": _START + ",\n".join([_EVENT] + [_EVENT[:-1]] * 9_000) + "]}",
+    "a bracket lost per event": _START
+    + ",\n".join([_EVENTS[0], *(one[:-1] for one in _EVENTS[1:])])
+    + "]}",
     "brackets": _START + "[" * 500_000,
     "objects": _START + "{" * 500_000,
     "names that never end": _START + '{"name":"' * 60_000,
