@@ -33,14 +33,19 @@ _NAMED = tuple(
         (r"smsp__pcsamp_\w+", "sample"),
     )
 )
-# What is counted, by a word of the counter's name; the last word found is what it counts.
+# The patterns above fit no name that begins otherwise: most names need none of them.
+_BEGINNINGS = (
+    "launch__", "device__", "gpu__time_", "profiler__", "sm__maximum_", "smsp__maximum_",
+    "smsp__average_", "l1tex__average_", "smsp__pcsamp_",
+)  # fmt: skip
+# What is counted, by a word of the counter's name, first match first.
 _COUNTED = (
-    (regex.compile(r"(?:^|_)cycles(?:_|$)"), "cycle"),
-    (regex.compile(r"(?:^|_)bytes(?:_|$)"), "byte"),
-    (regex.compile(r"(?:^|_)sectors(?:_|$)"), "sector"),
-    (regex.compile(r"(?:^|_)requests(?:_|$)"), "request"),
-    (regex.compile(r"(?:^|_)(?:inst|instructions)(?:_|$)"), "inst"),
-    (regex.compile(r"(?:^|_)warps(?:_|$)"), "warp"),
+    ({"cycles"}, "cycle"),
+    ({"bytes"}, "byte"),
+    ({"sectors"}, "sector"),
+    ({"requests"}, "request"),
+    ({"inst", "instructions"}, "inst"),
+    ({"warps"}, "warp"),
 )
 _PER_CYCLE = regex.compile(r"per_cycle_\w+|peak_sustained(_\w+)?")
 
@@ -48,7 +53,7 @@ _PER_CYCLE = regex.compile(r"per_cycle_\w+|peak_sustained(_\w+)?")
 @lru_cache(maxsize=8192)
 def unit_of(metric: str) -> str:
     """The unit of a metric's value; empty where it has none or none is known."""
-    for pattern, unit in _NAMED:
+    for pattern, unit in _NAMED if metric.startswith(_BEGINNINGS) else ():
         if pattern.fullmatch(metric):
             return unit
     counter, _, form = metric.partition("__")[2].partition(".")
@@ -65,7 +70,8 @@ def unit_of(metric: str) -> str:
 
 
 def _counted(counter: str) -> str:
-    for pattern, unit in _COUNTED:
-        if pattern.search(counter):
+    words = set(counter.split("_"))
+    for counted, unit in _COUNTED:
+        if counted & words:
             return unit
     return ""
