@@ -105,6 +105,25 @@ def test_instructions_find_their_function_and_line(tmp_path: Path) -> None:
     assert not severe(recording)
 
 
+def test_launches_of_a_kernel_have_their_own_counts(tmp_path: Path) -> None:
+    """GIVEN launches that list the same instructions, one that lists another, and one with a longer
+    count THEN each has its own counts, wherever it comes among the others."""
+    listed = [
+        {BASE: 5, BASE + 16: 70},
+        {BASE: 6, BASE + 16: 1},
+        {BASE: 7, BASE + 32: 2},
+        {BASE: 300_000, BASE + 16: 1 << 40},
+        {BASE: 5, BASE + 16: 70},
+    ]
+    made = Maker()
+    for counts in listed:
+        made.block(launch(made, {"smsp__pcsamp_sample_count": counts}), sources=[module()])
+    found = read(tmp_path, made).source_lines.to_pylist()
+    assert [(one["row"], one["address"], one["samples"]) for one in found] == [
+        (row, pc - BASE, count) for row, counts in enumerate(listed) for pc, count in counts.items()
+    ]
+
+
 def test_reports_of_2020_have_addresses_in_the_symbols(tmp_path: Path) -> None:
     """GIVEN no list of functions, symbols with device addresses, and no count of all samples."""
     placed = (
