@@ -7,6 +7,7 @@ import pytest
 from tests.sides import one_run, side, stepped
 from traceroof.compare.samples import Samples, Steps, runs_of, samples_of
 from traceroof.compare.sides import Side
+from traceroof.kernels.variants import of_rows
 
 
 def test_sums_are_per_thing_and_sample_and_for_one_step() -> None:
@@ -57,5 +58,5 @@ def test_two_files_of_one_program_are_two_runs(columns: dict[str, list[int]]) ->
         ranks = pa.array([0] * kernels.num_rows, pa.int64())
         kernels = kernels.set_column(kernels.column_names.index("rank"), "rank", ranks)
     group = np.zeros(kernels.num_rows, dtype=np.int64)
-    made = runs_of(kernels, group, np.ones(kernels.num_rows))
+    made = runs_of(of_rows(kernels).by_step, kernels, group, np.ones(kernels.num_rows))
     assert [made.count, made.of_source.tolist(), made.notes] == [2, [0, 1], ()]

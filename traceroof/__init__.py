@@ -71,7 +71,7 @@ def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
     mode, offset = options.pop("combine", "auto"), options.pop("clock_offset", None)
     mapping, asked = _mapping(options), Options(**options)
     found = detect.read_each(listed, silent, asked, mapping.read)
-    recording = mapping.settled(combine(found, mode, offset))
+    recording = mapping.settled(combine(mapping.with_rows(found), mode, offset))
     return Run(recording=recording, name=name_of(recording, listed))
 
 
@@ -131,7 +131,7 @@ def store_run(
     from traceroof.ingest.combine import combine
     from traceroof.store.parts import made_of
 
-    before = kept.get(into, whole=True) if into else None
+    before = kept.get(into, keep="all") if into else None
     recording = combine([*([before.recording] if before else []), *recordings], mode, clock_offset)
     parts = made_of(recording, mapping) if mapping else ()
     if mapping and not parts and any(one.summaries for one in recordings):
@@ -202,22 +202,25 @@ def load(
     store: Path | str | None = None,
     config: "Config" = None,
     whole: bool = False,
+    keep: "Keep" = "rows",
     **options: Any,
 ) -> "Run":
     """A run as the commands take it: a stored one by its id, the beginning of an id, its name or a
     baseline; the newest where none is given; else the profiler files at one or more paths, read
-    and not stored. store: as for ``ingest``. config: as for ``diagnose``. options: as for ``read``.
+    and not stored. keep: of several files ``parts`` leaves out the rows. store: as for ``ingest``. config: as for ``diagnose``. options: as for ``read``.
     """
     from traceroof.core.recording import Run
 
     if isinstance(run, Run):
         return run
     if run is not None and (not isinstance(run, str) or "://" in run or Path(run).exists()):
-        return read(run, whole=whole, **options)
+        return read(run, whole=whole, keep=keep, **options)
     from traceroof.store import Store
 
     try:
-        return Store.open(_folder(store, _settings(config)), create=False).get(run, whole=whole)
+        return Store.open(_folder(store, _settings(config)), create=False).get(
+            run, keep="all" if whole else keep
+        )
     except TraceroofError:
         if run is not None and ("/" in run or Path(run).suffix):
             raise TraceroofError(f"{run} does not exist") from None
@@ -484,7 +487,14 @@ def _loaded(
     settings = options["settings"]
     with knowing(settings.devices):
         read_with = {"device": options["device"]} if options.get("device") else {}
-        return load(run, store=_folder(store, settings), config=False, whole=whole, **read_with)
+        return load(
+            run,
+            store=_folder(store, settings),
+            config=False,
+            whole=whole,
+            keep="parts",
+            **read_with,
+        )
 
 
 def _options(
@@ -544,7 +554,8 @@ def _mapping(options: dict[str, Any], keeper: "Keeper | None" = None) -> "Mappin
     from traceroof.scale.mapping import Mapping
 
     jobs, scheduler = options.pop("jobs", 1), options.pop("scheduler", None)
-    keep: Keep = "all" if options.pop("whole", False) else "rows"
+    wanted: Keep = options.pop("keep", "rows")
+    keep: Keep = "all" if options.pop("whole", False) else wanted
     return Mapping(jobs, scheduler, keep, own_devices(), keeper)
 
 

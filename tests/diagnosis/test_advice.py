@@ -19,6 +19,7 @@ from traceroof.diagnosis.savings import Pool, pool_of
 from traceroof.diagnosis.totals import pool_of_run
 from traceroof.errors import TraceroofError
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.variants import of_rows
 from traceroof.timeline import Timeline
 
 # Three kernels of 60, 30 and 10 µs: two products and a norm.
@@ -403,17 +404,23 @@ def test_timelines_that_nothing_tells_apart_share_a_kernel() -> None:
     """GIVEN three files that name no rank, process or GPU, each with a kernel of 10 µs on a clock that
     begins at 0 THEN what one timeline can save of the kernel is 10 of the 30 µs."""
     kernels = kernel_table(
-        {"kernel_name": ["k"] * 3, "start_ns": [0] * 3, "duration_ns": [10_000] * 3}
+        {
+            "kernel_name": ["k"] * 3,
+            "start_ns": [0] * 3,
+            "duration_ns": [10_000] * 3,
+            "source": [0, 1, 2],
+        }
     )
     facts = Facts(
         {"time_ns": np.array([30_000.0]), "category": np.array(["gemm"], dtype=object)}, 1
     )
     grouped = Groups(facts=facts, names=("k",), of_row=np.zeros(3, dtype=np.int64))
     alike = timeline(process=None, device=None, facts={"kernel_time_ns": 10_000})
-    made = pool_of_run(kernels, grouped, [alike] * 3)
+    lines = [replace(alike, sources=(source,)) for source in range(3)]
+    made = pool_of_run(of_rows(kernels), grouped, lines)
     assert made.capacity[0] == pytest.approx(10_000)
-    named = [replace(alike, rank=rank) for rank in range(3)]
+    named = [replace(one, rank=rank) for rank, one in enumerate(lines)]
     ranks = kernels.set_column(
         kernels.schema.get_field_index("rank"), kernels.schema.field("rank"), [[0, 1, 2]]
     )
-    assert pool_of_run(ranks, grouped, named).capacity[0] == pytest.approx(10_000)
+    assert pool_of_run(of_rows(ranks), grouped, named).capacity[0] == pytest.approx(10_000)

@@ -20,6 +20,7 @@ from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine, of_one_gpu, said
 from traceroof.ingest.detect import read
+from traceroof.kernels.variants import of_rows
 
 
 def _recording(path: str, basis: str = "counter-tool", **columns: Any) -> Recording:
@@ -318,7 +319,9 @@ def test_runs_of_ranks_are_no_sum() -> None:
     assert said(_roles(made)) == (  # type: ignore[arg-type]
         "6 files are 3 runs of the same 2 ranks: the run of median time is judged"
     )
-    runs = runs_of(made.kernels, np.zeros(12, dtype=np.int64), np.ones(12), made.sources)
+    entries = of_rows(made.kernels).by_step
+    group = np.zeros(12, dtype=np.int64)
+    runs = runs_of(entries, made.kernels, group, np.ones(12), made.sources)
     assert (runs.count, runs.of_source.tolist()) == (3, [0, 0, 1, 1, 2, 2])
 
 

@@ -9,6 +9,7 @@ import pytest
 import traceroof
 from traceroof.core.kernel_table import kernel_table
 from traceroof.kernels.places import NOWHERE, Place, Places, places_of
+from traceroof.kernels.variants import of_rows
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus" / "torch"
 
@@ -27,7 +28,7 @@ def places(
         "launch_count": [1] * count,
         "duration_ns": durations or [10] * count,
     }
-    return places_of(kernel_table(columns), np.zeros(count, dtype=np.int64))
+    return places_of(of_rows(kernel_table(columns)), np.zeros(count, dtype=np.int64))
 
 
 @pytest.mark.parametrize("home", ["/home/jdoe42", "/Users/jdoe42", "/root"])
@@ -35,7 +36,7 @@ def test_a_line_of_the_program_does_not_tell_who_ran_it(home: str) -> None:
     columns = {
         "kernel_name": ["k"], "duration_ns": [10], "source_line": [f"{home}/train.py(3): main"],
     }  # fmt: skip
-    found = places_of(kernel_table(columns), np.zeros(1, dtype=np.int64))
+    found = places_of(of_rows(kernel_table(columns)), np.zeros(1, dtype=np.int64))
     assert found.place(found.weights(found.rows_of(0))).source == "~/train.py(3): main"
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from traceroof.core.kernel_table import kernel_table
 from traceroof.kernels import variability
+from traceroof.kernels.variants import of_rows
 
 
 def measured(times: list[int | None], groups: list[int] | None = None, **more: Any) -> Any:
@@ -20,7 +21,9 @@ def measured(times: list[int | None], groups: list[int] | None = None, **more: A
     medians = np.array([np.nanmedian(known[of_row == one]) for one in range(count)])
     apart = np.abs(known - medians[of_row])
     mads = np.array([np.nanmedian(apart[of_row == one]) for one in range(count)])
-    return variability.columns(kernels, of_row, medians, mads)
+    variants = of_rows(kernels)
+    by_group = variants.durations.by(of_row, count)
+    return variability.columns(variants, of_row, by_group, medians, mads)
 
 
 def test_scatter_is_that_of_a_normal_distribution() -> None:
@@ -67,8 +70,9 @@ def test_rows_of_a_summary_and_unknown_times_say_nothing() -> None:
     assert all(np.isnan(values).all() for values in summary.values())
     some = measured([10, None, 10, 10, 10, None, 10])
     assert some["scatter_pct"].tolist() == [0.0]
+    empty = of_rows(kernel_table({"kernel_name": []}))
     none = variability.columns(
-        kernel_table({"kernel_name": []}), np.empty(0, np.int64), np.empty(0), np.empty(0)
+        empty, np.empty(0, np.int64), empty.durations, np.empty(0), np.empty(0)
     )
     assert {name: len(values) for name, values in none.items()} == {
         one.name: 0 for one in variability.SCATTER_COLUMNS

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
+from tests.patterns.parts import judged
 from tests.runs import recording
 from traceroof import timeline
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.hardware.devices import find
-from traceroof.kernels import groups
 from traceroof.kernels.categories import row_categories
-from traceroof.patterns import decoding, find_patterns, roles
+from traceroof.patterns import decoding, find_patterns
 
 DECODE = "step[DECODE bs=16]"
 KERNELS = (
@@ -41,11 +41,8 @@ def run_of(step: str | None, names: Mapping[str, str] | None = None, **more: Any
 
 
 def facts_of(run: Recording) -> Mapping[str, Any]:
-    categories = row_categories(run.kernels)
-    role = roles.roles_of(run.kernels, categories)
-    grouped = groups.group(run.kernels, categories, {-1: find("B200")}, {"role": role})
-    lines = timeline.timelines(run, categories)
-    return find_patterns(run.kernels, categories, role, grouped, lines).of_run
+    lines = timeline.timelines(run, row_categories(run.kernels))
+    return find_patterns(*judged(run.kernels, {-1: find("B200")}), lines).of_run
 
 
 def test_the_parts_of_a_pass_and_what_memory_could_deliver() -> None:

@@ -14,13 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import traceroof
+from tests.patterns.parts import judged
+from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
 from traceroof.hardware.devices import find
-from traceroof.kernels import groups, modelled_work
-from traceroof.kernels.categories import row_categories
 from traceroof.patterns import fusion
-from traceroof.patterns.launch_order import Launches
-from traceroof.patterns.roles import roles_of
+from traceroof.patterns.launch_order import KINDS_FROM, Launches, LaunchKinds
 
 BANDWIDTH = 2.039e12
 # 16 Mi elements of FP16: 33,554,432 byte, 16.456 µs a pass.
@@ -83,14 +82,9 @@ def found_in(*launches: Launch, device: str | None = "A100-SXM4-80GB") -> Mappin
         for values in columns.values():
             values.extend([None] * (len(columns["start_ns"]) - len(values)))
     kernels = kernel_table(columns)
-    categories = row_categories(kernels)
-    known = {
-        **modelled_work.model_columns(kernels, categories),
-        "role": roles_of(kernels, categories),
-    }
     gpu = find(device) if device else None
-    grouped = groups.group(kernels, categories, {-1: gpu} if gpu else {}, known)
-    return fusion.sequences(kernels, grouped)[0]
+    part, *_, grouped = judged(kernels, {-1: gpu} if gpu else {})
+    return fusion.sequences(part.regions, grouped)
 
 
 # --- chains ---------------------------------------------------------------------------------------
@@ -395,7 +389,8 @@ def test_rows_without_a_place_in_time_are_left_out() -> None:
     assert not found_in(add(start_ns=None), mul(start_ns=None))
     assert not found_in(add(launch_count=3), mul(launch_count=3))
     kernels = kernel_table({"kernel_name": []})
-    assert fusion.sequences(kernels, groups.group(kernels, [])) == ({}, {})
+    part, *_, grouped = judged(kernels)
+    assert fusion.sequences(part.regions, grouped) == {}
 
 
 def test_every_fact_is_a_column() -> None:
@@ -453,7 +448,8 @@ def test_streams_of_ranks_and_devices_are_apart() -> None:
             "device": [0, 0, 1, 1],
         }
     )
-    rows = Launches.of(kernels, groups.group(kernels, ["elementwise"] * 4))
+    kinds = LaunchKinds.of(Facts({}, 1).only(KINDS_FROM), ["k"])
+    rows = Launches.of(kernels, np.zeros(4, dtype=np.int64), kinds)
     assert rows.lane.tolist() == [0, 0, 1, 1]
     np.testing.assert_array_equal(rows.gap, [0, 5, 0, 5])
 

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 
 import traceroof
+from tests.patterns.parts import judged
 from tests.runs import recording
 from traceroof import patterns
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.hardware.devices import find
-from traceroof.kernels import groups, modelled_work
-from traceroof.kernels.categories import row_categories
-from traceroof.patterns import roles
 from traceroof.scopes import subjects
 
 A100 = "A100-SXM4-80GB"
@@ -28,17 +26,7 @@ ADD = "void vectorized_elementwise_kernel<4, CUDAFunctor_add<float>>(int)"
 
 def parts_of(columns: dict[str, Any]) -> patterns.Patterns:
     kernels = kernel_table(columns)
-    categories = row_categories(kernels)
-    role = roles.roles_of(kernels, categories)
-    gpu = find(A100)
-    assert gpu
-    grouped = groups.group(
-        kernels,
-        categories,
-        {-1: gpu},
-        {**modelled_work.model_columns(kernels, categories), "role": role},
-    )
-    return patterns.find_patterns(kernels, categories, role, grouped)
+    return patterns.find_patterns(*judged(kernels, {-1: find(A100)}))
 
 
 def test_roles_split_a_category_in_shares_of_all_gpu_time() -> None:

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import traceroof
+from tests.patterns.parts import judged
 from tests.runs import recording
 from traceroof import timeline
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.hardware.devices import find
-from traceroof.kernels import groups, modelled_work
 from traceroof.kernels.categories import row_categories
-from traceroof.patterns import roles, serving
+from traceroof.patterns import serving
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,8 @@ def test_other_names_are_no_pass(name: str) -> None:
 
 def facts_of(run: Recording, device: str = "A100-SXM4-80GB") -> Mapping[str, Any]:
     categories = row_categories(run.kernels)
-    gpu = find(device)
-    assert gpu
-    model = modelled_work.model_columns(run.kernels, categories)
-    role = roles.roles_of(run.kernels, categories)
-    grouped = groups.group(run.kernels, categories, {-1: gpu}, {**model, "role": role})
-    return serving.serving(run.kernels, grouped, timeline.timelines(run, categories))
+    part, *_, grouped = judged(run.kernels, {-1: find(device)})
+    return serving.serving(part.variants, grouped, timeline.timelines(run, categories))
 
 
 DECODE, PROMPT = "step[DECODE bs=1]", "step[EXTEND bs=1 toks=3000]"

@@ -46,7 +46,7 @@ def test_a_run_of_ranks_is_kept_file_by_file_and_read_without_what_the_host_did(
     run = traceroof.ingest(ranks[::-1], store=tmp_path / "s", config=False)
     kept = Store.open(tmp_path / "s")
     assert len(kept.shelf.names()) == 4
-    light, whole = kept.get(), kept.get(whole=True)
+    light, whole = kept.get(), kept.get(keep="all")
     assert light.recording == run.recording
     assert (light.recording.host_calls.num_rows, whole.recording.host_calls.num_rows) == (0, 16)
     assert shown(light) == shown(whole) == shown(traceroof.read(ranks))

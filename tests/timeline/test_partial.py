@@ -96,7 +96,7 @@ def test_what_a_file_was_found_to_show_stands_for_its_rows() -> None:
 def test_files_of_one_gpu_or_process_are_looked_at_together(
     owners: dict[int, list[tuple[int, int, int, int]]], together: list[tuple[int, ...]]
 ) -> None:
-    from traceroof.timeline.lanes import UNKNOWN
+    from traceroof.core.kernel_table import UNKNOWN
 
     unknown = {
         file: [tuple(UNKNOWN if one == -9 else one for one in owner) for owner in each]

@@ -157,7 +157,7 @@ def export(
     from traceroof.report.run.export import export_kernels, format_of
 
     wanted = format_of(output, format.value if format else None)
-    found = run_of([run], reading, whole=wanted == "perfetto")
+    found = run_of([run], reading, keep="all" if wanted == "perfetto" else "rows")
     if wanted == "perfetto":
         from traceroof.diagnosis.diagnose import diagnose_rows
         from traceroof.report.perfetto.export import export_trace

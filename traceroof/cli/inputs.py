@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from traceroof.core.recording import Recording, Run
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.parser import Progress
-    from traceroof.scale.mapping import Mapping, Watch
+    from traceroof.scale.mapping import Keep, Mapping, Watch
 
 STDIN = "-"
 
 
-def run_of(what: Sequence[str], reading: ReadOptions, *, whole: bool = False) -> "Run":
+def run_of(what: Sequence[str], reading: ReadOptions, *, keep: "Keep" = "parts") -> "Run":
     """A stored run, or files read directly: a name that exists as a path is a path.
 
-    whole: of several files also what the host did, in place of what was worked out of it.
+    keep: of several files what was worked out of their launches, also their rows, or all.
     """
     from traceroof.core.recording import Run
     from traceroof.ingest.remote import is_url
@@ -39,13 +39,14 @@ def run_of(what: Sequence[str], reading: ReadOptions, *, whole: bool = False) ->
             if not exists:
                 raise TraceroofError(f"{entry} does not exist")
         with spooled(what) as files:
-            recording = read(files, reading, whole=whole)
+            recording = read(files, reading, keep=keep)
         return Run(recording=recording, name=traceroof.name_of(recording, what))
     if len(what) > 1:
         raise TraceroofError(
             f"no such files: {', '.join(what)}", "name one stored run, or several files"
         )
-    run = _stored(what[0] if what else None, reading.folder, whole=whole or bool(reading.part()))
+    keep = "all" if reading.part() else keep
+    run = _stored(what[0] if what else None, reading.folder, keep)
     if reading.clock_offset:
         from traceroof.ingest.combine import combine
 
@@ -54,11 +55,11 @@ def run_of(what: Sequence[str], reading: ReadOptions, *, whole: bool = False) ->
     return replace(run, recording=_part(run.recording, reading))
 
 
-def _stored(name: str | None, folder: "Path | str | None", *, whole: bool) -> "Run":
+def _stored(name: str | None, folder: "Path | str | None", keep: "Keep") -> "Run":
     from traceroof.store import Store
 
     try:
-        return Store.open(folder, create=False).get(name, whole=whole)
+        return Store.open(folder, create=False).get(name, keep=keep)
     except TraceroofError as error:
         if name is None:
             raise
@@ -95,15 +96,16 @@ def spooled(paths: "Sequence[str | Path]") -> "Iterator[list[Path | str]]":
 
 
 def read(
-    paths: "Sequence[Path | str]", reading: ReadOptions, *, whole: bool = False
+    paths: "Sequence[Path | str]", reading: ReadOptions, *, keep: "Keep" = "parts"
 ) -> "Recording":
-    """The files as one recording. whole: as for ``run_of``."""
+    """The files as one recording. keep: as for ``run_of``."""
     from traceroof.ingest.combine import combine
 
     mapping = reading.mapping()
-    mapping = replace(mapping, keep="all") if whole else mapping
-    found = combine(read_each(paths, reading, mapping), reading.mode, reading.clock_offset)
-    return _part(mapping.settled(found), reading)
+    mapping = mapping if reading.part() else replace(mapping, keep=keep)
+    found = mapping.with_rows(read_each(paths, reading, mapping))
+    combined = combine(found, reading.mode, reading.clock_offset)
+    return _part(mapping.settled(combined), reading)
 
 
 def _part(recording: "Recording", reading: ReadOptions) -> "Recording":

@@ -290,7 +290,7 @@ class ReadOptions(StoreOptions):
         return Mapping(
             jobs=self.jobs,
             scheduler=self.scheduler,
-            keep="all" if self.part() else "rows",
+            keep="all" if self.part() else "parts",
             own=tuple(self.settings.devices),
             keeper=keeper,
         )

@@ -5,7 +5,7 @@ of them are one measurement of the run, not a thousand. So a sample is a run whe
 several, else a step, and never a launch.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -14,17 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core.dictionary import coded
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.timeline import Timeline
 
 if TYPE_CHECKING:
-    from traceroof.core.recording import Recording, Source
+    from traceroof.core.recording import Source
 
 Reals = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 Per = Literal["step", "run"]
 By = Literal["runs", "steps", "none"]
+# BY_STEP of ``kernels.variants``, as columns.
+Entries = Mapping[str, Whole]
 
 # Steps count where at least half of the kernel time lies in them.
 _STEPS_COVER = 0.5
@@ -95,9 +96,15 @@ class Samples:
 
 
 def runs_of(
-    kernels: pa.Table, group_of_row: Whole, time_ns: Reals, sources: Sequence["Source"] = ()
+    entries: Entries,
+    kernels: pa.Table,
+    group_of_row: Whole,
+    time_ns: Reals,
+    sources: Sequence["Source"] = (),
 ) -> Runs:
-    """Tell repetitions from ranks: which source files belong to one run.
+    """Tell repetitions from ranks: which source files belong to one run. entries: launches by step
+    and GPU (``kernels.variants.BY_STEP``), with the group and kernel time of each. kernels: the
+    kernel table, for when they ran.
 
     Where the files were combined (``ingest.combine``), their roles say it: repeats are runs, and of
     runs of several ranks the n-th file of each rank is of the n-th run. Recordings that nobody
@@ -106,7 +113,7 @@ def runs_of(
     Files of different ranks, or of different GPUs at the same time, are parts of one run; further
     files of the same rank and GPU are further runs, unless they hold other kernels.
     """
-    source = _whole(kernels["source"])
+    source = entries["source"]
     files = np.unique(source[group_of_row >= 0])
     of_source = np.full(int(source.max()) + 1 if len(source) else 1, 0, dtype=np.int64)
     if len(files) < 2:
@@ -114,7 +121,7 @@ def runs_of(
     roles = {one.role for one in sources}
     if "repeat" in roles and "rank" not in roles:
         return Runs(len(files), np.searchsorted(files, np.arange(len(of_source))))
-    part = _parts(kernels, source, files)
+    part = _parts(entries, kernels, files)
     seen: dict[object, int] = {}
     for file in files.tolist():
         of_source[file] = seen.get(part[file], 0)
@@ -133,16 +140,16 @@ def runs_of(
     return Runs(complete, of_source, (note,))
 
 
-def _parts(kernels: pa.Table, source: Whole, files: Whole) -> dict[int, object]:
+def _parts(entries: Entries, kernels: pa.Table, files: Whole) -> dict[int, object]:
     """What tells the files of one run apart: their ranks, else their GPUs, else nothing."""
-    start, rank, device = (as_reals(kernels[name]) for name in ("start_ns", "rank", "device"))
+    start, ran_in = as_reals(kernels["start_ns"]), whole(kernels["source"])
     ranks: dict[int, object] = {}
     gpus: dict[int, object] = {}
     windows: list[tuple[float, float]] = []
     for file in files.tolist():
-        mine = source == file
-        ranks[file], gpus[file] = _only(rank[mine]), _only(device[mine])
-        known = start[mine & ~np.isnan(start)]
+        mine = entries["source"] == file
+        ranks[file], gpus[file] = (_only(entries[name][mine]) for name in ("rank", "device"))
+        known = start[(ran_in == file) & ~np.isnan(start)]
         if len(known):
             windows.append((float(known.min()), float(known.max())))
     if all(ranks.values()):
@@ -153,8 +160,8 @@ def _parts(kernels: pa.Table, source: Whole, files: Whole) -> dict[int, object]:
     return dict.fromkeys(files.tolist()) if in_turn else gpus
 
 
-def _only(values: Reals) -> tuple[float, ...]:
-    return tuple(np.unique(values[~np.isnan(values)]).tolist())
+def _only(values: Whole) -> tuple[int, ...]:
+    return tuple(np.unique(values[values != UNKNOWN]).tolist())
 
 
 def _same_kernels(run_of_row: Whole, groups: Whole, time_ns: Reals, runs: int) -> bool:
@@ -167,10 +174,10 @@ def _same_kernels(run_of_row: Whole, groups: Whole, time_ns: Reals, runs: int) -
 
 
 def steps_of(
-    recording: "Recording", lines: Sequence[Timeline], runs: Runs, time_ns: Reals
+    entries: Entries, names: Sequence[str], lines: Sequence[Timeline], runs: Runs, time_ns: Reals
 ) -> Steps:
-    """The steady steps of a side, over all its runs. time_ns: kernel time of each row."""
-    kernels = recording.kernels
+    """The steady steps of a side, over all its runs. entries: as for ``runs_of``; names: of their
+    steps. time_ns: kernel time of each."""
     found: dict[tuple[int, str], list[tuple[float, float, float]]] = {}
     warm: set[tuple[int, str]] = set()
     step_of: dict[tuple[int, str], tuple[int, str]] = {}
@@ -187,7 +194,7 @@ def steps_of(
     kept = [key for key in found if key not in warm]
     number = {key: at for at, key in enumerate(kept)}
     lookup = {key: number.get(step, -1) for key, step in step_of.items()}
-    of_row = _steps_of_rows(kernels, lookup)
+    of_row = _steps_of_rows(entries, names, lookup)
     covered = float(time_ns[of_row >= 0].sum())
     return Steps(
         of_row=of_row,
@@ -200,17 +207,18 @@ def steps_of(
     )
 
 
-def _steps_of_rows(kernels: pa.Table, lookup: dict[tuple[int, str], int]) -> Whole:
-    steps = coded(kernels["step"])
-    names = steps.texts
-    sources = _whole(kernels["source"])
+def _steps_of_rows(
+    entries: Entries, names: Sequence[str], lookup: dict[tuple[int, str], int]
+) -> Whole:
+    sources = entries["source"]
     if not lookup or not names:
-        return np.full(kernels.num_rows, -1, dtype=np.int64)
+        return np.full(len(sources), -1, dtype=np.int64)
     grid = np.full((int(sources.max()) + 1, len(names) + 1), -1, dtype=np.int64)
     column = {name: at for at, name in enumerate(names)}
     for (source, name), step in lookup.items():
-        grid[source, column[name]] = step
-    found: Whole = grid[sources, steps.codes]  # null is -1, the last
+        if name in column:
+            grid[source, column[name]] = step
+    found: Whole = grid[sources, entries["step"]]  # unknown is -1, the last
     return found
 
 
@@ -231,7 +239,3 @@ def samples_of(steps: Steps, runs: Runs, sources: Whole, per: Per, by: By) -> Sa
     parts = np.bincount(of_step, minlength=count).astype(np.float64)
     of_row = np.where(steps.of_row >= 0, of_step[np.maximum(steps.of_row, 0)], -1)
     return Samples(of_row, parts, of_step)
-
-
-def _whole(values: pa.ChunkedArray) -> Whole:
-    return np.asarray(values.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)

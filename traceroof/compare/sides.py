@@ -21,7 +21,6 @@ from traceroof.compare.samples import (
 )
 from traceroof.config import NONE, Settings
 from traceroof.core import kernel_names
-from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Run
 from traceroof.diagnosis.diagnose import diagnose_rows
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -33,11 +32,11 @@ Reals = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Side:
-    """A run, and what its rows of the kernel table belong to.
+    """A run, and what its launches belong to: rows are those of one variant in one step on one GPU.
 
     group: kernel group of each row, numbered as ``diagnosis.kernels``; -1 for copies and fills.
     category: of each row. time_ns, launches: of each row; time is 0 where it is unknown, and
-    untimed counts those launches.
+    untimed counts those launches. first: variant of each group's first launch.
     """
 
     diagnosis: Diagnosis
@@ -47,6 +46,7 @@ class Side:
     time_ns: Reals
     launches: Reals
     untimed: Reals
+    first: Whole
     runs: Runs
     steps: Steps
 
@@ -69,23 +69,23 @@ class Side:
         diagnosis, rows = diagnose_rows(
             everything, device=device, rules=rules, calibration=calibration, settings=settings
         )
-        kernels, group = run.recording.kernels, rows.group
-        launches = as_reals(kernels["launch_count"])
-        spent = as_reals(kernels["duration_ns"])
-        time = np.nan_to_num(launches * spent)
-        source = np.asarray(kernels["source"].fill_null(0).to_numpy(), dtype=np.int64)
+        entries = rows.variants.by_step
+        group = rows.of_variant[entries["variant"]]
+        time = entries["time_ns"].astype(np.float64)
         kernel_time = np.where(group >= 0, time, 0.0)
-        runs = runs_of(kernels, group, kernel_time, run.recording.sources)
+        runs = runs_of(entries, run.recording.kernels, group, kernel_time, run.recording.sources)
+        _, first = np.unique(rows.of_variant[rows.of_variant >= 0], return_index=True)
         return cls(
             diagnosis=diagnosis,
             group=group,
-            category=np.asarray(rows.category, dtype=object),
-            source=source,
+            category=np.asarray(rows.category_of_variant, dtype=object)[entries["variant"]],
+            source=entries["source"],
             time_ns=time,
-            launches=launches,
-            untimed=np.where(np.isnan(spent), launches, 0.0),
+            launches=entries["launches"].astype(np.float64),
+            untimed=entries["untimed"].astype(np.float64),
+            first=np.flatnonzero(rows.of_variant >= 0)[first],
             runs=runs,
-            steps=steps_of(run.recording, diagnosis.timelines, runs, kernel_time),
+            steps=steps_of(entries, rows.variants.steps, diagnosis.timelines, runs, kernel_time),
         )
 
     @property
@@ -128,8 +128,6 @@ class Counted:
         """What each kernel group is known by."""
         kernels = self.side.diagnosis.kernels
         launches = np.median(self.launches(self.side.group, len(kernels)), axis=1)
-        rows = np.flatnonzero(self.side.group >= 0)
-        _, at = np.unique(self.side.group[rows], return_index=True)
         return [
             Identity(
                 name=kernel_names.key(one.kernel),
@@ -137,10 +135,12 @@ class Counted:
                 inputs=(one.input_shapes, one.input_dtypes),
                 operator=one.operator,
                 category=one.category,
-                first=int(rows[first]),
+                first=first,
                 launches=float(count),
             )
-            for one, first, count in zip(kernels, at.tolist(), launches.tolist(), strict=True)
+            for one, first, count in zip(
+                kernels, self.side.first.tolist(), launches.tolist(), strict=True
+            )
         ]
 
     def of_steps(self, values: Reals) -> Reals:

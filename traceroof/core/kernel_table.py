@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceroof.core.dictionary import PART, repeated
+from traceroof.core.dictionary import PART, one_array, repeated
 from traceroof.errors import TraceroofError
 
 # Why a warp did not issue, in Nsight Compute's metric spelling (`gmma` is
@@ -608,6 +608,18 @@ def _in_one(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
 def stack(tables: Sequence[pa.Table]) -> pa.Table:
     """Put kernel tables below one another."""
     return pa.concat_tables(list(tables)) if tables else KERNELS.empty_table()
+
+
+#: A whole number that is not known, in arrays.
+UNKNOWN = np.iinfo(np.int64).min
+
+
+def whole(values: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """A column of whole numbers; UNKNOWN where null. A view of it where nothing is null."""
+    if values.null_count:
+        values = pc.fill_null(values, UNKNOWN)
+    found: np.ndarray[Any, np.dtype[np.int64]] = one_array(values).to_numpy(zero_copy_only=True)
+    return found
 
 
 def as_reals(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

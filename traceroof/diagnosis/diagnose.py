@@ -40,6 +40,7 @@ from traceroof.hardware.run_devices import (
     without_reported,
 )
 from traceroof.kernels.places import places_of
+from traceroof.kernels.variants import Variants
 from traceroof.patterns import Patterns, find_patterns
 from traceroof.rule import Rule, Scope
 from traceroof.scopes import logged_clocks, measurement_quality, subjects
@@ -79,10 +80,16 @@ def diagnose(
 @dataclass(frozen=True)
 class Rows:
     """What each row of a kernel table belongs to: its category, and its kernel group by the order
-    of ``Diagnosis.kernels`` (-1 for copies and fills). As long as the table, so no part of it."""
+    of ``Diagnosis.kernels`` (-1 for copies and fills). As long as the table, so no part of it.
+
+    variants: what its launches were put together to; of_variant, category_of_variant: the same of
+    these."""
 
     category: Sequence[str]
     group: npt.NDArray[np.int64]
+    variants: Variants
+    of_variant: npt.NDArray[np.int64]
+    category_of_variant: Sequence[str]
 
 
 def diagnose_rows(
@@ -111,24 +118,26 @@ def _diagnosed(
     recording = without_reported(run.recording.judged(), settings.peaks)
     judged = judged_groups(recording, device, settings, attainable, calibration)
     grouped, devices, categories = judged.grouped, judged.devices, judged.categories
-    kernels = recording.kernels
-    partial = partial_of_run(recording, categories)
+    variants = judged.part.variants
+    partial = partial_of_run(recording, judged.category_of_row)
     lines, across = list(partial.timelines), ranks.ranks(partial)
-    totals = run_totals(kernels, lines)
+    totals = run_totals(variants, lines)
     parts = Patterns()
     if recording.time_basis == "timeline":
-        parts = find_patterns(kernels, categories, judged.role, grouped, lines)
+        parts = find_patterns(judged.part, categories, judged.role, grouped, lines)
     scopes = _scopes(recording, judged, lines, across, totals, parts)
     context = _context(recording, judged, totals, attainable, settings)
     judged_by = settings.rules(plugins.rules() if rules is None else rules)
-    pool = pool_of_run(kernels, grouped, lines)
+    pool = pool_of_run(variants, grouped, lines)
     grounds = Grounds(judged_by, scopes, context, pool)
     found, hidden = find_all(grounds.rules, scopes, context)
     verdicts = capped(
         verdicts_of_groups(judged.verdict_table, judged.verdict_rows, len(grouped)),
         bounds_pct(grouped.facts, found).tolist(),
     )
-    concerned = Concerned(places_of(kernels, grouped.of_row), categories, parts.rows, grounds.rules)
+    concerned = Concerned(
+        places_of(variants, grouped.of_row), categories, parts.members, grounds.rules
+    )
     found = concerned.with_wheres(found)
     lines_of = _source_lines(recording, judged)
     found = tuple(lines_of.named(one) for one in found)
@@ -165,7 +174,8 @@ def _diagnosed(
         places=concerned.tables(holding),
         grounds=grounds,
     )
-    return made, Rows(categories, grouped.of_row)
+    rows = Rows(judged.category_of_row, judged.of_row, variants, grouped.of_row, categories)
+    return made, rows
 
 
 def _context(
@@ -210,7 +220,7 @@ def _scopes(
     grouped, kernels = judged.grouped, recording.kernels
     return {
         "kernel": Subjects(grouped.facts, grouped.names),
-        "category": subjects.of_categories(kernels, judged.categories, parts),
+        "category": subjects.of_categories(judged.part.variants, judged.categories, parts),
         "timeline": subjects.of_timelines(lines, across),
         "run": subjects.of_run(
             grouped,
@@ -222,7 +232,7 @@ def _scopes(
             parts=parts,
             measured=measurement_quality.facts_of(
                 recording,
-                grouped,
+                judged.by_row,
                 lines,
                 [(one.info, one.known) for one in judged.devices],
                 logged_clocks.of_run(judged.clocks, kernels),

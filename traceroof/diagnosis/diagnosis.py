@@ -90,6 +90,7 @@ class KernelGroup:
     where: Place = NOWHERE
     source_lines: KernelLines | None = None
     not_judged: NotJudged | None = None
+    sketched: bool = False
 
     @property
     def disagreements(self) -> tuple[VendorVerdict, ...]:
@@ -354,6 +355,8 @@ def _kernel_dict(kernel: KernelGroup) -> dict[str, Any]:
     fields["class"] = fields.pop("primary_class")
     if kernel.not_judged is None:
         del fields["not_judged"]
+    if not kernel.sketched:
+        del fields["sketched"]
     if kernel.class_near:
         fields["class_near"]["class"] = fields["class_near"].pop("primary_class")
     fields["metrics"] = dict(kernel.metrics)

@@ -5,27 +5,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from traceroof.diagnosis.findings import Finding
-from traceroof.kernels.places import BY, NOWHERE, By, Place, Places, PlaceTime, Weights
+from traceroof.kernels.places import BY, NOWHERE, By, Members, Place, Places, PlaceTime, Weights
 from traceroof.patterns.fusion import PATTERNS
 from traceroof.rule import Rule
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Concerned:
     """The launches behind each subject.
 
-    categories: of each row. patterns: pattern -> rows that belong to it. rules: that findings may
+    categories: of each variant. patterns: pattern -> the launches that belong to it. rules: that findings may
     come from.
     """
 
     places: Places
     categories: Sequence[str]
-    patterns: Mapping[str, Ints]
+    patterns: Mapping[str, Members]
     rules: Sequence[Rule]
     _known: dict[object, Weights] = field(default_factory=dict)
     _places: dict[int, Place] = field(default_factory=dict)
@@ -71,10 +68,12 @@ class Concerned:
         if scope == "kernel":
             return self._of_group(int(what))
         if subject not in self._known:
-            rows = self.patterns.get(str(what), np.zeros(0, dtype=np.int64))
             if scope == "category":
                 rows = np.flatnonzero(np.array([one == what for one in self.categories], bool))
-            self._known[subject] = self.places.weights(rows)
+                self._known[subject] = self.places.weights(rows)
+            else:
+                members = self.patterns.get(str(what))
+                self._known[subject] = self.places.weighed(*members) if members else {}
         return self._known[subject]
 
     def _of_group(self, group: int) -> Weights:

@@ -34,6 +34,7 @@ from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.patterns import roles
 from traceroof.patterns.dram_chains import dram_chains
+from traceroof.patterns.launch_part import LaunchPart, part_of_rows, part_of_run
 from traceroof.scopes import logged_clocks
 from traceroof.scopes.logged_clocks import LoggedClocks
 
@@ -42,12 +43,17 @@ from traceroof.scopes.logged_clocks import LoggedClocks
 class JudgedGroups:
     """The kernel groups of a recording, and what they were judged with.
 
-    categories, role: of each row. named: the device of each group. joined: how the counters fit,
+    part: the launches that the groups are made of; grouped.of_row, categories, role: of each of its
+    variants. of_row: the group of each row of the kernel table, category_of_row: its category, where
+    rows are at hand (else -1 and none). named: the device of each group. joined: how the counters fit,
     where a timeline has some. verdict_rows: the group of each row of verdict_table's kernels.
     ceiling: what is attainable; measured: where that was measured.
     """
 
+    part: LaunchPart
     grouped: Groups
+    of_row: npt.NDArray[np.int64]
+    category_of_row: Sequence[str]
     categories: list[str]
     role: Coded
     devices: tuple[RunDevice, ...]
@@ -58,6 +64,11 @@ class JudgedGroups:
     verdict_table: pa.Table
     ceiling: Attainable
     measured: npt.NDArray[np.bool_]
+
+    @property
+    def by_row(self) -> Groups:
+        """The groups, with the group of each row of the kernel table."""
+        return replace(self.grouped, of_row=self.of_row)
 
 
 def judged_groups(
@@ -72,13 +83,19 @@ def judged_groups(
     Raises TraceroofError where ``device`` is no known GPU.
     """
     kernels = recording.kernels
-    categories = row_categories(kernels)
+    category_of_row = row_categories(kernels)
     device, devices = _devices(recording, device, settings)
-    role = roles.roles_of(kernels, categories)
-    modelled = {**model_columns(kernels, categories), "role": role}
-    grouped = groups.group(kernels, categories, by_ordinal(devices), modelled, vendor_of(devices))
+    part, variant_of_row = _part(recording, category_of_row)
+    variants = part.variants
+    categories = row_categories(variants.kernels)
+    role = roles.roles_of(variants.kernels, categories)
+    modelled = {**model_columns(variants.kernels, categories, variants.part), "role": role}
+    grouped = groups.group(variants, categories, by_ordinal(devices), modelled, vendor_of(devices))
+    of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
+    if variant_of_row is not None:
+        of_row = grouped.of_row[variant_of_row]
     joined = None
-    verdict_rows, verdict_table = grouped.of_row.tolist(), recording.verdicts
+    verdict_rows, verdict_table = of_row.tolist(), recording.verdicts
     if recording.counters is not None:
         counters = without_reported(recording.counters, settings.peaks)
         counted, most = _counted(counters, device, devices, settings)
@@ -93,17 +110,27 @@ def judged_groups(
     logs = pc.unique(recording.clock_logs["source"]).to_pylist()
     tools = [recording.sources[at].format for at in logs]
     clocks = logged_clocks.logged_clocks(recording.clock_logs, tools, kernels)
-    grouped = _clocked(grouped, recording, clocks, of_group)
+    grouped = _clocked(grouped, of_row, recording, clocks, of_group)
     calibrated = with_calibration(grouped.facts, named, calibration, recording.time_basis)
     grouped = replace(grouped, facts=calibrated)
     ceiling, measured = ceilings.of_groups(grouped.facts)
     ceiling = attainable or ceiling
-    chains = dram_chains(kernels, grouped, _l2_sizes(of_group))
+    chains = dram_chains(kernels, replace(grouped, of_row=of_row), _l2_sizes(of_group))
     grouped = _classed(grouped, ceiling, recording.time_basis == "counter-tool", chains)
     return JudgedGroups(
-        grouped, categories, role, devices, named, clocks, joined, verdict_rows, verdict_table,
+        part, grouped, of_row, category_of_row, categories, role, devices, named, clocks, joined, verdict_rows, verdict_table,
         ceiling, measured,
     )  # fmt: skip
+
+
+def _part(
+    recording: Recording, categories: Sequence[str]
+) -> tuple[LaunchPart, npt.NDArray[np.int64] | None]:
+    """The launches of a recording, and the variant of each row: what a counter tool says is of one
+    launch, so that each of them stands for itself."""
+    if recording.time_basis == "timeline":
+        return part_of_run(recording, categories)
+    return part_of_rows(recording.kernels, categories), np.arange(recording.kernels.num_rows)
 
 
 def _devices(
@@ -137,6 +164,7 @@ def _classed(
 
 def _clocked(
     grouped: Groups,
+    of_row: npt.NDArray[np.int64],
     recording: Recording,
     clocks: LoggedClocks | None,
     of_group: Sequence[Device | None],
@@ -145,7 +173,7 @@ def _clocked(
     if clocks is None or recording.time_basis != "timeline":
         return grouped
     logged = logged_clocks.by_group(
-        recording.clock_logs, clocks, recording.kernels, grouped.of_row, len(grouped)
+        recording.clock_logs, clocks, recording.kernels, of_row, len(grouped)
     )
     if np.isnan(logged).all():
         return grouped

@@ -24,7 +24,7 @@ _NOT_METRICS = frozenset(
 _METRIC_NAMES = tuple(name for name in groups.VOCABULARY if name not in _NOT_METRICS)
 _OWN_FIELDS = frozenset(
     {"category", "primary_class", "launches", "time_ns", "share_pct", "rank_by_time", "median_ns",
-     "mad_ns"}
+     "mad_ns", "sketched"}
 )  # fmt: skip
 
 
@@ -73,6 +73,7 @@ def kernel_groups(
             input_dtypes=dtypes,
             where=where(row),
             source_lines=lines.kernel(row),
+            sketched=facts.value("sketched", row) == 1,
         )
 
     return KernelGroups(facts, grouped.names, missing, make)

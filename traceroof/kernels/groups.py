@@ -16,7 +16,7 @@ import pyarrow as pa
 from traceroof.core import kernel_names, kernel_table
 from traceroof.core.dictionary import Coded, coded, factorized, together
 from traceroof.core.facts import Facts
-from traceroof.core.kernel_table import COLUMNS, Column, Source, as_reals, column
+from traceroof.core.kernel_table import COLUMNS, UNKNOWN, Column, Source, as_reals, column
 from traceroof.hardware.devices import Device
 from traceroof.kernels import (
     derived_metrics,
@@ -30,6 +30,7 @@ from traceroof.kernels import (
     variability,
 )
 from traceroof.kernels.derived import REAL, TEXT, Derived, Reals, work_out
+from traceroof.kernels.variants import PLACES, Variants, greatest, least, of_rows, summed
 
 # What grouping itself, the operator's model, roles and the kernel's name say of a group.
 _GIVEN: tuple[Column, ...] = tuple(
@@ -52,6 +53,7 @@ _GIVEN: tuple[Column, ...] = tuple(
         ("rank_by_time", REAL, "", "1 for the group with the most time", "", "clock"),
         ("median_ns", REAL, "ns", "median time of a launch", "", "clock"),
         ("mad_ns", REAL, "ns", "median absolute deviation of a launch's time", "", "clock"),
+        ("sketched", REAL, "", "1 where median and deviation are read from a sketch (0.1 %), 0 where exact", "", "clock"),
         ("model", TEXT, "", "model that counted the operator's work", "", "model"),
         ("model_shape", TEXT, "", "sizes that the model used", "", "model"),
         ("model_unit", TEXT, "", "unit that the modelled arithmetic may use: tensor or vector", "", "model"),
@@ -125,7 +127,7 @@ class Groups:
 
     facts: every column of VOCABULARY that is known for any group, one value a group.
     names: full kernel name per group.
-    of_row: group of each row of the kernel table; -1 for copies and fills.
+    of_row: group of each row that was grouped; -1 for copies and fills.
     """
 
     facts: Facts
@@ -137,51 +139,41 @@ class Groups:
 
 
 def group(
-    kernels: pa.Table,
+    launches: pa.Table | Variants,
     categories: Sequence[str],
     devices: Mapping[int, Device | None] | None = None,
     model: Mapping[str, npt.NDArray[Any] | Coded] | None = None,
     vendor: str | None = None,
 ) -> Groups:
-    """Group the kernel rows of a kernel table.
+    """Group launches: the rows of a kernel table, or the variants that they were put together to.
 
     categories: the category of every row. devices: device ordinal -> device-table row (None where
     it has none), for the peaks that the report does not give; the key -1 stands for rows without an ordinal. model: the
     modelled work of every row (``workload.model_columns``). vendor: whose GPUs they are where
     the device is not known.
     """
-    kind = coded(kernels["kind"])
-    rows = np.flatnonzero(kind.spread(np.array([one == "kernel" for one in kind.texts] + [False])))
-    part = _Rows(kernels, rows)
-    category = np.asarray(categories, dtype=object)[rows]
-    codes, first = _codes(part, category)
+    variants = launches if isinstance(launches, Variants) else of_rows(launches)
+    part = _Launches(variants, kernel_rows(variants.kernels))
+    category = np.asarray(categories, dtype=object)[part.rows]
+    codes, first = kernel_codes(part, category)
     count = len(first)
-
-    launches = part.reals("launch_count")
-    duration = part.reals("duration_ns")
-    timed = ~np.isnan(duration)
-    weight = launches * np.where(timed, duration, 0.0)
-    time = np.bincount(codes, weights=weight, minlength=count)
+    time = _exact(codes, part.sums("time_ns"), count)
     order = np.lexsort((first, -time))
     place = np.empty(count, dtype=np.int64)
     place[order] = np.arange(count)
-    codes = place[codes]
-    first = first[order]
+    codes, first = place[codes], first[order]
+    of_row = np.full(len(variants), -1, dtype=np.int64)
+    of_row[part.rows] = codes
 
-    columns = _averages(part, codes, count, launches, weight)
-    columns.update(_modelled(model or {}, rows, codes, count, launches))
+    columns = _averages(part, codes, count)
+    columns.update(_modelled(model or {}, part, codes, count))
     columns["category"] = category[first]
-    columns["launches"] = np.bincount(codes, weights=launches, minlength=count)
-    columns["timed_launches"] = np.bincount(codes, weights=launches * timed, minlength=count)
-    columns.update(_of_summaries(part, codes, launches, count))
-    has_time = np.bincount(codes, weights=timed, minlength=count) > 0
-    columns["time_ns"] = np.where(has_time, time[order], np.nan)
-    total = float(np.nansum(columns["time_ns"])) if count else 0.0
-    columns["share_pct"] = columns["time_ns"] / total * 100 if total else np.full(count, np.nan)
-    columns["rank_by_time"] = np.arange(1, count + 1, dtype=np.float64)
-    columns["median_ns"] = medians(codes, duration, launches, count)
-    deviation = np.abs(duration - columns["median_ns"][codes])
-    columns["mad_ns"] = medians(codes, deviation, launches, count)
+    columns.update(_sums(part, codes, count))
+    times = variants.durations.by(of_row, count)
+    columns["median_ns"] = medians(times.thing, times.ns, times.launches, count)
+    deviation = np.abs(times.ns - columns["median_ns"][times.thing])
+    columns["mad_ns"] = medians(times.thing, deviation, times.launches, count)
+    columns["sketched"] = times.sketched.astype(np.float64)
 
     full_names = tuple(str(name) for name in part.text("kernel_name").at(first))
     columns.update(name_features.columns(full_names))
@@ -191,12 +183,10 @@ def group(
     columns.update(launch_shapes.columns(full_names, columns))
     columns.update(launch_shapes.same_work(full_names, columns))
     columns.pop("model_on_tensor_cores", None)  # has told model_dtype what it knows
-    of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
-    of_row[rows] = codes
-    of_times = variability.columns(kernels, of_row, columns["median_ns"], columns["mad_ns"])
+    of_times = variability.columns(variants, of_row, times, columns["median_ns"], columns["mad_ns"])
     if len(set((devices or {}).values())) > 1:
         # On GPUs of several kinds a kernel takes several times, each as steady as it may be.
-        placed = np.bincount(codes, weights=~np.isnan(part.reals("device")), minlength=count) > 0
+        placed = np.bincount(codes, weights=part.low("device") != UNKNOWN, minlength=count) > 0
         apart = np.isnan(ordinal) & placed
         of_times = {name: np.where(apart, np.nan, one) for name, one in of_times.items()}
     columns.update(of_times)
@@ -207,12 +197,78 @@ def group(
     return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Some rows of a kernel table, a column at a time: all at once they would be there twice."""
+def kernel_rows(kernels: pa.Table) -> npt.NDArray[np.int64]:
+    """The rows of a kernel table that are kernels."""
+    kind = coded(kernels["kind"])
+    return np.flatnonzero(kind.spread(np.array([one == "kernel" for one in kind.texts] + [False])))
 
-    kernels: pa.Table
+
+def kernels_of(variants: Variants, categories: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Which variants are launches of one kernel: a number of each, -1 for copies and fills."""
+    part = _Launches(variants, kernel_rows(variants.kernels))
+    result = np.full(len(variants), -1, dtype=np.int64)
+    result[part.rows] = kernel_codes(part, np.asarray(categories, dtype=object)[part.rows])[0]
+    return result
+
+
+def _exact(codes: npt.NDArray[np.int64], values: npt.NDArray[np.int64], count: int) -> Reals:
+    """Sums of whole numbers."""
+    return summed(codes, values, count).astype(np.float64)
+
+
+def _sums(
+    part: "_Launches", codes: npt.NDArray[np.int64], count: int
+) -> dict[str, npt.NDArray[Any]]:
+    """What adds up over the launches of each group, and their extremes where rows of summaries tell
+    them."""
+    timed = _exact(codes, part.sums("timed"), count)
+    time = _exact(codes, part.sums("time_ns"), count)
+    found: dict[str, npt.NDArray[Any]] = {
+        "launches": _exact(codes, part.sums("launches"), count),
+        "timed_launches": timed,
+        "time_ns": np.where(timed > 0, time, np.nan),
+        "rank_by_time": np.arange(1, count + 1, dtype=np.float64),
+    }
+    total = float(np.nansum(found["time_ns"])) if count else 0.0
+    found["share_pct"] = found["time_ns"] / total * 100 if total else np.full(count, np.nan)
+    most = part.sums("most")
+    for name, values, over in (
+        ("mean_over_launches", np.where(most > 1, most, UNKNOWN), greatest),
+        ("shortest_launch_ns", part.sums("shortest"), least),
+        ("longest_launch_ns", part.sums("longest"), greatest),
+    ):
+        extreme = _known(over(codes, values, count))
+        if not np.isnan(extreme).all():
+            found[name] = extreme
+    return found
+
+
+def _known(values: npt.NDArray[np.int64]) -> Reals:
+    """Whole numbers, NaN where unknown."""
+    return np.where(values == UNKNOWN, np.nan, values.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class _Launches:
+    """Some variants, a column at a time: all at once they would be there twice."""
+
+    variants: Variants
     rows: npt.NDArray[np.int64]
+
+    @property
+    def kernels(self) -> pa.Table:
+        return self.variants.kernels
+
+    def sums(self, name: str) -> npt.NDArray[np.int64]:
+        """A column of ``Sums``."""
+        found: npt.NDArray[np.int64] = getattr(self.variants.sums, name)[self.rows]
+        return found
+
+    def low(self, name: str) -> npt.NDArray[np.int64]:
+        return self.variants.sums.low[name][self.rows]
+
+    def high(self, name: str) -> npt.NDArray[np.int64]:
+        return self.variants.sums.high[name][self.rows]
 
     def known(self, name: str) -> bool:
         """Whether any row of the table has a value."""
@@ -230,8 +286,8 @@ class _Rows:
         return Coded(column.codes[self.rows], column.texts)
 
 
-def _codes(
-    part: _Rows, category: npt.NDArray[Any]
+def kernel_codes(
+    part: _Launches, category: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Group number of each row, numbered by first appearance, and each group's first row."""
     codes, first = together(_keys(part, category))
@@ -253,7 +309,7 @@ def _filled(values: Reals, codes: npt.NDArray[np.int64], count: int) -> Reals:
     return np.where(np.isnan(values), own[codes], values)
 
 
-def _keys(part: _Rows, category: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+def _keys(part: _Launches, category: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
     named = part.text("kernel_name")
     # Spellings are unified once per distinct name, then carried to the rows by number.
     spellings, _ = factorized(
@@ -271,69 +327,75 @@ def _keys(part: _Rows, category: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]
 
 
 def _averages(
-    part: _Rows,
-    codes: npt.NDArray[np.int64],
-    count: int,
-    launches: Reals,
-    weight: Reals,
+    part: _Launches, codes: npt.NDArray[np.int64], count: int
 ) -> dict[str, npt.NDArray[Any]]:
     """Per group: text as first seen, numbers that name something where they are the same on every
     launch, per-launch quantities by launch, the rest by time."""
     columns: dict[str, npt.NDArray[Any]] = {}
+    launches, time = (part.sums(name).astype(np.float64) for name in ("launches", "time_ns"))
     for entry in COLUMNS:
-        if not part.known(entry.name):
+        if entry.name in PLACES:
+            same = _where_same(part, entry.name, codes, count)
+            if same is not None:
+                columns[entry.name] = same
+        elif not part.known(entry.name) or entry.name in _NO_AVERAGE:
             continue
-        if entry.type == kernel_table.TEXT:
-            columns[entry.name] = _first_known(part.text(entry.name), codes, count)
+        elif entry.type == kernel_table.TEXT:
+            columns[entry.name] = first_known(part.text(entry.name), codes, count)
         elif entry.group == "identity":
             columns[entry.name] = _same(part.reals(entry.name), codes, count)
         else:
             by_launch = entry.unit in _PER_LAUNCH_UNITS
             columns[entry.name] = _weighted_mean(
-                part.reals(entry.name), codes, count, launches if by_launch else weight, launches
+                part.reals(entry.name), codes, count, launches if by_launch else time, launches
             )
+    if part.sums("timed").any():
+        timed = part.sums("timed").astype(np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = part.sums("time_ns") / timed
+        columns["duration_ns"] = _weighted_mean(mean, codes, count, timed, timed)
     return columns
 
 
-def _of_summaries(
-    part: _Rows,
-    codes: npt.NDArray[np.int64],
-    launches: Reals,
-    count: int,
-) -> dict[str, Reals]:
-    """Of rows that stand for several launches: how many, and the extremes of their times."""
-    if not (launches > 1).any():
-        return {}
-    found: dict[str, Reals] = {}
-    for name, values, over in (
-        ("mean_over_launches", np.where(launches > 1, launches, np.nan), np.fmax),
-        ("shortest_launch_ns", part.reals("shortest_launch_ns"), np.fmin),
-        ("longest_launch_ns", part.reals("longest_launch_ns"), np.fmax),
-    ):
-        found[name] = np.full(count, np.nan)
-        over.at(found[name], codes, values)
-    return {name: values for name, values in found.items() if not np.isnan(values).all()}
+# Of single launches: a mean of them says nothing, or is made from sums.
+_NO_AVERAGE = frozenset(
+    {"start_ns", "duration_ns", "host_launch_ns", "host_launch_duration_ns", "shortest_launch_ns",
+     "longest_launch_ns", "source", "launch_id", "launch_count", "correlation_id", "operator_call"}
+)  # fmt: skip
+
+
+def _where_same(
+    part: _Launches, name: str, codes: npt.NDArray[np.int64], count: int
+) -> Reals | None:
+    """The number of a place that all launches of a group share, NaN where they differ; None where
+    no launch has one."""
+    low, high = least(codes, part.low(name), count), greatest(codes, part.high(name), count)
+    if not (high != UNKNOWN).any():
+        return None
+    return np.where(low == high, _known(low), np.nan)
 
 
 def _modelled(
     model: Mapping[str, npt.NDArray[Any] | Coded],
-    rows: npt.NDArray[np.int64],
+    part: _Launches,
     codes: npt.NDArray[np.int64],
     count: int,
-    launches: Reals,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Per group: the modelled work of a launch, text as first seen."""
+    """Per group: the modelled work of a launch that bears some, text as first seen."""
     columns: dict[str, npt.NDArray[Any]] = {}
+    bearing, launches = part.sums("bearing"), part.sums("launches")
+    weight = np.where(bearing > 0, bearing, launches).astype(np.float64)
     for name, values in model.items():
         if isinstance(values, Coded):
-            texts = Coded(values.codes[rows], values.texts)
-            columns[name] = _first_known(texts, codes, count)
+            texts = Coded(values.codes[part.rows], values.texts)
+            columns[name] = first_known(texts, codes, count)
         else:
-            columns[name] = _weighted_mean(values[rows], codes, count, launches, launches)
+            columns[name] = _weighted_mean(values[part.rows], codes, count, weight, weight)
     return columns
 
 
-def _first_known(values: Coded, codes: npt.NDArray[np.int64], count: int) -> npt.NDArray[Any]:
+def first_known(values: Coded, codes: npt.NDArray[np.int64], count: int) -> npt.NDArray[Any]:
+    """The first text that is known of each of ``count`` things."""
     known = np.flatnonzero(values.codes >= 0)
     # Of several values for one index numpy keeps the last: backwards, the first.
     position = np.full(count, -1, dtype=np.int64)
@@ -375,7 +437,12 @@ def _weighted_mean(
     return result + origin
 
 
-def medians(codes: npt.NDArray[np.int64], values: Reals, launches: Reals, count: int) -> Reals:
+def medians(
+    codes: npt.NDArray[np.int64],
+    values: Reals,
+    launches: Reals | npt.NDArray[np.int64],
+    count: int,
+) -> Reals:
     """Median over the launches of each group; a row of a summary counts once per launch."""
     result = np.full(count, np.nan)
     known = np.flatnonzero(~np.isnan(values))

@@ -22,10 +22,22 @@ _HEAVY = frozenset({"gemm", "conv", "attention"})
 Mask = npt.NDArray[np.bool_]
 
 
+def parts_of_rows(kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64] | None:
+    """The part of its operator call's work that each row does, 0-1, NaN where it bears none; None
+    where no row has operator shapes."""
+    if kernels["input_shapes"].null_count == kernels.num_rows:
+        return None
+    return _parts(operators.works(kernels), kernels, categories)
+
+
 def model_columns(
-    kernels: pa.Table, categories: Sequence[str]
+    kernels: pa.Table,
+    categories: Sequence[str],
+    part: npt.NDArray[np.float64] | None = None,
 ) -> Mapping[str, npt.NDArray[Any] | Coded]:
     """Modelled work per row of a kernel table; empty where no row has operator shapes.
+
+    part: what each row does of its call's work, where that is known (``parts_of_rows``).
 
     model_flops and model_bytes are the row's own part of its operator call (a call may launch
     several kernels), NaN where the operator, its shapes or types are unknown; so is
@@ -36,7 +48,7 @@ def model_columns(
     if kernels["input_shapes"].null_count == kernels.num_rows:
         return _stated(kernels)
     found = operators.works(kernels)
-    part = _parts(found, kernels, categories)
+    part = _parts(found, kernels, categories) if part is None else part
     columns: dict[str, npt.NDArray[Any] | Coded] = {
         "model_flops": found.column("flops") * part,
         "model_bytes": found.column("bytes_min") * part,

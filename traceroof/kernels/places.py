@@ -13,11 +13,10 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.dictionary import coded, together
-from traceroof.core.kernel_table import as_reals
+from traceroof.kernels.variants import Variants
 
 By = Literal["module", "operator", "range"]
 
@@ -39,6 +38,8 @@ Chain = tuple[str, ...]
 Numbers = tuple[tuple[int, ...], ...]
 # Launches and time by spot.
 Weights = Mapping[int, tuple[float, float]]
+# Some launches: their variants, how many of each, their time.
+Members = tuple[Ints, Reals, Reals]
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,9 @@ class _Spot:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the rows of a kernel table come from.
+    """Where launches come from.
 
-    spot: number of each row's spot. launches, time: of each row. group: kernel group of each row,
+    spot: number of each variant's spot. launches, time: of each variant. group: its kernel group,
     -1 for none.
     """
 
@@ -119,7 +120,7 @@ class Places:
     group: Ints
 
     def rows_of(self, group: int) -> Ints:
-        """The rows of a kernel group."""
+        """The variants of a kernel group."""
         bounds, order = self._by_group
         return order[bounds[group] : bounds[group + 1]] if group + 1 < len(bounds) else order[:0]
 
@@ -152,8 +153,14 @@ class Places:
         return best if 2 * time[best] > known else None
 
     def weights(self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_]) -> Weights:
-        """Launches and time of some rows, by spot; time is launches where none is known."""
-        spot, launches, time = self.spot[rows], self.launches[rows], self.time[rows]
+        """Launches and time of some variants, by spot; time is launches where none is known."""
+        return self.weighed(rows, self.launches[rows], self.time[rows])
+
+    def weighed(
+        self, rows: npt.NDArray[np.integer] | npt.NDArray[np.bool_], launches: Reals, time: Reals
+    ) -> Weights:
+        """The same of a part of the launches of some variants."""
+        spot = self.spot[rows]
         if len(spot) == 1:
             count_of_one = float(launches[0])
             return {int(spot[0]): (count_of_one, float(time[0]) or count_of_one)}
@@ -267,8 +274,9 @@ def _time(spots: Iterable[int], weights: Weights) -> float:
     return sum(weights[at][1] for at in spots)
 
 
-def places_of(kernels: pa.Table, group: Ints) -> Places:
-    """Where the rows of a kernel table come from. group: kernel group of each row, -1 for none."""
+def places_of(variants: Variants, group: Ints) -> Places:
+    """Where launches come from. group: kernel group of each variant, -1 for none."""
+    kernels = variants.kernels
     paths, operators, lines = (
         coded(kernels[name]) for name in ("module_path", "operator", "source_line")
     )
@@ -280,9 +288,7 @@ def places_of(kernels: pa.Table, group: Ints) -> Places:
             paths.at(first), operators.at(first), lines.at(first), strict=True
         )
     ]
-    launches = as_reals(kernels["launch_count"])
-    time = launches * np.nan_to_num(as_reals(kernels["duration_ns"]))
-    return Places(spots, spot, launches, time, group)
+    return Places(spots, spot, variants.launches, variants.time, group)
 
 
 # Reports are shared: a line of the program is shown without the name of who ran it.

@@ -11,7 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core.dictionary import factorized, together
-from traceroof.core.kernel_table import Column, as_reals
+from traceroof.core.kernel_table import UNKNOWN, Column
+from traceroof.kernels.durations import Durations, at_ranks
+from traceroof.kernels.variants import Variants
 
 Reals = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -37,76 +39,59 @@ _FEWEST, _FEWEST_FOR_SPREAD = 5, 20
 _NEAR, _ALONE = 0.75, 0.05
 
 
-def columns(kernels: pa.Table, of_row: Codes, medians: Reals, mads: Reals) -> dict[str, Reals]:
+def columns(
+    variants: Variants, of_row: Codes, times: Durations, medians: Reals, mads: Reals
+) -> dict[str, Reals]:
     """SCATTER_COLUMNS of each of n kernel groups.
 
-    of_row: the group of each row of the kernel table, -1 for none. medians, mads: of the times of
-    the launches of each group, ns.
+    of_row: the group of each variant, -1 for none. times: of the launches of each group. medians,
+    mads: of these, ns.
     """
     count = len(medians)
     found: dict[str, Reals] = {one.name: np.full(count, np.nan) for one in SCATTER_COLUMNS}
     if not count:
         return found
-    duration = as_reals(kernels["duration_ns"])
-    rows = np.flatnonzero((of_row >= 0) & ~np.isnan(duration))
     # The mean of a summary's row says nothing about single launches.
     several = np.zeros(count, dtype=bool)
-    several[of_row[rows[as_reals(kernels["launch_count"])[rows] != 1]]] = True
-    rows = rows[~several[of_row[rows]]]
-    group, time = of_row[rows], duration[rows]
-    launches = np.bincount(group, minlength=count)
+    several[of_row[(of_row >= 0) & (variants.sums.most != 1)]] = True
+    every = np.bincount(times.thing, weights=times.launches, minlength=count)
+    launches = np.where(several, 0.0, every).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         found["scatter_pct"] = np.where(launches >= _FEWEST, _SIGMA * mads / medians * 100, np.nan)
-        found["spread"] = _spread(group, time, launches)
-    found |= _first(kernels, rows, group, time, medians)
+        low, high = (at_ranks(times, part) for part in (0.05, 0.95))
+        spread = high / np.where(low > 0, low, np.nan)
+        found["spread"] = np.where(launches >= _FEWEST_FOR_SPREAD, spread, np.nan)
+    found |= _first(variants, of_row, times, launches, medians)
     return found
 
 
-def _spread(group: Codes, time: Reals, launches: Codes) -> Reals:
-    # Group and time in one number sort faster than two keys; no launch takes 2**40 ns (18 min).
-    ordered = np.sort((group << _TIME_BITS) | np.minimum(time, _LONGEST).astype(np.int64))
-    begin = np.cumsum(launches) - launches
-    enough = launches >= _FEWEST_FOR_SPREAD
-    last = launches[enough] - 1
-    low, high = (
-        ordered[begin[enough] + np.rint(last * part).astype(np.int64)] & int(_LONGEST)
-        for part in (0.05, 0.95)
-    )
-    result = np.full(len(launches), np.nan)
-    result[enough] = high / np.where(low > 0, low, np.nan)
-    return result
-
-
-_TIME_BITS = 40
-_LONGEST = 2**_TIME_BITS - 1
-
-
 def _first(
-    kernels: pa.Table, rows: Codes, group: Codes, time: Reals, medians: Reals
+    variants: Variants, of_row: Codes, times: Durations, launches: Reals, medians: Reals
 ) -> Mapping[str, Reals]:
     """The first launch of each group in each process on each GPU, against the group's median.
 
-    A first launch that later ones come near is no warm-up but work of another size.
+    A first launch that later ones come near is no warm-up but work of another size. launches: of
+    each group, of rows of one launch each.
     """
     count = len(medians)
-    start = as_reals(kernels["start_ns"])[rows]
-    # Rows without a start stand in the order in which they ran.
-    if np.any(start[1:] < start[:-1]):
-        order = np.argsort(start, kind="stable")
-        rows, group, time = rows[order], group[order], time[order]
-    lanes = (
-        factorized(as_reals(kernels[name])[rows])[0] for name in ("source", "process_id", "device")
-    )
-    _, first = together(chain((group,), lanes))
+    firsts = {name: np.asarray(one) for name, one in variants.firsts.items()}
+    group = of_row[firsts["variant"]]
+    start = firsts["start_ns"]
+    late = np.where(start == UNKNOWN, np.iinfo(np.int64).max, start)
+    order = np.argsort(late, kind="stable")
+    order = order[(group[order] >= 0) & (launches[group[order]] > 0)]
+    lanes = (factorized(firsts[name][order])[0] for name in ("source", "process_id", "device"))
+    _, first = together(chain((group[order],), lanes))
+    group, time = group[order][first], firsts["duration_ns"][order][first].astype(np.float64)
     longest = np.zeros(count)
-    np.maximum.at(longest, group[first], time[first])
-    near = np.bincount(group, weights=time >= _NEAR * longest[group], minlength=count)
-    firsts = np.bincount(group[first], minlength=count)
-    launches = np.bincount(group, minlength=count)
-    alone = near - firsts <= _ALONE * launches
-    known = (launches - firsts >= _FEWEST - 1) & (medians > 0)
-    excess = np.maximum(time[first] - medians[group[first]], 0.0)
-    summed = np.bincount(group[first], weights=excess, minlength=count)
+    np.maximum.at(longest, group, time)
+    is_near = times.ns >= _NEAR * longest[times.thing]
+    near = np.bincount(times.thing, weights=times.launches * is_near, minlength=count)
+    firsts_of = np.bincount(group, minlength=count)
+    alone = near - firsts_of <= _ALONE * launches
+    known = (launches - firsts_of >= _FEWEST - 1) & (medians > 0)
+    excess = np.maximum(time - medians[group], 0.0)
+    summed = np.bincount(group, weights=excess, minlength=count)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = longest / medians
     return {

@@ -13,13 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_names, regex
-from traceroof.core.dictionary import Coded, coded, factorized
-from traceroof.core.kernel_table import Column, Source, as_reals
+from traceroof.core.dictionary import Coded, coded, factorized, together
+from traceroof.core.kernel_table import Column, Source
 from traceroof.core.text_search import Texts
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.places import Members
 from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
+from traceroof.kernels.variants import Variants
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
 from traceroof.patterns import decoding, elementwise, fusion, precision, roles, serving, unshaped
+from traceroof.patterns.launch_part import LaunchPart
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -111,56 +114,65 @@ _UPDATES: tuple[tuple[Mapping[str, float], float], ...] = (
 @dataclass(frozen=True)
 class Patterns:
     """by_category: category -> values by the names of CATEGORY_COLUMNS. of_run: values by the names
-    of RUN_COLUMNS; what is unknown is absent. rows: the rows of the kernel table that belong to each
-    pattern of ``fusion.PATTERNS``."""
+    of RUN_COLUMNS; what is unknown is absent. members: the launches that belong to each pattern of
+    ``fusion.PATTERNS``."""
 
     by_category: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
     of_run: Mapping[str, float | str] = field(default_factory=dict)
-    rows: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    members: Mapping[str, Members] = field(default_factory=dict)
 
 
 def find_patterns(
-    kernels: pa.Table,
+    part: LaunchPart,
     categories: Sequence[str],
     role: Coded,
     grouped: Groups,
     lines: Sequence[Timeline] = (),
 ) -> Patterns:
-    """role: of every row (``roles.roles_of``). grouped: the groups of the kernels, with their class
-    and modelled work. lines: the run's timelines."""
-    category = np.asarray(categories, dtype=object)
-    launches = as_reals(kernels["launch_count"])
-    time = launches * np.nan_to_num(as_reals(kernels["duration_ns"]))
-    total = float(time.sum())
+    """part: the launches of a run. categories, role: of every variant (``roles.roles_of``). grouped:
+    the groups of the variants, with their class and modelled work. lines: the run's timelines."""
+    variants = part.variants
+    time, launches = variants.time, variants.launches
+    total = float(variants.sums.time_ns.sum())
     if not total:
         return Patterns()
-    served = serving.serving(kernels, grouped, lines) or decoding.by_names(grouped)
+    served = serving.serving(variants, grouped, lines) or decoding.by_names(grouped)
     # Where tokens are made, what chooses among so many entries chooses the next one.
     sampling = role.is_("sampling") | (role.is_("choice among many") & bool(served))
-    found, rows = fusion.sequences(kernels, grouped)
     of_run: dict[str, float | str] = {
         "gpu_time_ns": total,
         "sampling_pct": float(time[sampling].sum()) / total * 100,
         "sampling_launches": float(launches[sampling].sum()),
-        **_optimizer(kernels, role, time, launches, grouped),
-        **found,
+        **_optimizer(variants, role, grouped),
+        **fusion.sequences(part.regions, grouped),
         **precision.precision(grouped, total),
         **elementwise.elementwise(grouped, total),
         **unshaped.unshaped(grouped, total),
         **served,
-        **(decoding.parts(kernels, grouped, role, time, launches, served) if served else {}),
+        **(decoding.parts(variants, grouped, role, served) if served else {}),
     }
-    return Patterns(_by_category(kernels, category, role, time, launches, grouped), of_run, rows)
+    by_category = _by_category(variants, np.asarray(categories, dtype=object), role, grouped)
+    return Patterns(by_category, of_run, _members(part))
+
+
+def _members(part: LaunchPart) -> Mapping[str, Members]:
+    """The launches that belong to each pattern."""
+    columns = part.regions.members
+    found: dict[str, Members] = {}
+    for number, name in enumerate(fusion.PATTERNS):
+        at = columns["pattern"] == number
+        if at.any():
+            launches, time = (
+                columns[one][at].astype(np.float64) for one in ("launches", "time_ns")
+            )
+            found[name] = columns["variant"][at], launches, time
+    return found
 
 
 def _by_category(
-    kernels: pa.Table,
-    category: npt.NDArray[np.object_],
-    role: Coded,
-    time: Reals,
-    launches: Reals,
-    grouped: Groups,
+    variants: Variants, category: npt.NDArray[np.object_], role: Coded, grouped: Groups
 ) -> Mapping[str, Mapping[str, float | str]]:
+    time, launches = variants.time, variants.launches
     codes, found_names = factorized(category)
     labels = [str(name) for name in found_names]
     places = {one: at for at, one in enumerate(role.texts)}
@@ -173,14 +185,14 @@ def _by_category(
         for values in (time, launches)
     )
     total = float(time_of.sum())
-    convolving = _within_convolution(kernels) & role.is_("layout change")
+    convolving = _within_convolution(variants.kernels) & role.is_("layout change")
     moved_time, moved_launches = (
         np.bincount(codes[convolving], weights=values[convolving], minlength=len(labels))
         for values in (time, launches)
     )
     per_category = dict(zip(labels, launches_of.sum(axis=1).tolist(), strict=True))
     own, products = per_category.get("conv", 0.0), per_category.get("gemm", 0.0)
-    launchers = _Launchers(kernels)
+    launchers = _Launchers(variants.kernels)
     ranked = sorted(range(len(labels)), key=lambda at: (-time_of[at].sum(), labels[at]))
     found: dict[str, Mapping[str, float | str]] = {}
     for rank, at in enumerate(ranked, start=1):
@@ -271,14 +283,9 @@ def _within_convolution(kernels: pa.Table) -> npt.NDArray[np.bool_]:
     return np.asarray(by_operator | names.spread(np.array([*channels, False], dtype=bool)))
 
 
-def _optimizer(
-    kernels: pa.Table,
-    role: Coded,
-    time: Reals,
-    launches: Reals,
-    grouped: Groups,
-) -> dict[str, float | str]:
+def _optimizer(variants: Variants, role: Coded, grouped: Groups) -> dict[str, float | str]:
     """The launches of the optimizer's steps; zeroing gradients and collectives are none of them."""
+    kernels, time, launches = variants.kernels, variants.time, variants.launches
     phase = coded(kernels["phase"]).is_("optimizer")
     see = grouped.facts.only(("category", "model_flops", "dram_peak_bytes_per_s"))
     group = grouped.of_row
@@ -288,22 +295,17 @@ def _optimizer(
     stepping &= ~(see.category == "communication")[group]
     if not stepping.any():
         return {}
-    import pandas as pd
-
     # The same step of another file or process is that of another rank.
-    step = pd.DataFrame(
-        {
-            "source": kernels["source"].to_numpy(),
-            "process": np.nan_to_num(as_reals(kernels["process_id"]), nan=-1),
-            "step": coded(kernels["step"]).codes,
-        }
+    mine = stepping[variants.by_step["variant"]]
+    _, first = together(
+        factorized(variants.by_step[name][mine])[0] for name in ("source", "process_id", "step")
     )
-    steps = len(step[stepping].drop_duplicates())
+    steps = len(first)
     named = coded(kernels["operator"])
     operators, operator = [*named.texts, ""], named.codes
-    together = np.array(["foreach" in text or "fused" in text for text in operators], dtype=bool)
+    of_list = np.array(["foreach" in text or "fused" in text for text in operators], dtype=bool)
     several = np.array(["multi_tensor" in name for name in grouped.names], dtype=bool)
-    plain = stepping & ~(several[group] | together[operator])
+    plain = stepping & ~(several[group] | of_list[operator])
     facts: dict[str, float | str] = {
         "optimizer_pct": float(time[stepping].sum()) / float(time.sum()) * 100,
         "optimizer_time_ns": float(time[stepping].sum()),

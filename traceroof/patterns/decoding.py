@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_names, regex
-from traceroof.core.dictionary import Coded, coded
+from traceroof.core.dictionary import Coded
 from traceroof.core.kernel_table import Column
 from traceroof.core.tracing import one_of
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.variants import Variants
 from traceroof.patterns.serving import pass_of
 
 Reals = npt.NDArray[np.float64]
@@ -84,43 +85,41 @@ def by_names(grouped: Groups) -> Mapping[str, float | str]:
     }
 
 
-def decoding_rows(kernels: pa.Table, served: Mapping[str, float | str]) -> Mask:
-    """The rows of decoding passes: by the passes' names, else all rows of a run that decodes.
+def decoding_entries(variants: Variants, served: Mapping[str, float | str]) -> Mask:
+    """Which entries of ``by_step`` are of decoding passes: by the passes' names, else all of a run
+    that decodes.
 
     served: what ``serving`` or ``by_names`` found.
     """
-    named = coded(kernels["step"])
-    passes = [pass_of(name) for name in named.texts]
+    step = variants.by_step["step"]
+    passes = [pass_of(name) for name in variants.steps]
     if any(passes):
         decodes = [one is not None and one.kind == "decode" for one in passes]
-        return named.spread(np.array([*decodes, False], dtype=bool))
+        return np.array([*decodes, False], dtype=bool)[step]
     share = served.get("decode_pct")
     every = isinstance(share, float) and share >= _DECIDED_PCT
-    return np.full(kernels.num_rows, every, dtype=bool)
+    return np.full(len(step), every, dtype=bool)
 
 
 def parts(
-    kernels: pa.Table,
-    grouped: Groups,
-    role: Coded,
-    time: Reals,
-    launches: Reals,
-    served: Mapping[str, float | str],
+    variants: Variants, grouped: Groups, role: Coded, served: Mapping[str, float | str]
 ) -> Mapping[str, float | str]:
-    """Values by the names of DECODING_COLUMNS. time, launches, role: of every row."""
-    inside = decoding_rows(kernels, served)
+    """Values by the names of DECODING_COLUMNS. role: of every variant."""
+    inside = decoding_entries(variants, served)
+    variant = variants.by_step["variant"]
+    time, launches = (variants.by_step[one].astype(float) for one in ("time_ns", "launches"))
     every = float(time[inside].sum())
     if not every:
         return {}
-    group = grouped.of_row
+    group = grouped.of_row[variant]
     see = grouped.facts.only(("category", "model", "dram_peak_bytes_per_s"))
     unshaped = np.array([not isinstance(one, str) for one in see.model] + [True], dtype=bool)[group]
     category = np.array([*see.category, None], dtype=object)[group]
-    experts = role.is_("expert product")
+    experts = role.is_("expert product")[variant]
     of_part = {
         "experts": (category == "gemm") & experts,
         "products": (category == "gemm") & ~experts,
-        "attention": (category == "attention") & ~role.is_("cache write"),
+        "attention": (category == "attention") & ~role.is_("cache write")[variant],
     }
     peaks = np.unique(see.dram_peak_bytes_per_s)
     steps = served.get("decode_steps")

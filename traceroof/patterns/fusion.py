@@ -25,7 +25,8 @@ otherwise the longest of the launches, ``kept``, since it moves no more than the
 of an optimizer are left out: ``optimizer-single-tensor`` judges them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -36,16 +37,21 @@ from traceroof.kernels.groups import Groups
 from traceroof.patterns.fusion_facts import (
     LONGEST_PERIOD,
     REPEATS,
+    Valued,
+    Worth,
     sequence_facts,
 )
-from traceroof.patterns.launch_order import SAME_SIZE, Launches, numbers
+from traceroof.patterns.launch_order import SAME_SIZE, Launches, LaunchKinds, Reals, numbers
 from traceroof.patterns.regions import (
+    NO_REGIONS,
+    THIRDS,
     Found,
     Ints,
     Mask,
+    Regions,
     disjoint,
-    joined,
     launches_saved,
+    regions_of,
     runs,
 )
 
@@ -105,34 +111,46 @@ _INDEXING = frozenset(
 )
 
 
-def sequences(
-    kernels: pa.Table, grouped: Groups
-) -> tuple[Mapping[str, float | str], Mapping[str, Ints]]:
-    """What is found, by the names of SEQUENCE_COLUMNS, and the rows of each pattern; empty where
-    start times are unknown.
+def regions(
+    kernels: pa.Table, variant: Ints, kernel: Ints, first: Ints, kinds: LaunchKinds
+) -> Regions:
+    """The regions of the rows of one file; none where start times are unknown.
 
-    grouped: the groups of these rows, with their modelled work.
+    variant: of each row. kernel: of each variant, -1 for copies and fills. first: variant of each
+    kernel. kinds: of the kernels.
     """
-    rows = Launches.of(kernels, grouped)
+    rows = Launches.of(kernels, kernel[variant], kinds)
     if not len(rows.at):
-        return {}, {}
-    facts: dict[str, float | str] = {}
-    members: dict[str, Ints] = {}
+        return NO_REGIONS
     free = ~rows.get(rows.groups.optimizer)
-    for name, found in (
-        ("attention", _attention(rows, free)),
-        ("softmax", _softmaxes(rows, free)),
-        ("norm", _norms(rows, free)),
-        ("bias", _biases(rows, free)),
-        ("epilogue", _epilogues(rows, free)),
-        ("chain", _chains(rows, free)),
-        ("serial", _serial(rows)),
-        ("loop", _loops(rows)),
-    ):
-        facts |= sequence_facts(name, rows, found)
-        if len(found.first):
-            members[name] = rows.within(found.first, found.last)
-    return facts, members
+    found = [kind.find(rows, free) for kind in KINDS]
+    names = list(PATTERNS)
+    counted = [names.index(kind.pattern) for kind in KINDS]
+    return regions_of(rows, found, counted, variant, first[rows.group])
+
+
+def sequences(found: Regions, grouped: Groups) -> Mapping[str, float | str]:
+    """What regions there are, by the names of SEQUENCE_COLUMNS.
+
+    grouped: the groups of the variants, with their modelled work.
+    """
+    if not len(found.sequences["kind"]):
+        return {}
+    worth = Worth.of(found, grouped)
+    least, known = np.zeros(len(worth), dtype=np.float64), np.ones(len(worth), dtype=bool)
+    kept = np.ones(len(worth), dtype=bool)
+    for number, kind in enumerate(KINDS):
+        at = np.flatnonzero(found.sequences["kind"] == number)
+        if kind.least is not None and len(at):
+            value = kind.least(worth, at)
+            known[at] = ~np.isnan(value)
+            least[at] = np.nan_to_num(value)
+            kept[at] = ~known[at]
+    facts: dict[str, float | str] = {}
+    for pattern in PATTERNS:
+        mine = [number for number, kind in enumerate(KINDS) if kind.pattern == pattern]
+        facts |= sequence_facts(pattern, found, mine, worth, Valued(least, kept, known))
+    return facts
 
 
 def _attention(rows: Launches, free: Mask) -> Found:
@@ -153,16 +171,20 @@ def _attention(rows: Launches, free: Mask) -> Found:
     # Two softmaxes between the same products, or one product shared by two regions: keep the first.
     apart = np.append(True, before[1:] > after[:-1]) if len(before) else np.zeros(0, dtype=bool)
     before, after = before[apart], after[apart]
-    scores = groups.out[group[before]]
-    moved = (groups.bytes[group[before]] + groups.bytes[group[after]] - 2 * scores).clip(min=0)
-    by_bytes = moved / groups.bandwidth[group[before]]
-    by_flops = groups.flop_ns[group[before]] + groups.flop_ns[group[after]]
-    least = np.maximum(np.maximum(by_bytes, by_flops), T_FLOOR_NS)
-    known = ~np.isnan(least)
-    kept = np.where(known, 0.0, rows.time[before] + rows.time[after])
     rows.take(before, after)
-    least = np.where(known, least, 0.0)
-    return Found(before, after, least, kept, np.zeros(len(before)), known)
+    return Found.of(before, after, THIRDS * (rows.time[before] + rows.time[after]))
+
+
+def _least_of_attention(worth: "Worth", at: Ints) -> Reals:
+    """All of it on chip: what the products move without the scores, or their arithmetic."""
+    costs, before, after = worth.costs, worth.first[at], worth.last[at]
+    scores = costs.out[before]
+    moved = (costs.bytes[before] + costs.bytes[after] - 2 * scores).clip(min=0)
+    by_bytes, by_flops = (
+        moved / costs.bandwidth[before],
+        costs.flop_ns[before] + costs.flop_ns[after],
+    )
+    return np.asarray(np.maximum(np.maximum(by_bytes, by_flops), T_FLOOR_NS))
 
 
 def _nearest(rows: Launches, at: Ints, wanted: Mask, passing: Mask, way: int) -> Ints:
@@ -193,9 +215,9 @@ def _softmaxes(rows: Launches, free: Mask) -> Found:
     last = first + 2
     first = np.where(early[first], first - 2, first - 1)
     apart = disjoint(first, last)
-    found = _fused(rows, first[apart], last[apart], ends=True)
-    rows.take(found.first, found.last)
-    return found
+    first, last = first[apart], last[apart]
+    rows.take(first, last)
+    return Found.of(first, last, THIRDS * rows.longest(first, last))
 
 
 def _norms(rows: Launches, free: Mask) -> Found:
@@ -221,24 +243,26 @@ def _norms(rows: Launches, free: Mask) -> Found:
             edge[open_] = place[open_]
     whole = disjoint(first, last)
     first, last = first[whole], last[whole]
-    steps = _fused(rows, first, last, ends=True)
     rows.take(first, last)
+    return Found.of(first, last, THIRDS * rows.longest(first, last))
 
-    # An addition whose sum a normalisation reads at once: the sum is kept, but not read again.
+
+def _added_norms(rows: Launches, free: Mask) -> Found:
+    """Additions whose sum a normalisation reads at once: the sum is kept, but not read again."""
     norm = rows.kind("norm") & free
     added = np.flatnonzero(
         rows.operation(_ADDITIONS) & rows.kind("stream") & free & ~rows.used & rows.shifted(norm, 1)
     )
     added = added[rows.same_size(added, added + 1)]
-    out, band = (column[rows.group[added]] for column in (rows.groups.out, rows.groups.bandwidth))
-    moved = rows.groups.bytes[rows.group[added]] + rows.groups.bytes[rows.group[added + 1]] - out
-    least = np.maximum(moved / band, T_FLOOR_NS)
-    known = ~np.isnan(least)
-    # Of three tensors that the addition moves, the fused kernel moves two besides its own two.
-    kept = np.where(known, 0.0, rows.time[added + 1] + rows.time[added] * 2 / 3)
-    pairs = Found(added, added + 1, np.where(known, least, 0.0), kept, np.zeros(len(added)), known)
     rows.take(added, added + 1)
-    return joined(steps, pairs)
+    # Of three tensors that the addition moves, the fused kernel moves two besides its own two.
+    return Found.of(added, added + 1, THIRDS * rows.time[added + 1] + 2 * rows.time[added])
+
+
+def _least_of_added_norms(worth: "Worth", at: Ints) -> Reals:
+    costs, added, norm = worth.costs, worth.first[at], worth.last[at]
+    moved = costs.bytes[added] + costs.bytes[norm] - costs.out[added]
+    return np.asarray(np.maximum(moved / costs.bandwidth[added], T_FLOOR_NS))
 
 
 def _not_smaller(rows: Launches, place: Ints, reduction: Ints) -> Mask:
@@ -250,9 +274,8 @@ def _not_smaller(rows: Launches, place: Ints, reduction: Ints) -> Mask:
 def _biases(rows: Launches, free: Mask) -> Found:
     added = rows.get(rows.groups.convolution_bias) & free & ~rows.used
     at = np.flatnonzero(added & rows.shifted(rows.kind("batch norm"), 1))
-    zero = np.zeros(len(at))
     rows.take(at, at)
-    return Found(at, at, zero, zero, zero, np.ones(len(at), dtype=bool))
+    return Found.of(at, at)
 
 
 def _epilogues(rows: Launches, free: Mask) -> Found:
@@ -268,18 +291,15 @@ def _epilogues(rows: Launches, free: Mask) -> Found:
     last[more] = place[more]
     whole = disjoint(first, last)
     first, last = first[whole], last[whole]
-    groups, group = rows.groups, rows.group
-    # The product's result is neither written before nor read again; other operands still are.
-    result = groups.out[group]
-    moved = rows.summed(np.nan_to_num(groups.bytes[group]), first, last)
-    unread = rows.summed(np.nan_to_num(2 * result), first, last)
-    unknown = np.isnan(groups.bytes[group]) | np.isnan(result)
-    known = rows.summed(unknown.astype(float), first, last) == 0
-    known &= ~np.isnan(groups.bandwidth[group[first]])
-    least = np.maximum(moved - unread, 0) / groups.bandwidth[group[first]]
     rows.take(first, last)
-    zero = np.zeros(len(first))
-    return Found(first, last, np.where(known, least, 0.0), zero, zero, known)
+    return Found.of(first, last)
+
+
+def _least_of_epilogues(worth: "Worth", at: Ints) -> Reals:
+    """The product's result is neither written before nor read again; other operands still are."""
+    costs = worth.costs
+    moved, unread = worth.summed(costs.bytes, at), worth.summed(2 * costs.out, at)
+    return np.asarray(np.maximum(moved - unread, 0) / costs.bandwidth[worth.first[at]])
 
 
 def _chains(rows: Launches, free: Mask) -> Found:
@@ -299,32 +319,30 @@ def _chains(rows: Launches, free: Mask) -> Found:
     )
     head = np.flatnonzero(~linked & np.append(linked[1:], False))
     tail = np.flatnonzero(linked & ~np.append(linked[1:], False))
-    found = _fused(rows, head, tail)
     rows.take(head, tail)
-    return found
+    return Found.of(head, tail, THIRDS * rows.longest(head, tail))
 
 
-def _fused(rows: Launches, first: Ints, last: Ints, *, ends: bool = False) -> Found:
-    """Regions in which each launch reads what the one before wrote: only what enters and leaves
-    the region must move. ends: everything enters through the first launch, as rows of a norm do,
-    however often they are read inside."""
-    groups, group = rows.groups, rows.group
-    moved, out = groups.bytes[group], groups.out[group]
-    unknown = np.isnan(moved) | np.isnan(out)
-    known = rows.summed(unknown.astype(float), first, last) == 0
-    known &= ~np.isnan(groups.bandwidth[group[first]])
-    least = np.nan_to_num(moved[first] - out[first]) + np.nan_to_num(out[last])
-    if not ends:
-        every = rows.summed(np.nan_to_num(moved), first, last)
-        between = 2 * (rows.summed(np.nan_to_num(out), first, last) - np.nan_to_num(out[last]))
-        least = np.maximum(every - between, least)
-    least = least / groups.bandwidth[group[first]]
-    least = np.where(known, np.maximum(least, T_FLOOR_NS), 0.0)
-    kept = np.where(known, 0.0, rows.longest(first, last))
-    return Found(first, last, least, kept, np.zeros(len(first)), known)
+def _least_of_rows(worth: "Worth", at: Ints) -> Reals:
+    """Everything enters through the first launch, as rows of a norm do, however often they are read
+    inside; what enters and leaves the region must move."""
+    costs = worth.costs
+    known = worth.summed(costs.bytes + costs.out, at) * 0
+    least = costs.bytes[worth.first[at]] - costs.out[worth.first[at]] + costs.out[worth.last[at]]
+    least = least / costs.bandwidth[worth.first[at]]
+    return np.asarray(np.maximum(least, T_FLOOR_NS) + known)
 
 
-def _serial(rows: Launches) -> Found:
+def _least_of_chains(worth: "Worth", at: Ints) -> Reals:
+    """Each launch reads what the one before wrote: only what enters and leaves must move."""
+    costs = worth.costs
+    ends = costs.bytes[worth.first[at]] - costs.out[worth.first[at]] + costs.out[worth.last[at]]
+    between = 2 * (worth.summed(costs.out, at) - costs.out[worth.last[at]])
+    least = np.maximum(worth.summed(costs.bytes, at) - between, ends)
+    return np.asarray(np.maximum(least / costs.bandwidth[worth.first[at]], T_FLOOR_NS))
+
+
+def _serial(rows: Launches, free: Mask) -> Found:
     if not len(rows.at):
         return Found.none()
     short = (rows.time <= _LONGEST_SERIAL_NS) & rows.kind(
@@ -334,30 +352,52 @@ def _serial(rows: Launches) -> Found:
     again[1:] = short[1:] & short[:-1] & (rows.group[1:] == rows.group[:-1])
     again[1:] &= rows.lane[1:] == rows.lane[:-1]
     first, last = runs(again, REPEATS - 1)
-    return launches_saved(rows, first - 1, last)
+    return launches_saved(rows, first - 1, last, np.ones(len(first), dtype=np.int64))
 
 
-def _loops(rows: Launches) -> Found:
+def _loops(rows: Launches, free: Mask) -> Found:
     if not rows.operation(_INDEXING).any():
         return Found.none()
     indexing = rows.operation(_INDEXING)
     best = np.zeros(len(rows.at), dtype=bool)
-    edges: list[tuple[Ints, Ints]] = []
+    edges: list[tuple[Ints, Ints, Ints]] = []
     for period in range(1, LONGEST_PERIOD + 1):
         again = np.zeros(len(rows.at), dtype=bool)
         again[period:] = rows.group[period:] == rows.group[:-period]
         again[period:] &= rows.lane[period:] == rows.lane[:-period]
         first, last = runs(again, (REPEATS - 1) * period)
         first = first - period
-        indexed = rows.summed(indexing.astype(float), first, last) * period >= last - first + 1
-        taken = rows.summed(best.astype(float), first, last) > 0
+        indexed = rows.summed(indexing, first, last) * period >= last - first + 1
+        taken = rows.summed(best, first, last) > 0
         first, last = first[indexed & ~taken], last[indexed & ~taken]
         for one, other in zip(first.tolist(), last.tolist(), strict=True):
             best[one : other + 1] = True
-        edges.append((first, last))
-    first = np.concatenate([one for one, _ in edges])
-    last = np.concatenate([other for _, other in edges])
+        edges.append((first, last, np.full(len(first), period)))
+    first, last, periods = (np.concatenate(one) for one in zip(*edges, strict=True))
     order = np.argsort(first)
-    first, last = first[order], last[order]
-    whole = disjoint(first, last)
-    return launches_saved(rows, first[whole], last[whole])
+    order = order[disjoint(first[order], last[order])]
+    return launches_saved(rows, first[order], last[order], periods[order])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of region: what it is counted as, how it is found among the launches that no other
+    has taken, and its least time, fused, ns (NaN where unknown); None: what it keeps is known."""
+
+    pattern: str
+    find: Callable[[Launches, Mask], Found]
+    least: "Callable[[Worth, Ints], Reals] | None" = None
+
+
+#: The kinds of regions, those that win first.
+KINDS: tuple[Kind, ...] = (
+    Kind("attention", _attention, _least_of_attention),
+    Kind("softmax", _softmaxes, _least_of_rows),
+    Kind("norm", _norms, _least_of_rows),
+    Kind("norm", _added_norms, _least_of_added_norms),
+    Kind("bias", _biases),
+    Kind("epilogue", _epilogues, _least_of_epilogues),
+    Kind("chain", _chains, _least_of_chains),
+    Kind("serial", _serial),
+    Kind("loop", _loops),
+)

@@ -18,15 +18,14 @@ import pyarrow as pa
 
 from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import factorized, together
-from traceroof.core.facts import unknown
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.facts import Facts, unknown
+from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.core.text_search import Texts
 from traceroof.core.tracing import one_of
 from traceroof.core.words import words
 from traceroof.kernels.groups import Groups
 from traceroof.operators.operands import element_bytes
 from traceroof.timeline.idle import LAUNCH_LATENCY_NS, PAUSE_NS
-from traceroof.timeline.lanes import UNKNOWN, whole
 
 Reals = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -68,22 +67,17 @@ _BY_KERNEL: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 @dataclass(frozen=True)
 class LaunchKinds:
-    """What the patterns ask about a launch, one value a kernel group; NaN where unknown.
+    """What the patterns ask about a launch, one value a kernel; NaN where unknown.
 
     kind: see ``_kind``. operation: what it does, in a word. elements: of the result (of a
-    reduction: what it reads). bytes, out: least traffic of a launch, and the part that is written.
-    flop_ns: modelled operations at the nominal peak. bandwidth: byte/ns at the nominal peak.
-    threads: grid times block. batched: products of a batch. optimizer: whether a step of an
-    optimizer launched it. convolution_bias: whether a convolution adds its bias with it.
+    reduction: what it reads). threads: grid times block. batched: products of a batch. optimizer:
+    whether a step of an optimizer launched it. convolution_bias: whether a convolution adds its
+    bias with it.
     """
 
     kind: npt.NDArray[np.object_]
     operation: npt.NDArray[np.object_]
     elements: Reals
-    bytes: Reals
-    out: Reals
-    flop_ns: Reals
-    bandwidth: Reals
     threads: Reals
     blocks: Reals
     batched: Reals
@@ -91,42 +85,69 @@ class LaunchKinds:
     convolution_bias: Mask
 
     @staticmethod
-    def of(grouped: Groups) -> "LaunchKinds":
-        see = grouped.facts.only(
-            ("category", "operator", "operator_path", "role", "phase", "model", "model_shape",
-             "model_bytes", "model_flop_pct", "duration_ns", "input_shapes", "input_dtypes",
-             "dram_peak_bytes_per_s", "blocks", "threads_per_block")
-        )  # fmt: skip
-        count = len(grouped)
+    def of(see: Facts, names: Sequence[str]) -> "LaunchKinds":
+        """see: KINDS_FROM of each kernel. names: of the kernels."""
         sizes = [sizes_of(text) for text in see.model_shape]
-        elements = np.array([_elements(size) for size in sizes], dtype=np.float64)
-        operation = _operations(see.operator, grouped.names)
-        kinds = [
-            _kind(*one)
-            for one in zip(
-                see.category, see.role, operation, grouped.names, see.operator, strict=True
-            )
-        ]
-        # The size of a reduction is that of what it reads; what it writes is small beside that.
-        out = [
-            0.0 if kind == "reduction" and not np.isnan(moved) else _written(moved, *one)
-            for kind, moved, *one in zip(
-                kinds, see.model_bytes, elements, see.input_shapes, see.input_dtypes, strict=True
-            )
-        ]
+        operation = operations(see.operator, names)
         return LaunchKinds(
-            kind=words(np.array(kinds, dtype=object)),
+            kind=words(_kinds(see, operation, names)),
             operation=words(operation),
-            elements=elements,
-            bytes=see.model_bytes,
-            out=np.array(out, dtype=np.float64),
-            flop_ns=see.model_flop_pct / 100 * see.duration_ns,
-            bandwidth=see.dram_peak_bytes_per_s / 1e9,
+            elements=np.array([_elements(size) for size in sizes], dtype=np.float64),
             threads=see.blocks * see.threads_per_block,
             blocks=see.blocks,
             batched=np.array([size.get("B", np.nan if not size else 1) for size in sizes], float),
             optimizer=see.phase == "optimizer",
-            convolution_bias=_flags(count, see.operator_path, "_convolution > aten::add_"),
+            convolution_bias=_flags(len(names), see.operator_path, "_convolution > aten::add_"),
+        )
+
+
+#: What ``LaunchKinds`` reads.
+KINDS_FROM = (
+    "category", "operator", "operator_path", "role", "phase", "model_shape", "blocks",
+    "threads_per_block",
+)  # fmt: skip
+
+
+def _kinds(
+    see: Facts, operation: npt.NDArray[np.object_], names: Sequence[str]
+) -> npt.NDArray[np.object_]:
+    columns = (see.category, see.role, operation, names, see.operator)
+    return np.array([_kind(*one) for one in zip(*columns, strict=True)], dtype=object)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a launch of each kernel group costs at least; NaN where unknown.
+
+    bytes, out: least traffic of a launch, and the part that is written. flop_ns: modelled
+    operations at the nominal peak. bandwidth: byte/ns at the nominal peak.
+    """
+
+    bytes: Reals
+    out: Reals
+    flop_ns: Reals
+    bandwidth: Reals
+
+    @staticmethod
+    def of(grouped: Groups) -> "Costs":
+        see = grouped.facts.only(
+            ("category", "operator", "role", "model_shape", "model_bytes", "model_flop_pct",
+             "duration_ns", "input_shapes", "input_dtypes", "dram_peak_bytes_per_s")
+        )  # fmt: skip
+        elements = [_elements(sizes_of(text)) for text in see.model_shape]
+        # The size of a reduction is that of what it reads; what it writes is small beside that.
+        out = [
+            0.0 if category == "reduction" and not np.isnan(moved) else _written(moved, *one)
+            for category, moved, *one in zip(
+                see.category, see.model_bytes, elements, see.input_shapes, see.input_dtypes,
+                strict=True,
+            )
+        ]  # fmt: skip
+        return Costs(
+            bytes=see.model_bytes,
+            out=np.array(out, dtype=np.float64),
+            flop_ns=see.model_flop_pct / 100 * see.duration_ns,
+            bandwidth=see.dram_peak_bytes_per_s / 1e9,
         )
 
 
@@ -143,7 +164,7 @@ def in_order(kernels: pa.Table, at: Ints) -> tuple[Ints, Ints, Ints]:
     return at[order], lane[order], start[order]
 
 
-def _idle_for_launch(kernels: pa.Table) -> Reals:
+def _idle_for_launch(kernels: pa.Table) -> Ints:
     """How long nothing ran on the GPU before each row because it was being launched, ns: until the
     launch call, less than a pause of the host, and what a launch takes to arrive. What waits longer
     in its queue waits for something else. Where the call is unknown, all of it below a pause."""
@@ -160,49 +181,47 @@ def _idle_for_launch(kernels: pa.Table) -> Reals:
     launch = whole(kernels["host_launch_ns"])
     late = np.where(launch == UNKNOWN, idle, np.clip(launch - (start - idle), 0, idle))
     arriving = np.minimum(idle - late, LAUNCH_LATENCY_NS)
-    return np.where(late < PAUSE_NS, late + arriving, 0).astype(np.float64)
+    return np.where(late < PAUSE_NS, late + arriving, 0)
 
 
 @dataclass(frozen=True)
 class Launches:
-    """The launches by stream and start. at: their rows in the kernel table; group: their group;
+    """The launches by stream and start. at: their rows in the kernel table; group: their kernel;
     lane: number of the stream; gap: idle time of the GPU for their launch, ns, behind another one of
     the stream; used: which a pattern has taken."""
 
     at: Ints
     group: Ints
     lane: Ints
-    start: Ints
-    time: Reals
-    gap: Reals
+    time: Ints
+    gap: Ints
     used: Mask
     groups: LaunchKinds
 
     @staticmethod
-    def of(kernels: pa.Table, grouped: Groups) -> "Launches":
-        start, duration = as_reals(kernels["start_ns"]), as_reals(kernels["duration_ns"])
-        good = (grouped.of_row >= 0) & ~np.isnan(start) & (duration > 0)
-        good &= as_reals(kernels["launch_count"]) == 1
-        at, lane, begin = in_order(kernels, np.flatnonzero(good))
-        time = duration[at]
+    def of(kernels: pa.Table, group: Ints, kinds: LaunchKinds) -> "Launches":
+        """group: kernel of each row, -1 for none. kinds: of the kernels."""
+        start, duration = whole(kernels["start_ns"]), whole(kernels["duration_ns"])
+        good = (group >= 0) & (start != UNKNOWN) & (duration > 0)
+        good &= whole(kernels["launch_count"]) == 1
+        at, lane, _ = in_order(kernels, np.flatnonzero(good))
         follows = np.append(False, lane[1:] == lane[:-1]) if len(at) else np.zeros(0, dtype=bool)
         return Launches(
             at=at,
-            group=grouped.of_row[at],
+            group=group[at],
             lane=lane,
-            start=begin,
-            time=time,
-            gap=np.where(follows, _idle_for_launch(kernels)[at], 0.0),
+            time=duration[at],
+            gap=np.where(follows, _idle_for_launch(kernels)[at], 0),
             used=np.zeros(len(at), dtype=bool),
-            groups=LaunchKinds.of(grouped),
+            groups=kinds,
         )
 
     def within(self, first: Ints, last: Ints) -> Ints:
-        """The rows of the kernel table from each first to its last launch."""
+        """The places from each first to its last launch."""
         edge = np.zeros(len(self.at) + 1, dtype=np.int64)
         np.add.at(edge, first, 1)
         np.add.at(edge, last + 1, -1)
-        return self.at[np.cumsum(edge[:-1]) > 0]
+        return np.flatnonzero(np.cumsum(edge[:-1]) > 0)
 
     def get(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A column of the groups, one value a launch."""
@@ -244,17 +263,17 @@ class Launches:
         np.add.at(edge, last + 1, -1)
         self.used[:] |= np.cumsum(edge[:-1]) > 0
 
-    def summed(self, values: Reals, first: Ints, last: Ints) -> Reals:
+    def summed(self, values: Ints | Mask, first: Ints, last: Ints) -> Ints:
         """Sums over regions, whose ends count."""
-        total = np.concatenate(([0.0], np.cumsum(values)))
+        total = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
         return np.asarray(total[last + 1] - total[first])
 
-    def longest(self, first: Ints, last: Ints) -> Reals:
+    def longest(self, first: Ints, last: Ints) -> Ints:
         """The longest launch of each region; regions are disjoint and in order."""
         if not len(first):
-            return np.zeros(0)
+            return np.zeros(0, dtype=np.int64)
         edges = np.column_stack((first, last + 1)).reshape(-1)
-        padded = np.append(self.time, 0.0)
+        padded = np.append(self.time, 0)
         return np.asarray(np.maximum.reduceat(padded, edges)[::2])
 
 
@@ -291,7 +310,7 @@ def _kind(category: Any, role: Any, operation: str, kernel: str, operator: Any) 
     return "link" if category in ("communication", "memcpy", "memset") else "other"
 
 
-def _operations(operators: npt.NDArray[Any], kernels: Sequence[str]) -> npt.NDArray[np.object_]:
+def operations(operators: npt.NDArray[Any], kernels: Sequence[str]) -> npt.NDArray[np.object_]:
     """What each launch does, in a word: the operator, else what the kernel's functor says, else the
     kernel's function."""
     result = np.array(

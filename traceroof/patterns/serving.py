@@ -19,12 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import regex
-from traceroof.core.dictionary import Coded, coded, together
+from traceroof.core.dictionary import factorized, together
 from traceroof.core.facts import Facts
-from traceroof.core.kernel_table import Column, as_reals, sourced
+from traceroof.core.kernel_table import Column, sourced
 from traceroof.core.tracing import one_of
 from traceroof.core.units import quantity
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.variants import Variants, summed
 from traceroof.operators.operands import element_bytes
 from traceroof.patterns.launch_order import sizes_of
 from traceroof.timeline import Timeline
@@ -138,30 +139,27 @@ def _tokens(text: str) -> float:
 
 
 def serving(
-    kernels: pa.Table, grouped: Groups, lines: Sequence[Timeline]
+    variants: Variants, grouped: Groups, lines: Sequence[Timeline]
 ) -> Mapping[str, float | str]:
     """Values by the names of SERVING_COLUMNS; empty for a run that does not serve.
 
-    grouped: the groups of the table's kernels. lines: the run's timelines, whose steps are the
-    passes.
+    grouped: the groups of the variants. lines: the run's timelines, whose steps are the passes.
     """
-    named = coded(kernels["step"])
-    passes = [pass_of(name) for name in named.texts]
+    passes = [pass_of(name) for name in variants.steps]
     if any(passes):
-        return _from_passes(kernels, grouped, lines, named, passes)
+        return _from_passes(variants, grouped, lines, passes)
     return _from_attention(grouped)
 
 
 def _from_passes(
-    kernels: pa.Table,
+    variants: Variants,
     grouped: Groups,
     lines: Sequence[Timeline],
-    named: Coded,
     passes: Sequence[Pass | None],
 ) -> Mapping[str, float | str]:
-    step, names = named.codes, named.texts
-    time = as_reals(kernels["launch_count"]) * np.nan_to_num(as_reals(kernels["duration_ns"]))
-    by_step = np.bincount(step[step >= 0], weights=time[step >= 0], minlength=len(names))
+    names, step = variants.steps, variants.by_step["step"]
+    inside = step >= 0
+    by_step = summed(step[inside], variants.by_step["time_ns"][inside], len(names))
     kinds = np.array([one.kind if one else "" for one in passes], dtype=object)
     total = float(by_step[kinds != ""].sum())
     if not total:
@@ -188,7 +186,7 @@ def _from_passes(
     facts["decode_time_ns"] = float(sum(one.span_ns for one in spans))
     facts["decode_sequences"] = float(np.median([decoding[one.name].sequences for one in steady]))
     facts.update(_mixed(mixed, lines, float(facts["decode_step_ns"])))
-    facts.update(_reads(_Decoding.of(kernels, named, passes, time, grouped)))
+    facts.update(_reads(_Decoding.of(variants, passes, grouped)))
     return facts
 
 
@@ -211,41 +209,36 @@ def _mixed(
 
 @dataclass(frozen=True)
 class _Decoding:
-    """The launches of decoding passes. turn: the pass of each, a rank's own; contexts: by pass;
-    group: of each launch, and names of the groups; see: their facts."""
+    """The launches of decoding passes, those of one variant in one pass together. turn: the pass of
+    each, a rank's own; contexts: by pass; group: of each, and names of the groups; see: their facts."""
 
     turn: Ints
     contexts: Reals
     group: Ints
+    launches: Reals
     time: Reals
     see: Facts
     names: tuple[str, ...]
 
     @staticmethod
-    def of(
-        kernels: pa.Table,
-        named: Coded,
-        passes: Sequence[Pass | None],
-        time: Reals,
-        grouped: Groups,
-    ) -> "_Decoding":
-        decodes = [one is not None and one.kind == "decode" for one in passes]
-        inside = named.spread(np.array([*decodes, False])) & (grouped.of_row >= 0)
-        at = np.flatnonzero(inside)
-        owner = [
-            np.nan_to_num(as_reals(kernels[name])[at], nan=-1.0).astype(np.int64)
-            for name in ("source", "rank", "process_id", "device")
-        ]
+    def of(variants: Variants, passes: Sequence[Pass | None], grouped: Groups) -> "_Decoding":
+        decodes = np.array([one is not None and one.kind == "decode" for one in passes] + [False])
+        group = grouped.of_row[variants.by_step["variant"]]
+        at = np.flatnonzero(decodes[variants.by_step["step"]] & (group >= 0))
+        mine = {name: one[at] for name, one in variants.by_step.items()}
         # Ranks give their passes the same names; each reads its own weights and cache.
-        turn, _ = together([*owner, named.codes[at].astype(np.int64)])
+        turn, _ = together(
+            factorized(mine[name])[0] for name in ("source", "rank", "process_id", "device", "step")
+        )
         keys = np.array([one.contexts if one else np.nan for one in passes])
         contexts = np.full(int(turn.max(initial=-1)) + 1, np.nan)
-        contexts[turn] = keys[named.codes[at]]
+        contexts[turn] = keys[mine["step"]]
         return _Decoding(
             turn=turn,
             contexts=contexts,
-            group=grouped.of_row[at],
-            time=time[at],
+            group=group[at],
+            launches=mine["launches"].astype(np.float64),
+            time=mine["time_ns"].astype(np.float64),
             see=grouped.facts.only(
                 ("category", "role", "operator", "input_shapes", "input_dtypes", "model",
                  "model_shape", "model_bytes", "model_weight_bytes", "dram_peak_bytes_per_s")
@@ -253,8 +246,15 @@ class _Decoding:
             names=grouped.names,
         )  # fmt: skip
 
+    def times(self, where: Mask) -> Reals:
+        """Time of some launches in each pass."""
+        return self._added(self.time, where)
+
     def summed(self, values: Reals, where: Mask) -> Reals:
         """Sums of one value a launch, over each pass."""
+        return self._added(values * self.launches, where)
+
+    def _added(self, values: Reals, where: Mask) -> Reals:
         count = len(self.contexts)
         return np.asarray(
             np.bincount(self.turn[where], weights=values[where], minlength=count), dtype=np.float64
@@ -274,9 +274,9 @@ def _reads(decoding: _Decoding) -> Mapping[str, float | str]:
     attends = ((see.category == "attention") & (see.role != "cache write"))[group]
     if not decoding.time[products].sum():
         return {}
-    attention = decoding.summed(decoding.time, attends)
+    attention = decoding.times(attends)
     facts: dict[str, float | str] = {
-        "decode_products_ns": float(np.median(decoding.summed(decoding.time, products))),
+        "decode_products_ns": float(np.median(decoding.times(products))),
         "decode_attention_ns": float(np.median(attention)),
     }
     peaks = np.unique(see.dram_peak_bytes_per_s[np.unique(group)])

@@ -19,6 +19,7 @@ from traceroof.ingest.detect import File, in_turn, read_file
 from traceroof.ingest.remote import RemoteFile
 from traceroof.kernels.categories import row_categories
 from traceroof.parser import Options, Progress, silent
+from traceroof.patterns import launch_part
 from traceroof.scale.engines import Done, Engine, jobs_for, run
 from traceroof.scale.engines import silent as nobody
 from traceroof.timeline.partial import Partial, overlapping, partial_of
@@ -31,9 +32,9 @@ def unwatched(files_done: int, files: int, bytes_done: int, size: int) -> None:
     """A ``Watch`` that shows nothing."""
 
 
-#: What is kept of a file: ``rows`` and what was worked out of them, or ``all`` its tables, where a
-#: part of it is judged and host calls tell which.
-Keep = Literal["rows", "all"]
+#: What is kept of a file: ``parts``, what was worked out of its rows alone; ``rows`` as well; or
+#: ``all`` its tables, where a part of it is judged and host calls tell which.
+Keep = Literal["parts", "rows", "all"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Task:
 
     file: File
     options: Options
-    keep: Keep = "rows"
+    keep: Keep = "parts"
     own: tuple[Device, ...] = ()
     keeper: Keeper | None = None
 
@@ -106,21 +107,39 @@ def _read(task: Task, local: Path) -> tuple[Recording, Kept | None]:
     whole = remote.shown_as(task.file, local, lambda: read_file(local, silent, task.options))
     if task.keep == "all":
         return whole, kept and replace(kept, name="")
-    light = summarised(whole)
+    light = summarised(whole, "parts" if task.keeper and kept else task.keep)
     if not light.summaries:
         return light, kept and replace(kept, name="")
     if task.keeper and kept:
         task.keeper.keep(kept, whole, light)
+    if task.keep == "rows":
+        light = replace(light, kernels=whole.kernels, summaries=light.summaries[:1])
     return light, kept
 
 
-def summarised(recording: Recording) -> Recording:
-    """A recording with what its timelines show in place of the host calls and spans behind it."""
+def summarised(recording: Recording, keep: Keep = "parts") -> Recording:
+    """A recording with what its timelines show in place of the host calls and spans behind it.
+
+    keep: ``parts`` leaves out the rows of its launches too, where all of them say of which rank they
+    are: files without ranks are told apart by their rows.
+    """
     if recording.time_basis != "timeline" or recording.clock_logs.num_rows:
         return recording
-    partial = partial_of(recording, row_categories(recording.kernels))
+    kernels = recording.kernels
+    categories = row_categories(kernels)
+    light = replace(
+        recording,
+        host_calls=empty(HOST_CALLS),
+        spans=empty(SPANS),
+        summaries=(partial_of(recording, categories),),
+    )
+    if keep != "parts" or not kernels.num_rows or kernels["rank"].null_count:
+        return light
+    launches, _ = launch_part.part_of(kernels, categories, (0,))
     return replace(
-        recording, host_calls=empty(HOST_CALLS), spans=empty(SPANS), summaries=(partial,)
+        light,
+        kernels=launch_part.by_name(kernels),
+        summaries=(*light.summaries, launch_part.narrowed(launches)),
     )
 
 
@@ -131,12 +150,12 @@ class Mapping:
     jobs: processes; None: as many as there are cores, where that pays. scheduler: ``Engine``.
     keeper: where what is read is kept. tell: hears where a cluster is watched. failed: the files that could not be read, with the reason.
     given: every file by the path that its recording shows. kept: by the same, where it was kept.
-    options: how they were read. cpu_s: what each took.
+    options: how they were read. cpu_s: what each took. known: what their launches have in common.
     """
 
     jobs: int | None = None
     scheduler: str | None = None
-    keep: Keep = "rows"
+    keep: Keep = "parts"
     own: tuple[Device, ...] = ()
     keeper: Keeper | None = None
     watch: Watch = unwatched
@@ -146,6 +165,7 @@ class Mapping:
     kept: dict[str, Kept] = field(default_factory=dict)
     options: list[Options] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
+    known: launch_part.Known = field(default_factory=dict)
 
     def read(
         self, files: Sequence[File], progress: Progress, options: Options
@@ -188,7 +208,8 @@ class Mapping:
         if done.result.kept is not None:
             self.kept[str(file)] = done.result.kept
         found = done.result.recording
-        return replace(found, kernels=kernel_table.widened(found.kernels))
+        kernels = kernel_table.widened(found.kernels)
+        return launch_part.interned(replace(found, kernels=kernels), self.known)
 
     def settled(self, recording: Recording) -> Recording:
         """``settled`` with the files read again."""
@@ -200,7 +221,29 @@ class Mapping:
         if not recording.summaries:
             return recording
         again = self._again(recording.sources[0].path)
-        return replace(recording, host_calls=again.host_calls, spans=again.spans, summaries=())
+        return replace(
+            recording,
+            kernels=again.kernels,
+            host_calls=again.host_calls,
+            spans=again.spans,
+            summaries=(),
+        )
+
+    def with_rows(self, recordings: Sequence[Recording]) -> list[Recording]:
+        """What was read, with the rows of all launches where others are to be held against them: a
+        log of clocks tells only by their times what it is of."""
+        if not any(one.clock_logs.num_rows for one in recordings):
+            return list(recordings)
+        return [self._with_rows(one) for one in recordings]
+
+    def _with_rows(self, recording: Recording) -> Recording:
+        if len(recording.summaries) < 2:
+            return recording
+        return replace(
+            recording,
+            kernels=self._again(recording.sources[0].path).kernels,
+            summaries=tuple(one for one in recording.summaries if isinstance(one, Partial)),
+        )
 
     def _again(self, path: str) -> Recording:
         with knowing(self.own):
@@ -223,7 +266,11 @@ def settled(recording: Recording, whole_of: Callable[[int], Recording]) -> Recor
         if len(files) > 1:
             whole = merge([whole_of(at) for at in files])
             seen = partial_of(whole, row_categories(whole.kernels))
-            summaries = [one for one in summaries if not {*one.files} & {*files}]
+            summaries = [
+                one
+                for one in summaries
+                if not (isinstance(one, Partial) and {*one.files} & {*files})
+            ]
             summaries.append(_placed(seen, files))
     return replace(recording, summaries=tuple(summaries))
 

@@ -15,10 +15,11 @@ import pyarrow as pa
 from traceroof import patterns, timeline
 from traceroof.core.dictionary import factorized
 from traceroof.core.facts import Facts
-from traceroof.core.kernel_table import Column, as_reals, sourced
+from traceroof.core.kernel_table import Column, sourced
 from traceroof.hardware.devices import AMD
 from traceroof.kernels import groups
 from traceroof.kernels.groups import Groups
+from traceroof.kernels.variants import Variants, summed
 from traceroof.patterns import Patterns
 from traceroof.rule import Scope
 from traceroof.scopes.quality_columns import QUALITY_COLUMNS
@@ -189,29 +190,29 @@ _COLUMNS: Mapping[Scope, Sequence[Column]] = {
 
 
 def of_categories(
-    kernels: pa.Table, categories: Sequence[str], parts: Patterns | None = None
+    variants: Variants, categories: Sequence[str], parts: Patterns | None = None
 ) -> Subjects:
     """One subject per category, most time first; copies and fills are categories too.
 
-    parts: what their time is made of.
+    categories: of each variant. parts: what their time is made of.
     """
-    launches, duration = as_reals(kernels["launch_count"]), as_reals(kernels["duration_ns"])
     codes, known = factorized(np.asarray(categories, dtype=object))
 
-    def summed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.bincount(codes, weights=values, minlength=len(known)).astype(np.float64)
+    def added(values: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return summed(codes, values, len(known)).astype(np.float64)
 
-    time = summed(launches * np.nan_to_num(duration))
+    time = added(variants.sums.time_ns)
+    times = variants.durations.by(codes, len(known))
+    medians = groups.medians(times.thing, times.ns, times.launches, len(known))
     order = sorted(range(len(known)), key=lambda at: (-time[at], known[at]))
     time, total = time[order], float(time.sum())
     names = [str(name) for name in known[order]]
-    each = np.ones(len(duration))
     columns: dict[str, npt.NDArray[np.float64] | npt.NDArray[np.object_]] = {
         "category": np.array(names, dtype=object),
-        "launches": summed(launches)[order],
+        "launches": added(variants.sums.launches)[order],
         "time_ns": time,
         "share_pct": time / total * 100 if total else np.full(len(names), np.nan),
-        "median_ns": groups.medians(codes, duration, each, len(known))[order],
+        "median_ns": medians[order],
     }
     of_category = parts.by_category if parts else {}
     for entry in patterns.CATEGORY_COLUMNS if of_category else ():

@@ -25,6 +25,7 @@ from traceroof.core.recording import Recording, Run
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
 from traceroof.ingest.remote import Location
+from traceroof.scale.mapping import Keep
 from traceroof.store import (
     baselines,
     calibrations,
@@ -116,17 +117,17 @@ class Store:
             row = commit.commit(self._opened, entry)
         return Run(recording, row.name, row.id, row.created)
 
-    def get(self, run: str | None = None, *, whole: bool = False) -> Run:
+    def get(self, run: str | None = None, *, keep: Keep = "rows") -> Run:
         """A run with all it holds; None is the newest.
 
-        whole: of a run that is kept part by part also what the host did, in place of what was
-        worked out of it. run: an id, a baseline, a name (its newest run), or the first digits of
+        keep: of a run that is kept part by part ``parts`` is what was worked out of its launches
+        alone, ``all`` also what the host did, in place of what was worked out of it. run: an id, a baseline, a name (its newest run), or the first digits of
         just one id (four or more), tried in this order.
 
         Raises TraceroofError when there is none, several match, or its files are damaged.
         """
         with explained(self.folder):
-            return read_run.read_run(self._opened, run, whole=whole)
+            return read_run.read_run(self._opened, run, keep)
 
     def runs(self) -> list[RunInfo]:
         """All runs, the most recently ingested first."""

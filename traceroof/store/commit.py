@@ -47,7 +47,7 @@ def commit(store: OpenStore, entry: Entry) -> Row:
     """Keep a run; bytes that are stored already give the same run, which becomes the newest."""
     if isinstance(store.folder, Location) and not entry.parts:
         entry = replace(entry, parts=(f"{entry.digest[:40]}.{secrets.token_hex(4)}",))
-        parts.write(store.shelf, entry.parts[0], entry.recording, entry.recording.summaries)
+        parts.write(store.shelf, entry.parts[0], entry.recording)
     cleanup.sweep(store)
     with cleanup.claimed(store) as claim:
         row = _commit(store, claim, entry)

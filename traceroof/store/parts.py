@@ -6,8 +6,6 @@ again. What a run is made of stands in the catalogue (``rows.Contents.parts``).
 """
 
 import json
-from collections.abc import Mapping as Dict
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from hashlib import sha256
@@ -16,18 +14,24 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
+from traceroof.core import kernel_table
+from traceroof.core.arrow_bytes import packed, unpacked
 from traceroof.core.recording import (
     HOST_CALLS,
     SPANS,
     DeviceInfo,
     Recording,
     Source,
+    Summary,
     TimeBasis,
     empty,
 )
 from traceroof.ingest.remote import RemoteFile
-from traceroof.scale.mapping import Kept, Mapping, Task
+from traceroof.patterns import launch_part
+from traceroof.patterns.launch_part import LaunchPart
+from traceroof.scale.mapping import Keep, Kept, Mapping, Task
 from traceroof.store import parquet
 from traceroof.store.digests import file_digest
 from traceroof.store.rows import Beside, counters_beside
@@ -36,8 +40,10 @@ from traceroof.timeline.partial import Partial, decoded, encoded
 
 #: The file of a part that holds what its timelines show.
 SUMMARY = "timelines.msgpack"
+#: What its launches show, and the kernel table of its kernels by name: in place of its rows.
+LAUNCHES, NAMES = "launches.msgpack", "by_name.arrow"
 # Layout of a part; another number is another part.
-_VERSION = 1
+_VERSION = 2
 # What tells what the host did: read only where a part of a run is chosen.
 _OF_HOST = ("host_calls", "spans")
 
@@ -52,6 +58,7 @@ class Manifest:
     devices: tuple[DeviceInfo, ...]
     files: dict[str, parquet.File]
     has_summary: bool = True
+    has_launches: bool = False
     counters: Beside | None = None
 
 
@@ -80,7 +87,7 @@ class Keeper:
     def known(self, kept: Kept, task: Task) -> Recording | None:
         """The file as another try kept it; None where none did, or not as it was written."""
         try:
-            recording = load(self.shelf, kept.name)
+            recording = load(self.shelf, kept.name, task.keep)
         except parquet.Unreadable:
             self.shelf.remove(kept.name)
             return None
@@ -93,16 +100,21 @@ class Keeper:
 
     def keep(self, kept: Kept, whole: Recording, light: Recording) -> None:
         """Write a part."""
-        write(self.shelf, kept.name, whole, light.summaries)
+        write(self.shelf, kept.name, whole, light)
 
 
-def write(shelf: Shelf, name: str, recording: Recording, summaries: Sequence[Any] = ()) -> None:
-    """Publish a recording as a part."""
+def write(shelf: Shelf, name: str, recording: Recording, light: Recording | None = None) -> None:
+    """Publish a recording as a part. light: with what was worked out of it."""
+    summaries = recording.summaries if light is None else light.summaries
     coded = parquet.encode(parquet.normal(replace(recording, summaries=())))
     content: dict[str, Any] = {parquet.file_name(table): data for table, (_, data) in coded.items()}
     partial = next((one for one in summaries if isinstance(one, Partial)), None)
     if partial is not None:
         content[SUMMARY] = encoded(partial)
+    launches = next((one for one in summaries if isinstance(one, LaunchPart)), None)
+    if launches is not None and light is not None:
+        content[LAUNCHES] = launch_part.encoded(launches)
+        content[NAMES] = packed(kernel_table.narrowed(light.kernels))
     manifest = Manifest(
         recording.format,
         recording.time_basis,
@@ -110,16 +122,17 @@ def write(shelf: Shelf, name: str, recording: Recording, summaries: Sequence[Any
         recording.devices,
         {table: file for table, (file, _) in coded.items()},
         partial is not None,
+        LAUNCHES in content,
         counters_beside(recording),
     )
     content[MANIFEST] = json.dumps(asdict(manifest)).encode()
     shelf.write(name, content)
 
 
-def load(shelf: Shelf, name: str, *, whole: bool = False) -> Recording | None:
+def load(shelf: Shelf, name: str, keep: Keep = "rows") -> Recording | None:
     """A part as a recording; None where there is none.
 
-    whole: with what the host did, in place of what was worked out of it. Raises
+    keep: as for reading a file; ``all`` is without what was worked out. Raises
     ``parquet.Unreadable`` where it is not as it was written.
     """
     found = shelf.read(name, MANIFEST)
@@ -129,18 +142,20 @@ def load(shelf: Shelf, name: str, *, whole: bool = False) -> Recording | None:
         manifest = msgspec.convert(json.loads(found), Manifest)
     except (ValueError, RecursionError):
         raise parquet.Unreadable(f"{MANIFEST} is damaged") from None
-    light = manifest.has_summary and not whole
-    wanted = {
-        table: file for table, file in manifest.files.items() if not (light and table in _OF_HOST)
-    }
+    light = manifest.has_summary and keep != "all"
+    lightest = light and manifest.has_launches and keep == "parts"
+    left = (*(_OF_HOST if light else ()), *(("kernels",) if lightest else ()))
+    wanted = {table: file for table, file in manifest.files.items() if table not in left}
 
     def content(file: str) -> bytes | None:
         return shelf.read(name, file)
 
-    tables: Dict[str, Any] = parquet.read_tables(content, wanted)
+    tables: dict[str, Any] = dict(parquet.read_tables(content, wanted))
+    if lightest:
+        tables["kernels"] = _unpacked(content(NAMES))
     beside, counters = manifest.counters, None
     if beside is not None:
-        counted: Dict[str, Any] = parquet.read_tables(content, wanted, parquet.COUNTERS)
+        counted: dict[str, Any] = dict(parquet.read_tables(content, wanted, parquet.COUNTERS))
         counters = Recording(
             format=beside.format,
             time_basis="counter-tool",
@@ -158,14 +173,25 @@ def load(shelf: Shelf, name: str, *, whole: bool = False) -> Recording | None:
     )
     if not light:
         return recording
-    summary = shelf.read(name, SUMMARY)
-    try:
-        partial = decoded(summary or b"")
-    except (msgspec.MsgspecError, ValueError, KeyError):
-        raise parquet.Unreadable(f"{SUMMARY} is not as it was written") from None
+    summaries: list[Summary] = []
+    for file, read, there in (
+        (SUMMARY, decoded, True), (LAUNCHES, launch_part.decoded, lightest),
+    ):  # fmt: skip
+        try:
+            summaries += [read(content(file) or b"")] if there else []
+        except (msgspec.MsgspecError, ValueError, KeyError):
+            raise parquet.Unreadable(f"{file} is not as it was written") from None
     return replace(
-        recording, host_calls=empty(HOST_CALLS), spans=empty(SPANS), summaries=(partial,)
+        recording, host_calls=empty(HOST_CALLS), spans=empty(SPANS), summaries=tuple(summaries)
     )
+
+
+def _unpacked(data: bytes | None) -> pa.Table:
+    """The table of NAMES. Raises ``parquet.Unreadable``."""
+    try:
+        return kernel_table.widened(unpacked(data or b""))
+    except (pa.ArrowException, KeyError):
+        raise parquet.Unreadable(f"{NAMES} is not as it was written") from None
 
 
 def made_of(recording: Recording, mapping: Mapping) -> tuple[str, ...]:
@@ -182,7 +208,9 @@ def made_of(recording: Recording, mapping: Mapping) -> tuple[str, ...]:
 def program() -> str:
     """What tells this program's readers from those of another version."""
     digest = sha256()
-    for folder in ("core", "ingest", "kernels", "parsers", "timeline"):
+    for folder in (
+        "core", "hardware", "ingest", "kernels", "operators", "parsers", "patterns", "timeline",
+    ):  # fmt: skip
         root = Path(str(files("traceroof"))) / folder
         for path in sorted(root.rglob("*.py")):
             about = path.stat()

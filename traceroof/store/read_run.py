@@ -5,7 +5,8 @@ from dataclasses import replace
 from traceroof.core.recording import Recording, Run, merge
 from traceroof.errors import TraceroofError
 from traceroof.ingest.remote import Location
-from traceroof.scale.mapping import settled
+from traceroof.patterns import launch_part
+from traceroof.scale.mapping import Keep, settled
 from traceroof.store import lookup, parquet
 from traceroof.store.catalogue import RUNS
 from traceroof.store.open_store import OpenStore
@@ -13,13 +14,13 @@ from traceroof.store.parts import load as load_part
 from traceroof.store.rows import Contents, Row
 
 
-def read_run(store: OpenStore, run: str | None, *, whole: bool) -> Run:
+def read_run(store: OpenStore, run: str | None, keep: Keep) -> Run:
     """As ``Store.get``."""
     with store.catalogue.reading() as connection:
         row = lookup.resolve(store, connection, run)
     while True:
         try:
-            return Run(recording_of(store, row, whole), row.name, row.id, row.created)
+            return Run(recording_of(store, row, keep), row.name, row.id, row.created)
         except parquet.Unreadable as damage:
             with store.catalogue.reading() as connection:
                 again = lookup.newest(store, connection, RUNS.c.id == row.id)
@@ -32,11 +33,11 @@ def read_run(store: OpenStore, run: str | None, *, whole: bool) -> Run:
             row = again  # replaced meanwhile
 
 
-def recording_of(store: OpenStore, row: Row, whole: bool = False) -> Recording:
+def recording_of(store: OpenStore, row: Row, keep: Keep = "rows") -> Recording:
     """What a row of the catalogue points at. Raises ``parquet.Unreadable`` for damaged files."""
     contents = lookup.contents(store, row)
     if contents.parts:
-        return _from_parts(store, contents, whole)
+        return _from_parts(store, contents, keep)
     if isinstance(store.folder, Location):
         raise lookup.damaged(store, row, "it has no parts")
     folder = store.folder / "runs" / row.folder
@@ -60,15 +61,16 @@ def recording_of(store: OpenStore, row: Row, whole: bool = False) -> Recording:
     )
 
 
-def _from_parts(store: OpenStore, contents: Contents, whole: bool) -> Recording:
-    def part(at: int, *, whole: bool) -> Recording:
-        found = load_part(store.shelf, contents.parts[at], whole=whole)
+def _from_parts(store: OpenStore, contents: Contents, keep: Keep) -> Recording:
+    def part(at: int, keep: Keep) -> Recording:
+        found = load_part(store.shelf, contents.parts[at], keep)
         if found is None:
             raise parquet.Unreadable(f"part {contents.parts[at]} is missing")
-        return found
+        return launch_part.interned(found, known)
 
-    parts = [part(at, whole=whole) for at in range(len(contents.parts))]
+    known: launch_part.Known = {}
+    parts = [part(at, keep) for at in range(len(contents.parts))]
     merged = replace(merge(parts), sources=contents.sources, devices=contents.devices)
-    if whole or len(parts) == 1:
+    if keep == "all" or len(parts) == 1:
         return merged
-    return settled(merged, lambda at: part(at, whole=True))
+    return settled(merged, lambda at: part(at, "all"))

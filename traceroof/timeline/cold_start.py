@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
+from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, known
+from traceroof.timeline.lanes import Lane, Mask, known
 
 if TYPE_CHECKING:
     from traceroof.timeline.host import HostView

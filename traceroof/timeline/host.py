@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core.dictionary import Coded, coded
+from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.timeline import intervals
 from traceroof.timeline.hostcalls import HOST_KINDS, OF_CATEGORY, HostKind, kind_of
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, whole
+from traceroof.timeline.lanes import Lane, Mask
 
 if TYPE_CHECKING:
     import pandas as pd

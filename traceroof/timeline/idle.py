@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline import intervals
 from traceroof.timeline.cold_start import cold_start, first_kernel, silent_start
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import HostKind
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions
+from traceroof.timeline.lanes import Lane, Mask, Unions
 
 #: Why a GPU was idle. The host part of a gap is charged in the order from ``cold`` to ``host``.
 CAUSES: Mapping[str, str] = {

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from traceroof.core.dictionary import coded, factorized, one_array, together
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.dictionary import coded, factorized, together
+from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.timeline import intervals
 from traceroof.timeline.hostcalls import direction_of
 from traceroof.timeline.intervals import Intervals, Times
@@ -24,16 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Mask = npt.NDArray[np.bool_]
-
-UNKNOWN = np.iinfo(np.int64).min
-
-
-def whole(values: pa.ChunkedArray) -> Times:
-    """A column of whole numbers; UNKNOWN where null. A view of it where nothing is null."""
-    if values.null_count:
-        values = pc.fill_null(values, UNKNOWN)
-    found: Times = one_array(values).to_numpy(zero_copy_only=True)
-    return found
 
 
 class Rows:

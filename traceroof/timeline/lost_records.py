@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.dictionary import coded
+from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import UNKNOWN, whole
 
 if TYPE_CHECKING:
     from traceroof.timeline.lanes import Mask

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline import intervals
 from traceroof.timeline.communication import communication_facts
 from traceroof.timeline.drift import drift_facts
 from traceroof.timeline.host import Host
 from traceroof.timeline.idle import Idle
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import UNKNOWN, Lane, Unions, known, unions_of
+from traceroof.timeline.lanes import Lane, Unions, known, unions_of
 from traceroof.timeline.lost_records import Launched
 from traceroof.timeline.metrics import (
     copy_facts,

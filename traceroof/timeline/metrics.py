@@ -8,11 +8,12 @@ import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.core.dictionary import together
+from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline import intervals
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import direction_of, is_pageable
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import UNKNOWN, Lane, Mask, Unions, known
+from traceroof.timeline.lanes import Lane, Mask, Unions, known
 from traceroof.timeline.steps import Step
 
 # A kernel shorter than this is dominated by launching it (nsys-ai, perfxpert: 10 µs).

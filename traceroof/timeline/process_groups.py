@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import regex
-from traceroof.timeline.lanes import UNKNOWN, Lane
+from traceroof.core.kernel_table import UNKNOWN
+from traceroof.timeline.lanes import Lane
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.core.recording import Recording
 from traceroof.core.units import count
 from traceroof.diagnosis.diagnose import Rows as Belonging
@@ -18,7 +18,7 @@ from traceroof.report.perfetto import gpu_tracks, side_tracks
 from traceroof.report.perfetto.events import Process, pieces
 from traceroof.report.perfetto.gpu_tracks import Kernels, Placed
 from traceroof.timeline.idle_parts import laned
-from traceroof.timeline.lanes import UNKNOWN, Lane, whole
+from traceroof.timeline.lanes import Lane
 
 GZIP = (".gz", ".gzip")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from traceroof.core import kernel_names
 from traceroof.core.dictionary import coded, together
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.kernel_table import UNKNOWN, as_reals
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnose import Rows as Belonging
@@ -19,7 +19,7 @@ from traceroof.report.html.palette import look
 from traceroof.report.perfetto.events import Counter, Label, Times, Track
 from traceroof.timeline import CAUSES, Timeline, intervals
 from traceroof.timeline.idle_parts import IdleParts
-from traceroof.timeline.lanes import UNKNOWN, Lane
+from traceroof.timeline.lanes import Lane
 
 Whole = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]

@@ -8,10 +8,9 @@ import pyarrow.compute as pc
 
 from traceroof.core.clock_log import utc_window
 from traceroof.core.dictionary import coded
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.core.recording import Recording
 from traceroof.report.perfetto.events import Counter, Label, Process, Times, Track
-from traceroof.timeline.lanes import UNKNOWN, whole
 
 # Column of a clock log -> what it is called, its unit, and the factor to it.
 _LOGGED = (
