@@ -301,6 +301,25 @@ def test_other_storages_are_resolved_as_arrow_has_them(url: str, kind: str) -> N
     assert remote.location_of(url).filesystem.type_name == kind
 
 
+def test_hdfs_without_hadoop_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Arrow says it on a machine without Java."""
+    from pyarrow import fs
+
+    class Without:
+        @staticmethod
+        def from_uri(uri: str) -> object:
+            raise OSError("Unable to load libjvm")
+
+    monkeypatch.setattr(fs, "FileSystem", Without)
+    remote._filesystem.cache_clear()
+    with pytest.raises(TraceroofError) as error:
+        traceroof.read("hdfs://namenode:8020/traces/rank0.json")
+    assert error.value.message == (
+        "hdfs:// needs Hadoop's libhdfs and Java, which are not found here: Unable to load libjvm"
+    )
+    assert "JAVA_HOME" in error.value.hint
+
+
 def test_a_trace_for_perfetto_shows_what_the_host_did(tmp_path: Path, ranks: list[Path]) -> None:
     traceroof.ingest(ranks, store=tmp_path / "s", config=False)
     file = tmp_path / "out.json"

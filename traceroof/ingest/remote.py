@@ -130,6 +130,12 @@ def _filesystem(scheme: str, host: str, options: tuple[tuple[str, str], ...]) ->
         return fs.FileSystem.from_uri(f"{scheme}://{host or 'bucket'}/")[0]
     except (OSError, ValueError, NotImplementedError) as error:
         text = next(iter(str(error).splitlines()), "")
+        if scheme in ("hdfs", "viewfs"):
+            raise TraceroofError(
+                f"{scheme}:// needs Hadoop's libhdfs and Java, which are not found here: {text}",
+                "set JAVA_HOME, HADOOP_HOME and CLASSPATH (`hadoop classpath --glob`), or copy the "
+                "files (`hadoop fs -get`)",
+            ) from None
         raise TraceroofError(f"{scheme}:// cannot be used here: {text}") from None
 
 
