@@ -48,7 +48,7 @@ def pool(*categories: str) -> Pool:
         (
             ("gemm", "gemm", "norm"),
             "gemm-efficiency",
-            "Matrix products take most of the time, and nothing in the file says why",
+            "Matrix products hold most of the time: record their counters",
             (
                 "2 gemm kernels take 96 µs, 96.0 % of the kernel time (#1 60.0 %, #2 36.0 %); without "
                 "counters or shapes their limit is unknown. Large products are usually limited by the "
@@ -58,7 +58,7 @@ def pool(*categories: str) -> Pool:
         (
             ("attention", "gemm", "norm"),
             "attention-kernel",
-            "Attention kernels take most of the time, and nothing in the file says why",
+            "Attention kernels hold most of the time: record their counters",
             (
                 "one attention kernel takes 60 µs, 60.0 % of the kernel time (#1); without counters or "
                 "shapes their limit is unknown. Attention over many queries is usually limited by "
@@ -68,7 +68,7 @@ def pool(*categories: str) -> Pool:
         (
             ("layout", "layout", "layout"),
             "not-enough-metrics",
-            "Layout kernels take most of the time, and nothing in the file says why",
+            "Layout kernels hold most of the time: record their counters",
             (
                 "3 layout kernels take 100 µs, 100.0 % of the kernel time (#1 60.0 %, #2 36.0 %); "
                 "without counters or shapes their limit is unknown. Such kernels compute little per "
@@ -78,7 +78,7 @@ def pool(*categories: str) -> Pool:
         (
             ("other", "other", "gemm"),
             "not-enough-metrics",
-            "Kernels take most of the time, and nothing in the file says why",
+            "Kernels hold most of the time: record their counters",
             (
                 "2 kernels take 96 µs, 96.0 % of the kernel time (#1 60.0 %, #2 36.0 %); without "
                 "counters or shapes their limit is unknown"

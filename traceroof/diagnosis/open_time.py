@@ -69,7 +69,7 @@ def open_time(kernels: KernelGroups, pool: Pool, asked: NotJudged | None) -> Ope
     said = Finding(
         rule=OPEN,
         topic=_DECODE if vectors else _TOPICS.get(category, "not-enough-metrics"),
-        title=f"{_subject(category)} take most of the time, and nothing in the file says why",
+        title=f"{_subject(category)} hold most of the time: record their counters",
         state="fired",
         scope="run",
         subject="run",

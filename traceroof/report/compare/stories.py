@@ -207,7 +207,7 @@ def _why(comparison: Comparison, change: Change) -> str:
     found = [one.because for one in fired]
     by_calls = more_or_less(change)
     if by_calls:
-        found.insert(0, f"{by_calls}, each no {'slower' if by_calls[0] == 'm' else 'faster'}")
+        found.insert(0, f"{by_calls}, each {_each(change, by_calls)}")
     if change.pair and not change.pair.same_name and change.pair.base and change.pair.head:
         found.append(_took_the_place(change))
     elif not found and change.pair and change.pair.same_name:
@@ -215,6 +215,14 @@ def _why(comparison: Comparison, change: Change) -> str:
     if change.pair and change.pair.head:
         found.append(_limits(change) or "what bounds it is not known")
     return "; ".join(found)
+
+
+def _each(change: Change, by_calls: str) -> str:
+    """How a launch of a kernel that is called more or less often compares with before."""
+    base, head = change.base.call_ns or 0.0, change.head.call_ns or 0.0
+    if by_calls == "more calls":
+        return "no slower" if head <= base else "about as fast"
+    return "no faster" if head >= base else "about as fast"
 
 
 def _took_the_place(change: Change) -> str:

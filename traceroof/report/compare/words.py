@@ -112,16 +112,21 @@ def _wall(comparison: Comparison, base: float, head: float) -> str:
 
 
 def more_or_less(change: Change) -> str:
-    """'more calls' or 'fewer calls' where their number alone turned the time: a launch that got no
-    slower is not called slower. Empty elsewhere."""
+    """'more calls' or 'fewer calls' where their number turned the time: a launch that got no
+    slower, or by much less than the calls became more, is not called slower. Empty elsewhere."""
     base, head = change.base, change.head
     if not (base.launches and head.launches and base.call_ns and head.call_ns):
         return ""
-    if change.verdict == "regressed" and head.call_ns <= base.call_ns:
-        return "more calls" if head.launches > base.launches else ""
-    if change.verdict == "improved" and head.call_ns >= base.call_ns:
-        return "fewer calls" if head.launches < base.launches else ""
+    calls, each = head.launches / base.launches, head.call_ns / base.call_ns
+    if change.verdict == "regressed" and calls > max(each, 1.0) and each <= _AS_FAST:
+        return "more calls"
+    if change.verdict == "improved" and calls < min(each, 1.0) and each * _AS_FAST >= 1.0:
+        return "fewer calls"
     return ""
+
+
+# A launch counts as slower from a change of 5 % on, as a kernel does.
+_AS_FAST = 1.05
 
 
 def missing(comparison: Comparison) -> str:

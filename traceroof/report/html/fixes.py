@@ -88,7 +88,7 @@ def fixes(diagnosis: Diagnosis) -> list[Fix]:
                 severity=one.severity,
                 kind=lead.kind,
                 confidence=summary.confidence(one),
-                unsaved="saving not estimable",
+                unsaved=summary.gain(one) or "saving not estimable",
                 expected="" if one.once else quantity(one.expected_ns, "ns") if bound else "",
                 bound=quantity(bound, "ns") if bound else "",
                 share=percent(one.share) if bound else "",
