@@ -373,7 +373,7 @@ def test_verdict(names: list[str], sentence: str) -> None:
 def test_verdict_without_times_or_classes() -> None:
     untimed = diagnose(recording({"kernel_name": ["k", "k"], "duration_ns": [None, None]}))
     assert verdict(untimed).sentence == "None of the 2 launches has a known duration."
-    assert [one.value for one in verdict(untimed).figures] == ["unknown", "none", "0 %"]
+    assert [one.value for one in verdict(untimed).figures] == ["unknown", "none", "unknown"]
     assert "No time is known." in render.render(untimed)
     bare = diagnose(recording({"kernel_name": ["k"], "duration_ns": [10_000]}))
     assert "100.0 % of the kernel time could not be judged" in verdict(bare).sentence

@@ -88,6 +88,13 @@ def test_a_saving_of_nothing_is_not_said(diagnosis: Diagnosis) -> None:
     assert (fix.bound, fix.unsaved) == ("", "saving not estimable")
 
 
+def test_a_saving_of_an_unknown_time_is_a_share_on_every_page(diagnosis: Diagnosis) -> None:
+    made = _with(diagnosis, _finding("share", None, None, bound_share=0.2))
+    (fix,) = fixes_of(made)
+    assert fix.unsaved == "Saves at most 20.0 % of its time"
+    assert fix.unsaved in terminal.render(made)
+
+
 def test_a_reason_is_never_cut(diagnosis: Diagnosis) -> None:
     reason = "one reason of some words, " * 20 + "and its end"
     made = _with(diagnosis, _finding("long", 8_000, 5_000, because=reason))

@@ -92,6 +92,8 @@ def _third(diagnosis: Diagnosis) -> Figure:
             percent(totals.gpu_busy_ns / totals.span_ns),
             f"of {quantity(totals.span_ns, 'ns')} the GPU was busy",
         )
+    if not totals.kernel_time_ns:
+        return Figure("unknown", "part of the time at a wall: no duration is known")
     at_wall = at_a_wall(diagnosis)
     if at_wall is None:
         return Figure("0 %", "of the kernel time could be judged")
