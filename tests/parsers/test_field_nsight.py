@@ -348,7 +348,8 @@ def test_memory_at_its_wall_of_unknown_level(root: Path) -> None:
     found = diagnosed(root, "mem_wall_only.csv")
     assert found.kernels[0].primary_class == "memory-bound"
     assert [one.rule for one in found.fired()] == ["memory-at-wall"]
-    assert "gpu__dram_throughput" in found.fired()[0].fix
+    # The section that holds gpu__dram_throughput.
+    assert "--section SpeedOfLight" in found.fired()[0].fix
 
 
 @pytest.mark.parametrize("shape", [",", " (1, 1, 1)x(1, 1, 1),"])
