@@ -62,6 +62,7 @@ RANK_COLUMNS: tuple[Column, ...] = tuple(
         ("waiting_ns", "ns", "time that ranks wait in collectives for the last one, mean of ranks"),
         ("waiting_share", "", "of the ranks' communication time, 0-1"),
         ("skew_ns", "ns", "time that ranks wait for one that does not record yet, most of a rank"),
+        ("longest_span_ns", "ns", "time of the rank that takes longest"),
         ("stragglers", "rank", "ranks that take far longer outside exposed communication"),
         ("straggler_more_ns", "ns", "how much longer than the median rank the slowest takes"),
         ("straggler_share", "", "the same, of the median rank's time, 0-1"),
@@ -265,8 +266,10 @@ def facts_of(found: Ranks | None) -> Facts:
 
 
 def _exceptions(found: Ranks) -> dict[str, Any]:
-    """The ranks and the groups that are slower than their like; nothing of what there is none."""
-    facts: dict[str, Any] = {}
+    """The ranks and the groups that are slower than their like; nothing of what there is none. And
+    what they are held against."""
+    spans = [one.own_ns + one.communication_ns for one in found.ranks]
+    facts: dict[str, Any] = {"longest_span_ns": float(max(spans))}
     if found.stragglers:
         most = found.stragglers[0]
         facts |= {
