@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from traceroof.core import kernel_names
 from traceroof.core.dictionary import coded
-from traceroof.core.kernel_table import as_reals
+from traceroof.core.kernel_table import as_reals, launches
 from traceroof.core.recording import Note, Recording, Role, merge, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import find
@@ -177,12 +177,12 @@ def _architectures(recording: Recording) -> frozenset[str]:
 
 
 def of_one_gpu(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recording]]:
-    """The recordings of the GPU model with the most rows (the first of equals) and of unknown ones,
+    """The recordings of the GPU model with the most launches (the first of equals) and of unknown ones,
     and those of other models: in a folder they are foreign, not a reason to refuse it."""
     rows: dict[frozenset[str], int] = {}
     for one in recordings:
         if known := _models(one):
-            rows[known] = rows.get(known, 0) + one.kernels.num_rows
+            rows[known] = rows.get(known, 0) + launches(one.kernels, None)
     if len(rows) < 2 or _are_ranks(recordings):
         return list(recordings), []
     most = max(rows, key=rows.__getitem__)
@@ -453,7 +453,7 @@ _LAUNCHES_ALIKE = 0.8
 
 
 def _as_many(first: Recording, other: Recording) -> bool:
-    counts = [one.kernels.num_rows for one in (first, other)]
+    counts = [launches(one.kernels, None) for one in (first, other)]
     return bool(min(counts) >= _LAUNCHES_ALIKE * max(counts))
 
 

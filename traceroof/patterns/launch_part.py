@@ -15,7 +15,7 @@ The part of one rank and that of a thousand are judged by the same functions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -183,7 +183,16 @@ def interned(recording: "Recording", known: Known) -> "Recording":
         else one
         for one in recording.summaries
     )
-    return replace(recording, summaries=summaries)
+    # Every table that came from elsewhere without rows costs 15 kB.
+    shared: dict[str, Any] = {
+        name: known.setdefault(name, [table])[0]
+        for name in _OFTEN_EMPTY
+        if not (table := getattr(recording, name)).num_rows
+    }
+    return replace(recording, summaries=summaries, **shared)
+
+
+_OFTEN_EMPTY = ("raw_metrics", "verdicts", "host_calls", "spans", "source_lines", "clock_logs")
 
 
 def encoded(part: LaunchPart) -> bytes:
