@@ -36,9 +36,12 @@ CPU time (user and system) of a whole process, median of {runs}; `diagnose` read
 |---|--:|
 {rows}
 
-What remains of `diagnose` is numpy, pyarrow, rich and the command-line library (about half), the
-modules of formats and rules, and the patterns that kernel names are held against. pandas is
-imported from 32,768 rows on and for timelines; sqlalchemy for a store; plotly for a report.
+Load while it ran: {load:.0f} processes on {cores} cores; CPU times grow by half and more on a busy
+machine, so compare two versions side by side. What remains of `diagnose` is numpy, pyarrow, rich and
+the command-line library (about half), and the modules of formats and rules. A pattern is compiled only
+where a text holds one of its words; the tables of devices and categories are parsed once per
+installation and kept beside the bytecode. pandas is imported from 32,768 rows on and for timelines;
+sqlalchemy for a store; plotly for a report.
 """
 
 
@@ -69,6 +72,7 @@ def section(seconds: dict[str, float]) -> str:
         runs=_RUNS,
         python=platform.python_version(),
         cores=os.cpu_count(),
+        load=os.getloadavg()[0],
         machine=platform.machine(),
         rows="\n".join(f"| `{label}` | {value:.2f} |" for label, value in seconds.items()),
     )

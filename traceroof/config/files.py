@@ -1,7 +1,6 @@
 """The files that hold settings: which of them count, and what each key is set to by which."""
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -58,6 +57,8 @@ def _tables(explicit: Path | None, folder: Path) -> Iterator[tuple[Path, Mapping
 
 
 def _read(file: Path) -> Mapping[str, Any]:
+    import tomllib  # most folders have no such file
+
     try:
         # Decimals, so that a rate of 989.4 TFLOP/s is 989.4e12 to the last bit.
         return tomllib.loads(file.read_text("utf-8"), parse_float=Decimal)
