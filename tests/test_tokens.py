@@ -6,6 +6,7 @@ store nor any output holds it.
 """
 
 import json
+import random
 import re
 import shutil
 import sqlite3
@@ -18,8 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import traceroof
+from tests.fuzzing import messages, reports
 from tests.parsers.test_amd_rocpd import OWN_SCHEMA, write_counted
+from tests.parsers.test_nsight_compute_report import Maker
+from tests.parsers.test_report_modules import COUNTS, launch, module
 from traceroof.core.recording import Run
+from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as as_json
 from traceroof.report.html.render import render as as_html
@@ -292,6 +297,31 @@ def rocprof_compute_text(root: Path, folder: Path) -> Path:
     return path
 
 
+def nsight_compute_report(root: Path, folder: Path) -> Path:
+    """The folder of the program, and fields of every message that nobody reads."""
+    made = Maker()
+    result = launch(made, COUNTS)
+    made.metric(result, "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", 40.0)
+    made.block(
+        result,
+        header=made.header(program=f"/home/{TOKEN}/bin/python".encode()),
+        sources=[messages.written([*(messages.parsed(module(), 0) or []), _UNREAD])],
+    )
+    data = made.written()
+    head, blocks = reports.blocks_of(data) or (b"", [])
+    for block in blocks:
+        block.header = messages.written([*(messages.parsed(block.header, 0) or []), _UNREAD])
+        block.parts = [messages.written([*(messages.parsed(part, 0) or []), _UNREAD])
+                       for part in block.parts]  # fmt: skip
+    path = folder / "run.ncu-rep"
+    path.write_bytes(reports.written(head, blocks))
+    return path
+
+
+# A field of text whose number no message of ours has.
+_UNREAD = [199, 2, TOKEN.encode()]
+
+
 def _fill_texts(path: Path, columns: tuple[str, ...]) -> None:
     connection = sqlite3.connect(path)
     names = [
@@ -312,7 +342,7 @@ PLANTS: tuple[Plant, ...] = (
     torch, nsight_compute_csv, nsight_compute_text, rocprof_compute, rocprofv3_json, rocprofv3_csv,
     rocprof_v1_json, rocprof_v1_database, hipprof_database, rocm_database, rpd_database, rpd_json,
     rocprof_v1_csv, kernel_stats, nsight_systems, nsys_stats, nvprof, proton, xplane,
-    rocprof_compute_text,
+    rocprof_compute_text, nsight_compute_report,
 )  # fmt: skip
 
 
@@ -335,6 +365,30 @@ def test_a_planted_token_is_nowhere(root: Path, tmp_path: Path, plant: Plant) ->
         assert TOKEN.encode() not in path.read_bytes()
         if path.suffix == ".parquet":
             assert not _holds(pq.read_table(path).to_pylist())
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
+def test_a_refusal_quotes_no_token(root: Path, tmp_path: Path, plant: Plant) -> None:
+    """GIVEN the same files cut, or with damaged bytes WHEN read THEN neither a refusal nor a note
+    holds the token."""
+    source = tmp_path / "in"
+    source.mkdir()
+    made = plant(root, source)
+    whole = {path: path.read_bytes() for path in source.rglob("*") if path.is_file()}
+    rng = random.Random(13)
+    said: list[str] = []
+    for share in (0.0, 0.02, 0.1, 0.3, 0.5, 0.8, 0.95, 1.0):
+        for path, data in whole.items():
+            cut = bytearray(data[: int(len(data) * share)])
+            for _ in range(3 if cut else 0):
+                cut[rng.randrange(len(cut))] ^= 0x15
+            path.write_bytes(cut)
+        try:
+            said.append(str(read([made]).notes))
+        except TraceroofError as error:
+            said.append(f"{error.message} {error.hint}")
+    assert len(said) == 8
+    assert [text for text in said if TOKEN in text] == []
 
 
 def _holds(rows: list[dict[str, Any]]) -> bool:

@@ -123,8 +123,8 @@ def test_two_catalogues_over_one_folder_do_not_sweep_each_other(tmp_path: Path, 
         "TRACEROOF_CATALOGUE": "sqlite:///cat.db",
     }
     kill = (
-        "import os, signal, traceroof\nfrom traceroof.store import Store\n"
-        "Store._settle = lambda self, claim: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal, traceroof\nfrom traceroof.store import cleanup\n"
+        "cleanup._settle = lambda store, claim: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"traceroof.ingest([{str(sample)!r}], name='first')"
     )
     for name in ("p1", "p2"):

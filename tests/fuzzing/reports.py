@@ -2,7 +2,7 @@
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tests.fuzzing import messages
@@ -12,14 +12,14 @@ _PAYLOAD = 5  # field of a block's header: bytes of its payload
 
 
 @dataclass
-class _Block:
+class Block:
     header: bytes
     parts: list[bytes]
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
     """A report after damage to one or two of its headers, results and modules."""
-    found = _blocks(data)
+    found = blocks_of(data)
     if found is None:
         return data
     head, blocks = found
@@ -43,13 +43,18 @@ def damaged(data: bytes, rng: random.Random) -> bytes:
 
 def changed(data: bytes, rng: random.Random, change: Callable[[bytes], bytes]) -> bytes:
     """A report with one message of its payloads changed."""
-    found = _blocks(data)
+    found = blocks_of(data)
     if found is None:
         return data
     head, blocks = found
     block = rng.choice([one for one in blocks if one.parts])
     at = rng.randrange(len(block.parts))
     block.parts[at] = change(block.parts[at])
+    return written(head, blocks)
+
+
+def written(head: bytes, blocks: Iterable[Block]) -> bytes:
+    """The bytes of a report."""
     return MAGIC + _sized(head) + b"".join(_written(one) for one in blocks)
 
 
@@ -57,7 +62,7 @@ def _sized(part: bytes) -> bytes:
     return struct.pack("<I", len(part)) + part
 
 
-def _written(block: _Block, sound: bool = True) -> bytes:
+def _written(block: Block, sound: bool = True) -> bytes:
     payload = b"".join(map(_sized, block.parts))
     fields = messages.parsed(block.header, messages.DEEPEST) or []
     if sound:
@@ -65,7 +70,7 @@ def _written(block: _Block, sound: bool = True) -> bytes:
     return _sized(messages.written(fields)) + payload
 
 
-def _blocks(data: bytes) -> tuple[bytes, list[_Block]] | None:
+def blocks_of(data: bytes) -> tuple[bytes, list[Block]] | None:
     if not data.startswith(MAGIC):
         return None
     at, blocks = len(MAGIC), []
@@ -86,5 +91,5 @@ def _blocks(data: bytes) -> tuple[bytes, list[_Block]] | None:
         parts = []
         while at < end:
             parts.append(take())
-        blocks.append(_Block(header, parts))
+        blocks.append(Block(header, parts))
     return head, blocks

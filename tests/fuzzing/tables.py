@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
+from tests.mutate import mutate
+
 #: What a column can hold that no profiler writes there.
 ODD = (
     None, -1, 0, 1, 1 << 62, -(1 << 62), 2**63 - 1, -(2**63), 1.5, float("inf"), -1e300, "text", "", "NaN",
@@ -23,7 +25,15 @@ def of_file(path: Path) -> bytes:
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
-    """The database after one to five damages to its rows and tables."""
+    """The database after one to five damages to its rows and tables; of one whose bytes are damaged
+    already, to its bytes."""
+    try:
+        return _damaged(data, rng)
+    except sqlite3.Error:
+        return mutate(data, rng)
+
+
+def _damaged(data: bytes, rng: random.Random) -> bytes:
     with closing(sqlite3.connect(":memory:")) as database:
         database.deserialize(data)
         for _ in range(rng.randint(1, 5)):

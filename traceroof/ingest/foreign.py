@@ -153,6 +153,13 @@ def looks_like(head: bytes) -> tuple[str, str]:
         return "it is empty", NOT_READ
     if b"\x00" in head[:_LOOKED_AT]:
         return "it looks like a binary file of another kind", NOT_READ
-    first = start.splitlines()[0][:60].decode("utf-8", "replace")
-    form = "JSON" if start[:1] in b"{[" else "text"
-    return f"it looks like {form} that begins with {first!r}", NOT_READ
+    if start[:1] in b"{[":
+        return f"it looks like JSON that begins with {_word(start)!r}", NOT_READ
+    return f"it looks like text that begins with {_word(start)!r}", NOT_READ
+
+
+def _word(start: bytes) -> str:
+    """What a text begins with, to be shown: its first word, without the value of a setting. A log
+    begins with a command line, and that may hold a password."""
+    words = start.splitlines()[0][:60].decode("utf-8", "replace").split()
+    return re.split("[=:]", words[0])[0]

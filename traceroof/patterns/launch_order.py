@@ -155,9 +155,7 @@ def in_order(kernels: pa.Table, at: Ints) -> tuple[Ints, Ints, Ints]:
     """Rows ``at`` of a kernel table by stream and start: the rows, their stream as a number, their
     start in ns. Their starts are known."""
     owner = ("source", "rank", "process_id", "device", "stream")
-    lane, _ = together(
-        np.nan_to_num(as_reals(kernels[name])[at], nan=-1.0).astype(np.int64) for name in owner
-    )
+    lane, _ = together(whole(kernels[name])[at] for name in owner)
     # Whole numbers: nanoseconds since an epoch do not fit a double.
     start = np.asarray(kernels["start_ns"].take(pa.array(at)).to_numpy(), dtype=np.int64)
     order = np.lexsort((start, lane))

@@ -100,7 +100,7 @@ def _holds(store: OpenStore, row: Row, entry: Entry) -> bool:
             return (held.parts, held.sources, held.devices) == (
                 entry.parts, recording.sources, recording.devices,
             )  # fmt: skip
-        return recording_of(store, row) == recording
+        return parquet.equal(recording_of(store, row), recording)
     except (parquet.Unreadable, TraceroofError):
         return False
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceroof.core import kernel_table
 from traceroof.core.clock_log import CLOCK_LOG
+from traceroof.core.dictionary import coded
 from traceroof.core.recording import (
     HOST_CALLS,
     RAW_METRICS,
@@ -71,6 +73,36 @@ def normal(recording: Recording) -> Recording:
             ) from None
     counters = recording.counters
     return replace(recording, **parts, counters=None if counters is None else normal(counters))
+
+
+def equal(one: Recording, other: Recording) -> bool:
+    """Whether two recordings hold the same; texts may be numbered otherwise in their columns."""
+    apart: dict[str, Any] = dict.fromkeys([*TABLES, "counters"])
+    if replace(one, **apart) != replace(other, **apart):
+        return False
+    if not all(_equal(getattr(one, name), getattr(other, name)) for name in TABLES):
+        return False
+    if one.counters is None or other.counters is None:
+        return one.counters is other.counters
+    return equal(one.counters, other.counters)
+
+
+def _equal(one: pa.Table, other: pa.Table) -> bool:
+    if one.schema != other.schema or one.num_rows != other.num_rows:
+        return False
+    return all(
+        _equal_texts(column, other[name])
+        if pa.types.is_dictionary(column.type)
+        else column.equals(other[name])
+        for name, column in zip(one.column_names, one.columns, strict=True)
+    )
+
+
+def _equal_texts(one: pa.ChunkedArray, other: pa.ChunkedArray) -> bool:
+    mine, theirs = coded(one), coded(other)
+    number = {text: at for at, text in enumerate(mine.texts)}
+    as_mine = theirs.spread(np.array([*(number.get(text, -2) for text in theirs.texts), -1]))
+    return bool((mine.codes == as_mine).all())
 
 
 def encode(recording: Recording) -> dict[str, tuple[File, pa.Buffer]]:

@@ -57,12 +57,13 @@ def host(recording: Recording) -> Iterator[Process]:
 def _columns(table: pa.Table, what: str) -> tuple[Times, Times, Times, Times, Times, list[Label]]:
     names, kinds = coded(table["name"]), coded(table[what])
     width = len(kinds.texts) + 1
-    code = names.codes.astype(np.int64) * width + kinds.codes
+    # Both from 0 on: what has no name is -1.
+    code = (names.codes.astype(np.int64) + 1) * width + kinds.codes + 1
     distinct, label = np.unique(code, return_inverse=True)
     labels = [
         Label(
-            [*names.texts, "(no name)"][one // width],
-            [*kinds.texts, "host"][one % width if one % width < width - 1 else -1],
+            ["(no name)", *names.texts][one // width],
+            ["host", *kinds.texts][one % width],
         )
         for one in distinct.tolist()
     ]
