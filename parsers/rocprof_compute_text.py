@@ -228,7 +228,12 @@ def _number(cell: str) -> float | None:
 
 def _kernels(one: Analysis, side: int, doubts: Counter[str]) -> Iterator[dict[str, Any]]:
     table = one.table("Top Kernels") or one.table("Top Stat") or one.table("Top Stats")
+    seen: set[tuple[str, ...]] = set()
     for cells in table.rows if table is not None else ():
+        if tuple(cells) in seen:
+            doubts["rows of kernels that stand there twice, read once"] += 1
+            continue
+        seen.add(tuple(cells))
         told = _sides(table.header, cells, side) if table is not None else {}
         name = told.get("Kernel_Name", told.get("KernelName", ""))
         count, mean, total = (

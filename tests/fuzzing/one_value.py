@@ -6,6 +6,8 @@ Rows are those of a table, objects of a JSON list, rows of a database or repeate
 import copy
 import json
 import random
+import re
+import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -13,9 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import traceroof
 from tests.fuzzing import messages, reports, tables
 from tests.fuzzing.cells import delimiter_of, split
-from tests.fuzzing.seeds import Seed
+from tests.fuzzing.inputs import written
+from tests.fuzzing.seeds import Seed, seeds
+from traceroof.errors import TraceroofError
 
 #: What happens to a value, and to the row that it is in.
 KINDS = (
@@ -319,11 +324,88 @@ def _in_fields(fields: list[Any], kind: str, rng: random.Random) -> Damage | Non
     return Damage(kind, path, before, str(field[2])[:80])
 
 
-def signature(path: Path) -> Any:
-    """Launches and times of what is read, and its notes: (figures, notes)."""
-    import traceroof
+#: What a row of the kernel table is known by here: starts count from the first one.
+_TIMES = ("start_ns", "duration_ns", "launch_count", "kind")
 
+Signature = tuple[list[str], set[str]]
+
+
+def signature(path: Path) -> Signature:
+    """Launches and times of what is read, and its notes."""
     recording = traceroof.read(path).recording
-    kernels = recording.kernels.select(["start_ns", "duration_ns", "launch_count", "kind"])
-    rows = sorted(map(repr, zip(*(column.to_pylist() for column in kernels.columns), strict=True)))
+    columns = {name: recording.kernels[name].to_pylist() for name in _TIMES}
+    first = min((one for one in columns["start_ns"] if one is not None), default=0)
+    columns["start_ns"] = [None if one is None else one - first for one in columns["start_ns"]]
+    rows = sorted(map(repr, zip(*columns.values(), strict=True)))
     return rows, {str(note) for source in recording.all_sources for note in source.notes}
+
+
+def outcome(seed: Seed, damage: Damage, sound: Signature, folder: Path) -> str:
+    """What became of a damaged seed: "refused", "unchanged" launches and times, changed ones that a
+    note tells of ("noted"), or ``class_of`` a change that nothing tells of."""
+    try:
+        rows, notes = signature(written(seed, folder))
+    except TraceroofError:
+        return "refused"
+    if rows == sound[0]:
+        return "unchanged"
+    return "noted" if notes - sound[1] else class_of(damage)
+
+
+@dataclass(frozen=True)
+class Class:
+    """A kind of damage of which a reader can know nothing."""
+
+    name: str
+    kinds: tuple[str, ...]
+    field: str
+
+
+#: What no reader can know, first match first.
+CLASSES = (
+    Class("a row that is gone, of a file that does not number them", ("deleted",), r".*"),
+    Class("a number within what is plausible: a start, an end, a duration or a count",
+          ("digit", "times-ten", "unit", "sign", "neighbour", "string", "emptied"),
+          r"(?i).*(start|end|begin|time|dur|\bts\b|\bms$|\.ts$|count|calls|instances|invocations|value|"
+          r"\.\d+(\.\d+)*$).*"),
+    Class("a unit of a column or metric", ("unit",), r".*"),
+    Class("the name, place or kind of a launch: another launch", KINDS, r".*"),
+)  # fmt: skip
+
+
+def class_of(damage: Damage) -> str:
+    """The class of a silent change."""
+    return next(
+        one.name for one in CLASSES
+        if damage.kind in one.kinds and re.fullmatch(one.field, damage.field)
+    )  # fmt: skip
+
+
+def trial(name: str, number: int, sound: Sequence[Signature | None], folder: Path) -> str:
+    """The outcome of damage ``number`` of a format, "none" where no value drawn has such damage.
+
+    sound: the signature of each seed, None for one that is refused.
+    """
+    rng = random.Random(f"{name}:one value:{number}")
+    at = rng.choice([n for n, one in enumerate(sound) if one is not None])
+    before = sound[at]
+    for _ in range(_DRAWS):
+        made = damaged(seeds(name)[at], KINDS[number % len(KINDS)], rng)
+        if made is not None and before is not None:
+            shutil.rmtree(folder / "input", ignore_errors=True)
+            return outcome(*made, before, folder)
+    return "none"
+
+
+_DRAWS = 30
+
+
+def sound_signatures(name: str, folder: Path) -> list[Signature | None]:
+    """The signature of each seed of a format."""
+    found: list[Signature | None] = []
+    for number, seed in enumerate(seeds(name)):
+        try:
+            found.append(signature(written(seed, folder / f"sound{number}")))
+        except TraceroofError:
+            found.append(None)
+    return found

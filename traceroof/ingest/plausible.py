@@ -25,7 +25,26 @@ _SAME = (
 def plausible(recording: Recording) -> Recording:
     """The recording without launches that stand in it twice and without durations that cannot be,
     with notes on both."""
-    return _in_order(_once(recording))
+    recording = _in_order(_once(recording))
+    missing = _missing(recording)
+    return with_notes(recording, [Note(_GAPS, missing, severe=False)] if missing else [])
+
+
+_GAPS: Final = "launches that the profiler numbered and the file does not hold (filtered, or lost)"
+
+
+def _missing(recording: Recording) -> int:
+    """How many numbers of launches are missing between the first and the last, of a counter tool,
+    which numbers what it profiles."""
+    if recording.time_basis != "counter-tool" or len(recording.sources) != 1:
+        return 0
+    ids = recording.kernels["launch_id"]
+    if ids.null_count or not len(ids):
+        return 0
+    numbers = np.unique(_whole(ids))
+    missing = int(numbers[-1]) - int(numbers[0]) + 1 - len(numbers)
+    # Numbers that are further apart than launches are many count something else.
+    return missing if missing <= len(numbers) else 0
 
 
 def _once(recording: Recording) -> Recording:
