@@ -16,7 +16,7 @@ from traceroof.parsers.torch.buffer import PIECE_BYTES, Source
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.stream import CUT, Reader, cuts
 from traceroof.parsers.torch.usual import Decoder
-from traceroof.scale.engines import end_with_parent
+from traceroof.scale.engines import processes
 
 #: Top-level keys that are kept.
 METADATA: Final = frozenset(
@@ -80,18 +80,14 @@ def in_sections(
     None where that does not come out the same as reading it in one go: when a section holds
     something broken, or the events end before the file's last section; also when a process dies.
     """
-    from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
 
     places = cuts(path, size, section_bytes)
     last = len(places) - 2
     work = [(path, places[at], places[at + 1], at == 0) for at in range(last + 1)]
     result: Folded | None = None
     try:
-        # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
-        context = get_context("spawn")
-        with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
+        with processes(jobs) as pool:
             sections = pool.map(_section, work)
             import_module("pandas")  # what a table of this size needs later, while others read
             for at, (found, has_ended) in enumerate(sections):

@@ -369,6 +369,7 @@ CLASSES = (
           r"(?i).*(start|end|begin|time|dur|\bts\b|\bms$|\.ts$|count|calls|instances|invocations|value|"
           r"\.\d+(\.\d+)*$).*"),
     Class("a unit of a column or metric", ("unit",), r".*"),
+    Class("a heading of a printed page", KINDS, r"header|"),
     Class("the name, place or kind of a launch: another launch", KINDS, r".*"),
 )  # fmt: skip
 

@@ -8,9 +8,6 @@ from tests.fuzzing.one_value import CLASSES, Damage, class_of, sound_signatures,
 from tests.fuzzing.seeds import FORMATS
 from tests.mutate import fuzz_count
 
-# What a reader could know is never silent: a row that stands there twice.
-_KNOWABLE = {"doubled"}
-
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", FORMATS)
@@ -28,7 +25,7 @@ def test_a_row_that_stands_there_twice_is_no_launch(name: str, tmp_path: Path) -
     before, or a note."""
     sound = sound_signatures(name, tmp_path)
     found = {trial(name, number, sound, tmp_path) for number in range(7, 70, 9)}
-    assert found <= {"none", "unchanged", "noted", "refused"}
+    assert found <= {"none", "unchanged", "noted", "refused", "a heading of a printed page"}
 
 
 def test_classes_are_told_by_kind_and_field() -> None:

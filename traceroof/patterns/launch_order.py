@@ -19,7 +19,7 @@ import pyarrow as pa
 from traceroof.core import kernel_names, regex
 from traceroof.core.dictionary import factorized, together
 from traceroof.core.facts import Facts, unknown
-from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
+from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.core.text_search import Texts
 from traceroof.core.tracing import one_of
 from traceroof.core.words import words

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor, Future, ProcessPoolExecutor
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -88,7 +88,7 @@ def run(engine: Engine, function: Callable[[T], R], tasks: Sequence[T]) -> Itera
     while left:
         # One of those that ran when a process died may have killed it.
         for number in suspects:
-            with _processes(1) as alone:
+            with processes(1) as alone:
                 yield _done(number, alone.submit(function, tasks[number]), killed=True)
             del left[number]
         if left:
@@ -136,18 +136,44 @@ def _done(number: int, future: "Future[R]", *, killed: bool = False) -> Done[R]:
 
 
 def _executor(engine: Engine) -> "AbstractContextManager[Executor]":
-    return _processes(engine.jobs) if engine.scheduler is None else _dask(engine)
+    return processes(engine.jobs) if engine.scheduler is None else _dask(engine)
 
 
 @contextmanager
-def _processes(jobs: int) -> "Iterator[Executor]":
+def processes(jobs: int) -> "Iterator[ProcessPoolExecutor]":
+    """An executor of so many processes, which end when its body is left early."""
     from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
+    from multiprocessing import active_children, get_context
 
     # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
     context = get_context("spawn")
+    before = set(active_children())
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
-        yield pool
+        with _deaf():
+            pool.submit(int)  # the first task starts them all
+        mine = set(active_children()) - before
+        try:
+            yield pool
+        except BaseException:
+            for one in mine:
+                one.terminate()
+            raise
+
+
+@contextmanager
+def _deaf() -> "Iterator[None]":
+    """Processes that are started meanwhile do not hear what a terminal sends to all of its
+    programs: who started them ends them."""
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def end_with_parent() -> None:
