@@ -12,7 +12,7 @@ import numpy as np
 
 from traceroof.core.recording import DeviceInfo, Note
 from traceroof.core.units import quantity
-from traceroof.hardware import devices
+from traceroof.hardware import device_lookup, devices
 from traceroof.parsers.amd.counter_book import Architecture, architecture
 from traceroof.parsers.amd.fields import NO_VALUE, gfx, gfx_of_version, read_real, read_whole
 from traceroof.parsers.amd.memory_bus import bus_bytes_per_s
@@ -70,7 +70,7 @@ class Gpu:
 
     def known(self) -> devices.Device | None:
         """The row of the device table, scaled where this is a partition."""
-        return devices.find(
+        return device_lookup.find(
             self.name, gfx_target=self.arch, sm_count=self.cu, pci_device_id=self.pci_device_id
         )
 
@@ -135,7 +135,7 @@ class Gpu:
 
 def of_name(name: str | None) -> Gpu | None:
     """The GPU of the device table that the user names; None when it has no such AMD GPU."""
-    row = devices.find(name) if name else None
+    row = device_lookup.find(name) if name else None
     if row is None or row.gfx_target is None:
         return None
     return Gpu(
@@ -263,8 +263,8 @@ def _driver(fields: Mapping[str, str]) -> str | None:
 
 def _card(gpu: Gpu) -> devices.Device | None:
     """The whole card that a GPU is, or is a part of: by its id, else by its name."""
-    by_id = devices.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
-    return by_id or (devices.find(gpu.name, gfx_target=gpu.arch) if gpu.name else None)
+    by_id = device_lookup.find(pci_device_id=gpu.pci_device_id) if gpu.pci_device_id else None
+    return by_id or (device_lookup.find(gpu.name, gfx_target=gpu.arch) if gpu.name else None)
 
 
 def _part_of_memory(gpu: Gpu, mode: str | None) -> Gpu:

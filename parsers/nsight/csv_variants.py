@@ -17,7 +17,7 @@ from typing import Literal
 
 from traceroof.core import regex
 from traceroof.core.recording import Note
-from traceroof.hardware import devices
+from traceroof.hardware import device_lookup
 from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
 from traceroof.parsers.nsight.source_metrics import ALL_SAMPLES, column_of_title
 
@@ -343,7 +343,7 @@ class Skipped:
             self.report = text.removeprefix("==PROF== Report:").strip()
         elif not text.startswith(("==PROF==", "==WARNING==", "==NOTE==")):
             self.output += 1
-            if gpu := devices.printed_in(text):
+            if gpu := device_lookup.printed_in(text):
                 self.gpus.add(gpu)
 
     @property

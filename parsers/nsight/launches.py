@@ -28,7 +28,7 @@ from traceroof.core.recording import (
 from traceroof.core.source_lines import SOURCE
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.parsers.nsight.derive import RuleFacts, derive
 from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
 from traceroof.parsers.nsight.metrics import (

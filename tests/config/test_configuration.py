@@ -15,7 +15,7 @@ from traceroof.config.own_devices import peaks_of
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.explain import explain
 from traceroof.errors import TraceroofError
-from traceroof.hardware import devices
+from traceroof.hardware import device_lookup
 from traceroof.hardware.devices import knowing
 from traceroof.report.run import markdown, terminal
 
@@ -292,7 +292,7 @@ def test_an_own_gpu_is_known_by_its_names(samples: Path, tmp_path: Path) -> None
     """)  # fmt: skip
     settings = load()
     lab, new = settings.devices
-    known = devices.find("A100-SXM4-80GB")
+    known = device_lookup.find("A100-SXM4-80GB")
     assert known
     assert (lab.name, lab.sm_count, lab.dram_bandwidth_bytes_per_s) == ("LAB-A100", 108, 1000.5e9)
     assert lab.flops_per_s == {**known.flops_per_s, "bf16": 200e12}
@@ -301,9 +301,9 @@ def test_an_own_gpu_is_known_by_its_names(samples: Path, tmp_path: Path) -> None
     found = diagnose(traceroof.read(samples / SAMPLE), settings=settings)
     assert [one.known and one.known.name for one in found.devices] == ["LAB-A100"]
     with knowing(settings.devices):
-        assert devices.find("new gpu") == new
-        assert devices.find(compute_capability="8.0", sm_count=108) is None
-    assert devices.find("new gpu") is None
+        assert device_lookup.find("new gpu") == new
+        assert device_lookup.find(compute_capability="8.0", sm_count=108) is None
+    assert device_lookup.find("new gpu") is None
 
 
 def test_the_device_set_counts_where_a_file_names_none(samples: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import traceroof
 from tests.runs import selection
 from traceroof.diagnosis import collect
-from traceroof.kernels.groups import VOCABULARY
+from traceroof.kernels.group_columns import VOCABULARY
 
 
 def test_metrics_and_kernels_are_listed_once() -> None:

@@ -5,7 +5,8 @@ import pytest
 
 from docs.generate import accounted_for
 from tests import closed_forms as more_forms
-from traceroof.hardware.devices import Device, find
+from traceroof.hardware.device_lookup import find
+from traceroof.hardware.devices import Device
 from traceroof.hardware.roofline import roofline
 from traceroof.operators import closed_forms, work
 

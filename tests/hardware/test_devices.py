@@ -15,14 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.errors import TraceroofError
-from traceroof.hardware.devices import (
-    DTYPES,
-    Device,
-    all_devices,
-    find,
-    matches,
-    scaled,
-)
+from traceroof.hardware.device_lookup import find, matches
+from traceroof.hardware.devices import DTYPES, Device, all_devices
+from traceroof.hardware.partitions import scaled
 
 GIB = 2**30
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.hardware.ceilings import NOMINAL, UNCALIBRATED, Attainable
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.hardware.roofline import (
     DEFAULT_BANDWIDTH_SHARE,
     DEFAULT_FLOPS_SHARE,

@@ -8,7 +8,7 @@ import pytest
 
 from traceroof.core.kernel_table import COLUMNS
 from traceroof.kernels.derived import Derived, Hardware, See, work_out
-from traceroof.kernels.groups import DERIVED, GROUP_COLUMNS
+from traceroof.kernels.group_columns import DERIVED, GROUP_COLUMNS
 
 # Given by the operator's model, and dropped once model_dtype is known.
 _HELPER = "model_on_tensor_cores"

@@ -9,7 +9,7 @@ import pytest
 
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels.groups import group
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from traceroof.kernels import durations
 from traceroof.kernels.durations import Durations, at_ranks, counted
-from traceroof.kernels.groups import medians
+from traceroof.kernels.group_figures import medians
 
 NS = st.integers(0, 2**45)
 LISTS = st.lists(st.lists(NS, max_size=30), min_size=1, max_size=5)

@@ -10,14 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.core import kernel_table
-from traceroof.hardware.devices import Device, find
+from traceroof.hardware.device_lookup import find
+from traceroof.hardware.devices import Device
 from traceroof.kernels import name_features
-from traceroof.kernels.groups import (
-    GROUP_COLUMNS,
-    VOCABULARY,
-    Groups,
-    group,
-)
+from traceroof.kernels.group_columns import GROUP_COLUMNS, VOCABULARY
+from traceroof.kernels.groups import Groups, group
 from traceroof.kernels.variability import SCATTER_COLUMNS
 
 

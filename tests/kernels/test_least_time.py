@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.kernels.test_derived_metrics import value
-from traceroof.hardware.devices import fastest, find, of_capability, printed_in
+from traceroof.hardware.device_lookup import fastest, find, of_capability, printed_in
 
 
 def test_bytes_that_must_move_once() -> None:

@@ -19,7 +19,8 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.hardware.devices import AMD, Device, find
+from traceroof.hardware.device_lookup import find
+from traceroof.hardware.devices import AMD, Device
 from traceroof.kernels import groups, modelled_work
 from traceroof.report.common import json as json_report
 from traceroof.report.html import render

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels import groups, name_features
-from traceroof.kernels.groups import VOCABULARY
+from traceroof.kernels.group_columns import VOCABULARY
 
 SAMPLES = [(row, sample) for row in name_features.markers() for sample in row.samples]
 

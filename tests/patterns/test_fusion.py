@@ -17,7 +17,7 @@ import traceroof
 from tests.patterns.parts import judged
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.patterns import fusion
 from traceroof.patterns.launch_order import KINDS_FROM, Launches, LaunchKinds
 

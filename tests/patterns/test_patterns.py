@@ -14,7 +14,7 @@ from traceroof import patterns
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo
 from traceroof.diagnosis.diagnose import diagnose
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.scopes import subjects
 
 A100 = "A100-SXM4-80GB"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels import groups
 from traceroof.patterns.precision import precision
 

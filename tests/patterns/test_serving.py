@@ -14,7 +14,7 @@ from tests.runs import recording
 from traceroof import timeline
 from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis.diagnose import diagnose
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels.categories import row_categories
 from traceroof.patterns import serving
 

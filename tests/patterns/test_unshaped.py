@@ -5,7 +5,7 @@ import json
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels import groups, modelled_work
 from traceroof.patterns.unshaped import unshaped
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels.groups import group
 from traceroof.plugins import rules
 from traceroof.rule import Facts, Judgement, judge

@@ -25,7 +25,7 @@ from tests.rules.test_timeline_bounds import (
 )
 from tests.timeline.test_ranks import of
 from tests.timeline.test_timeline import recording, run
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.rule import judge
 from traceroof.scopes.subjects import of_timelines
 from traceroof.timeline import CAUSES, timelines

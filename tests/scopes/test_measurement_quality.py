@@ -9,7 +9,8 @@ import pytest
 from tests.runs import recording
 from traceroof.core.facts import Facts
 from traceroof.core.recording import DeviceInfo, Recording
-from traceroof.hardware.devices import Device, find
+from traceroof.hardware.device_lookup import find
+from traceroof.hardware.devices import Device
 from traceroof.hardware.run_devices import devices_of
 from traceroof.kernels import groups
 from traceroof.kernels.categories import row_categories

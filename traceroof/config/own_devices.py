@@ -8,7 +8,7 @@ from typing import Any
 from traceroof.config.values import near, text
 from traceroof.core import regex
 from traceroof.errors import TraceroofError
-from traceroof.hardware import devices
+from traceroof.hardware import device_lookup, devices
 from traceroof.hardware.devices import Device
 
 
@@ -27,7 +27,7 @@ def device_named(name: str, row: Mapping[str, Any], where: str) -> Device:
     like = row.get("like")
     base: dict[str, Any] = {"architecture": "unknown", "grade": "C"}
     if like is not None:
-        known = devices.find(text(like, where))
+        known = device_lookup.find(text(like, where))
         if known is None:
             names = [one.name for one in devices.all_devices()]
             raise TraceroofError(f"{where}: like = {like!r} is not one GPU of the device table",

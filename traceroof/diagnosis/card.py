@@ -11,7 +11,7 @@ from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.narrow import kernels_meant, of_kernels
 from traceroof.errors import TraceroofError
-from traceroof.kernels.groups import VOCABULARY
+from traceroof.kernels.group_columns import VOCABULARY
 from traceroof.kernels.utilisation import BASIS_OF
 
 SCHEMA = "traceroof/card/1"

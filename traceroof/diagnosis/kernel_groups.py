@@ -13,7 +13,7 @@ from traceroof.diagnosis.lines import Lines
 from traceroof.diagnosis.vendor_verdicts import VendorVerdict
 from traceroof.hardware import ceilings
 from traceroof.hardware.roofline import Roofline, roofline, t_min_ns
-from traceroof.kernels import groups
+from traceroof.kernels import group_columns
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.places import Place
 
@@ -21,7 +21,7 @@ from traceroof.kernels.places import Place
 _NOT_METRICS = frozenset(
     entry.name for entry in kernel_table.COLUMNS if entry.group in ("identity", "time")
 )
-_METRIC_NAMES = tuple(name for name in groups.VOCABULARY if name not in _NOT_METRICS)
+_METRIC_NAMES = tuple(name for name in group_columns.VOCABULARY if name not in _NOT_METRICS)
 _OWN_FIELDS = frozenset(
     {"category", "primary_class", "launches", "time_ns", "share_pct", "rank_by_time", "median_ns",
      "mad_ns", "sketched"}

@@ -11,13 +11,8 @@ from traceroof.core.recording import (
     Recording,
 )
 from traceroof.errors import TraceroofError
-from traceroof.hardware.devices import (
-    Device,
-    find,
-    in_common,
-    matches,
-    of_capability,
-)
+from traceroof.hardware.device_lookup import find, in_common, matches, of_capability
+from traceroof.hardware.devices import Device
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from traceroof.core import kernel_names
 from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Recording
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.kernels.categories import row_categories
 from traceroof.patterns.launch_part import LaunchPart, part_of_run
 from traceroof.store.summaries import Figure, Level, Summary

@@ -17,7 +17,7 @@ from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import as_reals, launches
 from traceroof.core.recording import Note, Recording, Role, merge, with_notes
 from traceroof.errors import TraceroofError
-from traceroof.hardware.devices import find
+from traceroof.hardware.device_lookup import find
 from traceroof.ingest import log_times
 from traceroof.ingest.passes import is_view, launches_of, metrics_of, shaped, united
 

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from traceroof.core import kernel_names
 from traceroof.core.canonical_names import base, canonical
 from traceroof.core.facts import Facts
-from traceroof.kernels.groups import VOCABULARY, Groups
+from traceroof.kernels.group_columns import VOCABULARY
+from traceroof.kernels.groups import Groups
 
 #: A join below this confidence covers nothing.
 LEAST = 0.5

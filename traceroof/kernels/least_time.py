@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from traceroof.hardware.devices import fastest, fastest_of
+from traceroof.hardware.device_lookup import fastest, fastest_of
 from traceroof.kernels.derived import Derived, Reals, See, first_known
 
 _SECTOR_BYTES = 32

@@ -29,7 +29,8 @@ from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.kernels import variants as launched
 from traceroof.kernels.durations import Durations
-from traceroof.kernels.groups import first_known, kernels_of
+from traceroof.kernels.group_figures import first_known
+from traceroof.kernels.groups import kernels_of
 from traceroof.kernels.modelled_work import model_columns, parts_of_rows
 from traceroof.kernels.variants import Sums, Variants, greatest, least, summed
 from traceroof.patterns import fusion, regions, roles

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from traceroof.core.recording import DeviceInfo
-from traceroof.hardware.devices import Device, matches
+from traceroof.hardware.device_lookup import matches
+from traceroof.hardware.devices import Device
 
 
 def partition(gpus: Sequence[tuple[DeviceInfo, Device | None]]) -> dict[str, float | str]:

@@ -17,7 +17,7 @@ from traceroof.core.dictionary import factorized
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column, sourced
 from traceroof.hardware.devices import AMD
-from traceroof.kernels import groups
+from traceroof.kernels import group_columns, group_figures
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.variants import Variants, summed
 from traceroof.patterns import Patterns
@@ -176,7 +176,7 @@ def vocabulary(scope: Scope) -> Mapping[str, Column]:
 
 
 _COLUMNS: Mapping[Scope, Sequence[Column]] = {
-    "kernel": tuple(groups.VOCABULARY.values()),
+    "kernel": tuple(group_columns.VOCABULARY.values()),
     "category": (*CATEGORY_COLUMNS, *patterns.CATEGORY_COLUMNS),
     "timeline": TIMELINE_COLUMNS,
     "run": (
@@ -203,7 +203,7 @@ def of_categories(
 
     time = added(variants.sums.time_ns)
     times = variants.durations.by(codes, len(known))
-    medians = groups.medians(times.thing, times.ns, times.launches, len(known))
+    medians = group_figures.medians(times.thing, times.ns, times.launches, len(known))
     order = sorted(range(len(known)), key=lambda at: (-time[at], known[at]))
     time, total = time[order], float(time.sum())
     names = [str(name) for name in known[order]]

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from traceroof.core.selection import known_rule
 from traceroof.core.units import percent, quantity
 from traceroof.errors import TraceroofError
+from traceroof.hardware import device_lookup
 from traceroof.hardware import devices as device_table
 from traceroof.hardware.devices import Device
 from traceroof.hardware.vendor_terms import on_card
@@ -126,8 +127,8 @@ _NEAR = 6
 
 def device_card(name: str) -> str:
     """One GPU with every figure and its source. Raises TraceroofError for an unknown name."""
-    device = device_table.find(name)
-    matches = (device,) if device else device_table.matches(name)
+    device = device_lookup.find(name)
+    matches = (device,) if device else device_lookup.matches(name)
     if not matches:
         names = {one.name.lower(): one.name for one in device_table.all_devices()}
         like = [full for low, full in names.items() if low.startswith(name.lower())]

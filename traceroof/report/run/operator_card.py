@@ -24,7 +24,7 @@ from traceroof.kernels.bound_class import (
     LAUNCH_NS,
     WALL_PCT,
 )
-from traceroof.kernels.groups import VOCABULARY
+from traceroof.kernels.group_columns import VOCABULARY
 from traceroof.report.common import shapes
 from traceroof.report.common.console import cut
 from traceroof.report.run import summary
