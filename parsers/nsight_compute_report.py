@@ -51,6 +51,7 @@ class _NsightComputeReport:
         # Imported for a report alone: every file is held against every parser.
         from traceroof.parsers.nsight.launches import Launches
         from traceroof.parsers.nsight.numbers import DecimalSign
+        from traceroof.parsers.nsight.recording import recording
         from traceroof.parsers.nsight.report_results import add_results, is_read
         from traceroof.parsers.nsight.report_source import ReportSource
         from traceroof.parsers.nsight.report_values import Names
@@ -85,8 +86,8 @@ class _NsightComputeReport:
         _note_losses(launches, headers, damaged, ranges)
         progress(size, size)
         table = lines.table()
-        recording = launches.recording(str(source), FORMAT, notes)
-        return replace(recording, source_lines=table)
+        made = recording(launches, str(source), FORMAT, notes)
+        return replace(made, source_lines=table)
 
 
 def _note_losses(launches: "Launches", headers: Headers, damaged: int, ranges: int) -> None:

@@ -25,9 +25,11 @@ from traceroof.parsers.nsight.csv_variants import (
     is_binary,
     prefix_of,
 )
-from traceroof.parsers.nsight.launches import PERMISSION_HINT, Launches
+from traceroof.parsers.nsight.launches import Launches
 from traceroof.parsers.nsight.page import Page, begins_page
+from traceroof.parsers.nsight.recording import recording
 from traceroof.parsers.nsight.source import SourcePages
+from traceroof.parsers.nsight.unmeasured import PERMISSION_HINT
 
 CSV = "nsight-compute-csv"
 TEXT = "nsight-compute-text"
@@ -52,7 +54,7 @@ def read_log(source: Path, progress: Progress, options: Options) -> Recording:
         launches.note("the text does not name its kernels", severe=False)
     progress(size, size)
     format = f"{CSV}+{TEXT}" if log.kinds and log.is_page else CSV if log.kinds else TEXT
-    return launches.recording(str(source), format, notes, log.skipped.reason, log.skipped.gpus)
+    return recording(launches, str(source), format, notes, log.skipped.reason, log.skipped.gpus)
 
 
 def _is_quoted(head: bytes) -> bool:

@@ -1,10 +1,13 @@
 """Rows of a table whose launch number, process or kernel name is damaged: launches that never were."""
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from traceroof.parsers.nsight.launches import Launches
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,6 +33,37 @@ class Remark(NamedTuple):
 
     launch: int
     after: int
+
+
+def drop_strays(launches: Launches) -> None:
+    """Leave out rows of damaged identity, which would be launches of their own."""
+    if launches.number_rows[0] or len(launches.found) < 2:
+        return
+    launch, slot, cell = (
+        np.array(column, np.int64)
+        for column in (launches.row_launch, launches.row_slot, launches.row_cell)
+    )
+    remarks = [Remark(one.launch, one.after) for one in launches.verdicts]
+    strays = stray_launches(launches.found, launch, slot, remarks)
+    if not strays:
+        return
+    keep = ~np.isin(launch, list(strays))
+    # Of each row its place among those that are kept, or of the last kept one before it.
+    place = np.cumsum(keep) - 1
+    kept = [one for one in range(len(launches.found)) if one not in strays]
+    number = {old: new for new, old in enumerate(kept)}
+    verdicts = [one for one in launches.verdicts if one.launch not in strays]
+    lost = int((~keep).sum()) + len(launches.verdicts) - len(verdicts)
+    launches.note("rows whose number, process or kernel does not fit their launch, left out", lost)
+    for one in verdicts:
+        one.launch = number[one.launch]
+        one.after = int(place[one.after]) if one.after >= 0 else -1
+    launches.verdicts = verdicts
+    launches.sources = [(number[one], table) for one, table in launches.sources if one in number]
+    launches.found = [launches.found[one] for one in kept]
+    launches.row_launch = array("i", [number[one] for one in launch[keep].tolist()])
+    launches.row_slot = array("i", slot[keep].tolist())
+    launches.row_cell = array("i", cell[keep].tolist())
 
 
 def stray_launches(

@@ -34,7 +34,7 @@ from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers import nsight_compute, nsight_compute_text
 from traceroof.parsers.nsight.formulas import book, parse_formula
-from traceroof.parsers.nsight.launches import NO_NAME
+from traceroof.parsers.nsight.launch_identity import NO_NAME
 from traceroof.parsers.nsight.metrics import metric_name
 from traceroof.parsers.nsight.numbers import unit
 

@@ -16,7 +16,7 @@ from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import HEAD_BYTES, Options, silent
 from traceroof.parsers import nsight_compute, nsight_compute_text
-from traceroof.parsers.nsight.launches import NO_NAME
+from traceroof.parsers.nsight.launch_identity import NO_NAME
 from traceroof.parsers.nsight.page import split_row
 
 PARSER = nsight_compute_text.PARSER

@@ -1,0 +1,183 @@
+"""From launches and metric rows as they were read to a recording.
+
+Decides the decimal sign, brings units to their base, and fills the kernel table; every metric row
+ends in a column or among the raw metrics.
+"""
+
+from collections.abc import Collection, Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import VERDICTS, Note, Recording, empty, source_of
+from traceroof.core.source_lines import SOURCE
+from traceroof.parsers.nsight.derive import RuleFacts, derive
+from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
+from traceroof.parsers.nsight.launch_devices import devices_of, with_printed_name
+from traceroof.parsers.nsight.launch_identity import add_identity, add_shapes
+from traceroof.parsers.nsight.launches import Launches
+from traceroof.parsers.nsight.metrics import is_counted, is_whole
+from traceroof.parsers.nsight.numbers import DecimalSign, number, vote, whole
+from traceroof.parsers.nsight.repeated_runs import split_runs
+from traceroof.parsers.nsight.rows import Measured, Rows
+from traceroof.parsers.nsight.stray_rows import drop_strays
+from traceroof.parsers.nsight.unmeasured import note_cells, refuse_unmeasured
+
+_BEYOND_PEAK_PCT = 110
+# Percentages of a whole that cannot hold more: the warp slots of a multiprocessor.
+_OCCUPANCIES = (
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__maximum_warps_per_active_cycle_pct",
+)
+
+
+def recording(
+    launches: Launches,
+    path: str,
+    format: str,
+    notes: Iterable[Note] = (),
+    reason: str = "",
+    gpus: Collection[str] = (),
+) -> Recording:
+    """The recording. Raises TraceroofError when nothing in the file was measured.
+
+    reason: what the profiler itself said of a failure. gpus: the GPUs that the program's own
+    output names.
+    """
+    drop_strays(launches)
+    rows = launches.rows()
+    rows = split_runs(launches, rows)
+    sign = launches.sign or _decimal_sign(launches, rows)
+    measured = Measured.read(rows, launches.slots, sign)
+    refuse_unmeasured(launches, path, rows, measured, reason)
+    metrics = measured.metrics(len(launches.found))
+    _doubt_beyond_peak(launches, metrics)
+    facts = RuleFacts((verdict.launch, verdict.text) for verdict in launches.verdicts)
+    facts.add_maxima(metrics)
+    columns = apply_formulas(metrics, len(launches.found))
+    devices = [whole(launch.device) for launch in launches.found]
+    derive(columns, metrics, devices, facts)
+    launches.note("figures taken from the sentences of rules", facts.used, severe=False)
+    add_identity(launches, columns, devices)
+    add_shapes(launches, columns, metrics)
+    _check_times(launches, columns)
+    for name, statistic in (("shortest", "minimum"), ("longest", "maximum")):
+        columns.values[f"{name}_launch_ns"] = measured.extreme(
+            "gpu__time_duration.sum", statistic, len(launches.found)
+        )
+    kernels = kernel_table(columns.values)
+    note_cells(launches, rows, measured)
+    names = measured.texts("device__attribute_display_name")
+    found = with_printed_name(
+        launches, devices_of(launches, columns, devices, metrics, names), gpus
+    )
+    raw = measured.raw_metrics(columns)
+    every = [
+        *notes,
+        *(Note(text, count, severe) for (text, severe), count in launches.notes.items()),
+    ]
+    return Recording(
+        format=format,
+        time_basis="counter-tool",
+        kernels=kernels,
+        sources=(source_of(path, format, kernels, every),),
+        devices=found,
+        raw_metrics=raw,
+        verdicts=_verdict_table(launches),
+        source_lines=_source_lines(launches),
+    )
+
+
+def _decimal_sign(launches: Launches, rows: Rows) -> DecimalSign:
+    whole_slot = [is_whole(slot.metric, slot.unit_text) for slot in launches.slots]
+    base_slot = [is_counted(slot.unit_text) for slot in launches.slots]
+    marked = (
+        (text, whole_slot[slot], base_slot[slot])
+        for text, slot in zip(rows.texts(), rows.slot.tolist(), strict=True)
+        if "," in text or "." in text
+    )
+    found = vote(marked, spreadsheet=launches.spreadsheet)
+    if found.sign is DecimalSign.COMMA:
+        launches.note(
+            "numbers read in the locale of the file: '.' groups digits, ',' begins decimals"
+            + (
+                " (every '.' of its counts and nanoseconds is followed by three digits)"
+                if found.by_groups
+                else ""
+            ),
+            severe=False,
+        )
+    if found.unclear and found.sign is DecimalSign.POINT:
+        launches.note(
+            "numbers with three digits behind their only '.' or ',' read as in a US locale; "
+            "nothing else in the file says which locale it has",
+            found.unclear,
+        )
+    return found.sign
+
+
+def _doubt_beyond_peak(launches: Launches, metrics: dict[str, Floats]) -> None:
+    """Rounding and clock changes give 101 %; what is far beyond is a wrong number.
+
+    More warps than there are slots cannot have been: that occupancy is unknown.
+    """
+    for name, values in metrics.items():
+        beyond = values > _BEYOND_PEAK_PCT
+        if not beyond.any():
+            continue
+        most = f"{np.nanmax(values):,.0f} %"
+        if name in _OCCUPANCIES:
+            metrics[name] = np.where(beyond, np.nan, values)
+            launches.note(f"{name} of up to {most} is impossible: left unknown", int(beyond.sum()))
+        elif ".pct_of_peak_sustained_" in name:
+            launches.note(f"{name} of up to {most} of peak", int(beyond.sum()), severe=False)
+
+
+def _check_times(launches: Launches, columns: Columns) -> None:
+    duration = columns.values.get("duration_ns")
+    if duration is None:
+        launches.note("launches without a duration", len(launches.found), severe=False)
+        return
+    wrong = (duration < 0) | (duration >= 2**63)
+    duration[wrong] = np.nan
+    launches.note("launches whose duration is negative or absurd", int(wrong.sum()))
+    unknown = int(np.isnan(duration).sum() - wrong.sum())
+    launches.note("launches without a duration", unknown, severe=False)
+    printed = np.zeros(len(launches.found), dtype=bool)
+    for metric, measured in columns.direct.items():
+        if metric.startswith("gpu__time_duration"):
+            printed |= measured
+    computed = int((~np.isnan(duration) & ~printed).sum())
+    launches.note("durations computed from a count and its rate", computed, severe=False)
+
+
+def _source_lines(launches: Launches) -> pa.Table:
+    at = SOURCE.get_field_index("row")
+    parts = [
+        table.set_column(at, "row", pa.repeat(pa.scalar(launch, pa.int64()), len(table)))
+        for launch, table in launches.sources
+    ]
+    return pa.concat_tables(parts) if parts else empty(SOURCE)
+
+
+def _verdict_table(launches: Launches) -> pa.Table:
+    rows = launches.verdicts
+    return pa.table(
+        {
+            "row": [verdict.launch for verdict in rows],
+            "section": [verdict.section or None for verdict in rows],
+            "rule": [verdict.rule or None for verdict in rows],
+            "level": [verdict.level or None for verdict in rows],
+            "text": [verdict.text for verdict in rows],
+            "speedup_scope": [verdict.scope or None for verdict in rows],
+            "speedup_pct": [_percentage(verdict.speedup) for verdict in rows],
+        },
+        schema=VERDICTS,
+    )
+
+
+def _percentage(text: str) -> float | None:
+    """An estimated speed-up: up to three decimals and never grouped, so any sign is decimal."""
+    value = number(text.replace(",", "."), DecimalSign.POINT)
+    return None if np.isnan(value) else value
