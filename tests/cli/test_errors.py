@@ -11,9 +11,8 @@ import pytest
 
 import traceroof
 from traceroof.cli import main as command
-from traceroof.core.units import shown
+from traceroof.core.units import no_commands, one_line
 from traceroof.errors import TraceroofError
-from traceroof.report.common.console import no_commands
 from traceroof.store import Store
 from traceroof.store.catalogue import _engine_of
 
@@ -82,12 +81,13 @@ def test_names_of_files_are_shown_as_escapes(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert b"\x1b" not in done.stderr
     assert rb"a\x1b]0;x\x07\u202eb.csv" in done.stderr
-    assert shown("é…\n") == "é…\\n"
+    assert one_line("é…\n") == "é…\\n"
 
 
 def test_lines_are_no_commands_of_a_ci_runner() -> None:
-    """GIVEN a line that begins with :: WHEN printed THEN it is broken."""
+    """GIVEN a line that begins with ::, or holds ##[, WHEN printed THEN it is broken."""
     assert no_commands("a ::b\n  ::error::x\n::set") == "a ::b\n  : :error::x\n: :set"
+    assert no_commands("a ##[error]x ##vso[a]b ## c") == "a # #[error]x # #vso[a]b ## c"
 
 
 @pytest.mark.parametrize("name", ["", "  ", "-h", "--", "..", ".", "é" * 150, "a\nb", "x" * 201])

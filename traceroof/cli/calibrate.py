@@ -8,7 +8,7 @@ import typer
 
 from traceroof.cli.inputs import read_each, spooled
 from traceroof.cli.options import ReadOptions, grouped
-from traceroof.cli.output import write
+from traceroof.cli.output import tell, write
 from traceroof.errors import TraceroofError
 
 
@@ -48,7 +48,7 @@ def _forget(device: str, store: Path | str | None) -> None:
     from traceroof.store import Store
 
     gone = Store.open(store, create=False).forget_calibration(device)
-    typer.echo(f"forgot {count(len(gone), 'ceiling')} of {gone[0].device}", err=True)
+    tell(f"forgot {count(len(gone), 'ceiling')} of {gone[0].device}")
 
 
 def _measure(paths: list[Path], reading: ReadOptions) -> None:
@@ -64,5 +64,5 @@ def _measure(paths: list[Path], reading: ReadOptions) -> None:
     found = replace(found, replaced=tuple(old for _, old in before))
     write(shown.measured(found), None)
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"kept in {kept.folder}: diagnose, report and compare use it from now on", err=True)
+        tell(f"note: {note}")
+    tell(f"kept in {kept.folder}: diagnose, report and compare use it from now on")

@@ -17,8 +17,7 @@ from traceroof.cli.options import (
     ReadOptions,
     grouped,
 )
-from traceroof.cli.output import terminal, write
-from traceroof.core.units import shown
+from traceroof.cli.output import tell, terminal, write
 from traceroof.errors import GATE_FAILED, TraceroofError
 
 if TYPE_CHECKING:
@@ -77,10 +76,10 @@ def compare(
         comparison = narrowed(comparison, kernel)
     write(_rendered(comparison, view), view.output)
     for line in gates.accepted(comparison):
-        typer.echo(shown(line), err=True)
+        tell(line)
     failures = gates.failures(comparison, gate)
     for failure in failures:
-        typer.echo(f"gate failed: {shown(failure)}", err=True)
+        tell(f"gate failed: {failure}")
     if failures:
         raise typer.Exit(GATE_FAILED)
 
@@ -112,7 +111,7 @@ def _noise_of(store: "Path | str | None") -> "tuple[Profile, ...]":
     try:
         return traceroof.stored_noise(store)
     except TraceroofError as error:
-        typer.echo(f"note: measured noise is left out: {error.message}", err=True)
+        tell(f"note: measured noise is left out: {error.message}")
         return ()
 
 

@@ -19,8 +19,7 @@ from traceroof.cli.options import (
     View,
     grouped,
 )
-from traceroof.cli.output import terminal, write
-from traceroof.core.units import shown
+from traceroof.cli.output import tell, terminal, write
 from traceroof.errors import COULD_NOT, GATE_FAILED, TraceroofError
 
 if TYPE_CHECKING:
@@ -145,15 +144,12 @@ def _end(diagnosis: "Diagnosis", gate: Gate | None) -> None:
     severe = failing(diagnosis.fired(), gate.value) if gate else []
     for one in severe[:_NAMED]:
         where = f" in {one.subject}" if one.scope in ("kernel", "category") else ""
-        typer.echo(
-            f"gate failed: {one.rule} ({one.severity}){shown(where)}: {shown(one.because)}",
-            err=True,
-        )
+        tell(f"gate failed: {one.rule} ({one.severity}){where}: {one.because}")
     if severe[_NAMED:]:
-        typer.echo(f"gate failed: {len(severe) - _NAMED} more findings", err=True)
+        tell(f"gate failed: {len(severe) - _NAMED} more findings")
     broken = [one.failed for one in diagnosis.findings if one.failed]
     for how in broken:
-        typer.echo(f"traceroof: {shown(how)}", err=True)
+        tell(f"traceroof: {how}")
     if broken:
         raise typer.Exit(COULD_NOT)
     if severe:

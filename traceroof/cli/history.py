@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from traceroof.cli.options import HistoryFormat, Output, StoreOptions, Wide, grouped
-from traceroof.cli.output import terminal, write
-from traceroof.core.units import shown
+from traceroof.cli.output import tell, terminal, write
 from traceroof.errors import GATE_FAILED
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def history(
         for one in failing[:_NAMED]:
             ratio = words.signed_pct(one.point.ratio)
             text = f"{words.label(one)} {ratio} {words.between(one)}"
-            typer.echo(f"gate failed: {shown(text)}", err=True)
+            tell(f"gate failed: {text}")
         raise typer.Exit(GATE_FAILED)
 
 

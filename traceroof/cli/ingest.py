@@ -9,8 +9,7 @@ import traceroof
 from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import STDIN, calibration_of, read_each, run_of, spooled
 from traceroof.cli.options import ExportFormat, NoCalibration, Paths, ReadOptions, grouped
-from traceroof.cli.output import write
-from traceroof.core.units import shown
+from traceroof.cli.output import tell, write
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def ingest(
         _tell(run)
         if name:
             _tell_name(run, kept)
-    typer.echo("next: traceroof diagnose --top 5", err=True)
+    tell("next: traceroof diagnose --top 5")
 
 
 def _file_of_each(
@@ -96,29 +95,29 @@ def _tell_name(run: "Run", kept: "Store") -> None:
     others = [one.id for one in kept.runs() if one.name == run.name and one.id != run.id]
     if others:
         has = f"run {others[0]}" if len(others) == 1 else f"runs {', '.join(others)}"
-        typer.echo(
-            f"note: {shown(run.name)} is also the name of {has}; from now on it means the newest, "
-            "and the older are meant by their ids",
-            err=True,
+        tell(
+            f"note: {run.name} is also the name of {has}; from now on it means the newest, "
+            "and the older are meant by their ids"
         )
 
 
 def _tell(run: "Run") -> None:
     from traceroof.core import kernel_table
     from traceroof.core.recording import note_lines
-    from traceroof.core.units import count, quantity
+    from traceroof.core.units import count, no_commands, one_line, quantity
     from traceroof.ingest.combine import said
 
     recording = run.recording.judged()
     launches = count(kernel_table.launches(recording.kernels), "kernel launch", "kernel launches")
     time = quantity(kernel_table.known_time_ns(recording.kernels), "ns")
     time = f"time {time}" if time == "unknown" else time
-    write(f"run {run.id} {run.name}: {launches}, {time}, {recording.format}", None)
+    line = f"run {run.id} {run.name}: {launches}, {time}, {recording.format}"
+    write(no_commands(one_line(line)), None)
     combined = said([one.role for one in recording.sources])
     if combined:
-        typer.echo(combined, err=True)
+        tell(combined)
     for line in note_lines(recording.sources):
-        typer.echo(f"note: {line}", err=True)
+        tell(f"note: {line}")
 
 
 @grouped
@@ -170,12 +169,12 @@ def export(
         )
         notes = export_trace(found.recording, diagnosis, rows, output or _TRACE)
         for note in notes:
-            typer.echo(f"note: {shown(note)}", err=True)
+            tell(f"note: {note}")
         if output != "-":
-            typer.echo(f"wrote {output or _TRACE}: open it in https://ui.perfetto.dev", err=True)
+            tell(f"wrote {output or _TRACE}: open it in https://ui.perfetto.dev")
         return
     from traceroof.core.units import count
 
     kernels = found.recording.kernels
     export_kernels(kernels, Path(output or ""), wanted)
-    typer.echo(f"wrote {output}: {count(kernels.num_rows, 'row')}", err=True)
+    tell(f"wrote {output}: {count(kernels.num_rows, 'row')}")

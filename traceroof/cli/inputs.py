@@ -4,15 +4,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 import traceroof
 from traceroof.cli.options import ReadOptions
+from traceroof.cli.output import tell
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -126,8 +124,7 @@ def read_each(
 
     mapping = mapping or reading.mapping()
     with _progress() as (progress, watch):
-        told = partial(typer.echo, err=True)
-        reader = replace(mapping, watch=watch, tell=told).read
+        reader = replace(mapping, watch=watch, tell=tell).read
         found = detect.read_each(
             paths, progress, reading.parser_options(), reader, one_gpu=reading.mode != "separate"
         )
@@ -174,9 +171,9 @@ _NAMED = 20
 def _tell_failed(failed: "Sequence[tuple[str, str]]") -> None:
     """Name the files that could not be read, each with its reason; the rest stands."""
     for _, reason in failed[:_NAMED]:
-        typer.echo(f"note: left out: {reason}", err=True)
+        tell(f"note: left out: {reason}")
     if failed[_NAMED:]:
-        typer.echo(f"note: left out: {len(failed) - _NAMED} more files", err=True)
+        tell(f"note: left out: {len(failed) - _NAMED} more files")
 
 
 @contextmanager
@@ -201,5 +198,5 @@ def calibration_of(store: "Path | str | None", without: bool) -> "tuple[Measured
     try:
         return traceroof.stored_calibration(store)
     except TraceroofError as error:
-        typer.echo(f"note: stored ceilings are left out: {error.message}", err=True)
+        tell(f"note: stored ceilings are left out: {error.message}")
         return ()

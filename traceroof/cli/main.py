@@ -26,10 +26,10 @@ from traceroof.cli.ingest import export, ingest
 from traceroof.cli.lists import config, devices, formats, rules
 from traceroof.cli.mcp import mcp
 from traceroof.cli.noise import noise
+from traceroof.cli.output import tell
 from traceroof.cli.report import report
 from traceroof.cli.runs import baseline_app, runs_app
 from traceroof.cli.scrub import scrub
-from traceroof.core.units import shown
 from traceroof.errors import COULD_NOT, DONE, TraceroofError
 
 app = typer.Typer(
@@ -114,20 +114,21 @@ _SIGNALLED = 128
 def _tell(error: Exception) -> None:
     """One sentence on stderr, and what to do."""
     if isinstance(error, TraceroofError):
-        typer.echo(f"traceroof: {shown(error.message)}", err=True)
+        tell(f"traceroof: {error.message}")
         if error.hint:
-            typer.echo(f"  {shown(error.hint)}", err=True)
+            tell(f"  {error.hint}")
     elif hasattr(error, "show") and hasattr(error, "exit_code"):
         _tell_usage(error)
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"traceroof: {shown(f'{where}{error.strerror or error}')}", err=True)
+        tell(f"traceroof: {where}{error.strerror or error}")
     elif os.environ.get("TRACEROOF_DEBUG"):
-        traceback.print_exception(error)
+        for line in "".join(traceback.format_exception(error)).splitlines():
+            tell(line)
     else:
-        what = shown(f"{type(error).__name__}: {error}"[:_LONGEST])
-        typer.echo(f"traceroof: an error that traceroof did not expect: {what}", err=True)
-        typer.echo("  TRACEROOF_DEBUG=1 prints where it happened, for a bug report", err=True)
+        what = f"{type(error).__name__}: {error}"[:_LONGEST]
+        tell(f"traceroof: an error that traceroof did not expect: {what}")
+        tell("  TRACEROOF_DEBUG=1 prints where it happened, for a bug report")
 
 
 def _tell_usage(error: Any) -> None:
@@ -139,8 +140,8 @@ def _tell_usage(error: Any) -> None:
     near = get_close_matches(wrong, known, n=1)
     if near:
         hint = f"did you mean {near[0]}?"
-    typer.echo(f"traceroof: {shown(says[:1].lower() + says[1:])}", err=True)
-    typer.echo(f"  {shown(hint)}", err=True)
+    tell(f"traceroof: {says[:1].lower() + says[1:]}")
+    tell(f"  {hint}")
 
 
 _LONGEST = 300

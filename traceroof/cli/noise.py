@@ -8,7 +8,7 @@ import traceroof
 from traceroof.cli.completion import complete_run
 from traceroof.cli.inputs import run_of
 from traceroof.cli.options import NoiseFormat, Output, ReadOptions, Wide, grouped
-from traceroof.cli.output import terminal, write
+from traceroof.cli.output import tell, terminal, write
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 
@@ -53,7 +53,7 @@ def noise(
         if what:
             raise TraceroofError("--forget takes no RUN", "measuring again replaces by itself")
         gone = traceroof.forget_noise(forget, store=reading.folder, config=False)
-        typer.echo(f"forgot {count(gone, 'measurement')} of {forget}", err=True)
+        tell(f"forgot {count(gone, 'measurement')} of {forget}")
         return
     width, color = terminal(output, wide=wide)
     if not what:
@@ -67,9 +67,9 @@ def noise(
     if keep:
         replaced = traceroof.keep_noise(found, reading.folder)
         again = " in place of what was measured before" if replaced else ""
-        typer.echo(f"kept{again}: compare uses it for this workload on {found.device}", err=True)
+        tell(f"kept{again}: compare uses it for this workload on {found.device}")
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     write(_rendered(found, format, top, width, color), output)
 
 

@@ -6,6 +6,13 @@ import sys
 
 import typer
 
+from traceroof.core.units import no_commands, one_line
+
+
+def tell(text: str) -> None:
+    """A line on stderr: a text for people, whatever the names in it hold."""
+    typer.echo(no_commands(one_line(text)), err=True)
+
 
 def write(text: str, output: str | None) -> None:
     """The payload to ``output``; a file that was written is named on stderr."""
@@ -13,7 +20,7 @@ def write(text: str, output: str | None) -> None:
 
     written = written_to(text, output)
     if written:
-        typer.echo(f"wrote {written}", err=True)
+        tell(f"wrote {written}")
 
 
 def terminal(output: str | None, *, wide: bool = False) -> tuple[int, bool]:

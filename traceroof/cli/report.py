@@ -16,7 +16,7 @@ from traceroof.cli.options import (
     SourceRoot,
     grouped,
 )
-from traceroof.cli.output import write
+from traceroof.cli.output import tell, write
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def report(
         import webbrowser
 
         if not webbrowser.open(Path(output).resolve().as_uri()):
-            typer.echo(f"note: no browser could be started; open {output} in one", err=True)
+            tell(f"note: no browser could be started; open {output} in one")
     if assets is not None:
         from traceroof.report.html.pictures import write_pictures
 
         for picture in write_pictures(shown, assets):
-            typer.echo(f"wrote {picture}", err=True)
+            tell(f"wrote {picture}")

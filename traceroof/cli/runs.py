@@ -6,7 +6,7 @@ import typer
 
 from traceroof.cli.completion import complete_run
 from traceroof.cli.options import StoreOptions, grouped
-from traceroof.cli.output import write
+from traceroof.cli.output import tell, write
 
 runs_app = typer.Typer(help="The runs in the store.", invoke_without_command=True)
 baseline_app = typer.Typer(
@@ -53,9 +53,9 @@ def runs_remove(run: StoredRun, *, keeping: StoreOptions) -> None:
     kept = Store.open(keeping.folder, create=False)
     baselines = kept.standing_for(run)
     removed = kept.remove(run)
-    typer.echo(f"removed run {removed.id} {removed.name}", err=True)
+    tell(f"removed run {removed.id} {removed.name}")
     for name in baselines:
-        typer.echo(f"removed baseline {name}, which stood for it", err=True)
+        tell(f"removed baseline {name}, which stood for it")
 
 
 @baseline_app.callback()
@@ -84,4 +84,4 @@ def baseline_set(
     kept = Store.open(keeping.folder, create=False)
     kept.set_baseline(name, run)
     chosen = kept.baselines()[name.strip()]
-    typer.echo(f"baseline {name.strip()} is run {chosen.id} {chosen.name}", err=True)
+    tell(f"baseline {name.strip()} is run {chosen.id} {chosen.name}")

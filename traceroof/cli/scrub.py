@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from traceroof.cli.output import tell
+
 
 def scrub(
     file: Annotated[
@@ -23,5 +25,5 @@ def scrub(
     from traceroof.scrub import scrub as scrubbed
 
     for what in scrubbed(file, output):
-        typer.echo(f"removed {what}", err=True)
-    typer.echo(f"wrote {output}: look at it before you give it away", err=True)
+        tell(f"removed {what}")
+    tell(f"wrote {output}: look at it before you give it away")

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from string import Formatter
@@ -67,19 +68,27 @@ def percent(share: float | None) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text from a file without control characters: no escape sequence reaches a terminal."""
+    """Text as one line without commands: what is not printable (escape sequences, ends of lines,
+    marks that turn the direction of writing) as escapes, other blanks as blanks. So a name is
+    recognised and reaches no terminal as a command."""
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    return "".join(letter if letter.isprintable() else _escape(letter) for letter in text)
 
 
-def shown(text: str) -> str:
-    """Text for a message: control characters, also those that turn the direction of writing, as
-    escapes, so that a file's name is recognised and reaches no terminal as a command."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
+def _escape(letter: str) -> str:
+    blank = unicodedata.category(letter) == "Zs"
+    return " " if blank else letter.encode("unicode_escape").decode()
+
+
+def no_commands(text: str) -> str:
+    """Lines of which a CI runner takes none for its commands: ``::error::`` where a line begins, and
+    ``##[error]`` or ``##vso[...]`` anywhere."""
+    return _RUNNER_MARK.sub("# #", _RUNNER_LINE.sub(r"\1: :", text))
+
+
+_RUNNER_LINE = regex.compile(r"^(\s*)::", re.MULTILINE)
+_RUNNER_MARK = regex.compile(r"##(?=\[|vso\[|teamcity\[)")
 
 
 # What rules count, for the number one: "1 launches" is nobody's English.

@@ -1,19 +1,18 @@
 """Rich output as plain text: one console for every table that traceroof prints."""
 
 import io
-import re
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from traceroof.core import regex
-from traceroof.core.units import one_line
+from traceroof.core.units import no_commands, one_line
 
 _NARROWEST = 60
-_COMMAND = regex.compile(r"^(\s*)::", re.MULTILINE)
 
 
 def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False) -> str:
@@ -22,7 +21,7 @@ def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False)
     Nothing in the text is taken for markup: kernel names are full of brackets.
     """
     buffer = io.StringIO()
-    console = Console(
+    console = _Console(
         file=buffer,
         width=max(width, _NARROWEST),
         force_terminal=color,
@@ -37,6 +36,24 @@ def to_text(draw: Callable[[Console], None], *, width: int, color: bool = False)
     return no_commands("\n".join(line.rstrip() for line in drawn.splitlines()) + "\n")
 
 
+class _Console(Console):
+    """A console that prints text alone: what is a command to a terminal is shown as escapes."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As rich renders it; every text, also in a cell or a padding, comes through here."""
+        if isinstance(renderable, str):
+            renderable = _harmless(renderable)
+        elif isinstance(renderable, Text) and _harmless(renderable.plain) != renderable.plain:
+            renderable = Text(_harmless(renderable.plain), style=renderable.style)
+        return super().render(renderable, options)
+
+
+def _harmless(text: str) -> str:
+    return _TOGETHER.join(map(one_line, text.split(_TOGETHER)))
+
+
 # A space at which no line ends; rich breaks at all that Python calls a space.
 _TOGETHER = "\ue000"
 _UNIT = regex.compile(
@@ -49,11 +66,6 @@ _COUNTED = regex.compile(r"(?<=\d[ \ue000]×) (?=\d)")  # 3 × 16x559
 def unbroken(text: str) -> str:
     """The text with figures that keep their units on their line."""
     return _COUNTED.sub(_TOGETHER, _UNIT.sub(_TOGETHER, text))
-
-
-def no_commands(text: str) -> str:
-    """The text without lines that a CI runner would take for its commands (``::error::``)."""
-    return _COMMAND.sub(r"\1: :", text)
 
 
 def heading(console: Console, text: str) -> None:
@@ -82,7 +94,7 @@ def grid(
             overflow="fold" if last else "ellipsis",
         )
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_harmless, row))
     return table
 
 

@@ -15,7 +15,9 @@ class Contract(Protocol):
 
 def render(what: Contract, *, top: int | None = None) -> str:
     """A diagnosis or comparison as JSON; ``top`` cuts kernels and findings when it is given."""
-    return json.dumps(_plain(what.to_dict(top)), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(_plain(what.to_dict(top)), indent=2, allow_nan=False) + "\n"
+    # Only texts hold it; a CI runner obeys ##[error] wherever it reads it.
+    return text.replace("##", "#\\u0023")
 
 
 def _plain(value: Any) -> Any:

@@ -73,7 +73,7 @@ def prose(value: str) -> str:
 
 def code(value: str) -> str:
     """Text as inline code that holds whatever the text holds, backticks and pipes included."""
-    value = " ".join(value.split()).replace("|", "\\|") or " "
+    value = one_line(" ".join(value.split())).replace("|", "\\|") or " "
     fence = "`" * (max((len(run) for run in re.findall(r"`+", value)), default=0) + 1)
     pad = " " if value.startswith("`") or value.endswith("`") else ""
     return f"{fence}{pad}{value}{pad}{fence}"

@@ -189,7 +189,7 @@ def _categories(comparison: Comparison) -> list[str]:
         "lrrrl",
         (
             (
-                one.category or "",
+                text(one.category or ""),
                 quantity(one.base.median_ns, "ns"),
                 quantity(one.head.median_ns, "ns"),
                 text(words.difference(one)),

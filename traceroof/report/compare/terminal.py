@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -94,7 +94,7 @@ def _kernels(console: Console, comparison: Comparison, top: int, width: int) -> 
         cells = [_cells(one, compared=compared, stacked=True) for one in rows]
         room = max(width - _taken(cells), _LEAST_NAME)
     for (verdict, *figures), label in zip(cells, words.labels(rows, room), strict=True):
-        table.add_row(verdict, label, *figures)
+        table.add_row(verdict, label, *(Group(*map(Text, one.split("\n"))) for one in figures))
     console.print(table)
 
 

@@ -5,8 +5,8 @@ import io
 
 import numpy as np
 
+from traceroof.core.units import no_commands
 from traceroof.history.history import History
-from traceroof.report.common.console import no_commands
 from traceroof.report.run.csv import cell
 
 _COLUMNS = (

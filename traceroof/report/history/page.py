@@ -1,11 +1,11 @@
 """A history as one HTML page without scripts: a chart per series, changes marked, light and dark."""
 
+import html
 import itertools
-from html import escape
 
 import numpy as np
 
-from traceroof.core.units import quantity
+from traceroof.core.units import one_line, quantity
 from traceroof.history.history import History, Series
 from traceroof.report.history import words
 from traceroof.report.html.templates import asset
@@ -25,6 +25,11 @@ svg.course .mark { stroke-width: 1.5; stroke-dasharray: 4 3; }
 svg.course .axis { stroke: var(--line); }
 table.changes td { vertical-align: top; }
 """
+
+
+def escape(text: str) -> str:
+    """Text of a page, also within an attribute: one line without markup."""
+    return html.escape(one_line(text))
 
 
 def render(history: History) -> str:

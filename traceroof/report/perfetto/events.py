@@ -101,7 +101,10 @@ def pieces(processes: Sequence[Process], about: Mapping[str, Any]) -> Iterator[b
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # What a terminal or a CI runner would obey is written in the escapes of JSON.
+    text = text if text.isprintable() else json.dumps(value, separators=(",", ":"))
+    return text.replace("##", "#\\u0023")
 
 
 def _times(processes: Sequence[Process]) -> Iterator[Times]:

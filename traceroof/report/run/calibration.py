@@ -48,7 +48,8 @@ def _left(console: Console, measurement: Measurement) -> None:
     left = [one for one in measurement.probes if not one.is_taken and not one.is_slower]
     slower = sum(one.is_slower for one in measurement.probes)
     if left or slower or measurement.others:
-        console.print("\nNot used")
+        console.print()
+        console.print("Not used")
     names = short_names((one.kernel for one in left[:_LEFT]), _NAME)
     for one in left[:_LEFT]:
         line = f"{_kind(one)}{names[one.kernel]}{_size(one)}: {one.reason}"

@@ -4,9 +4,8 @@ import csv
 import io
 from typing import Any
 
-from traceroof.core.units import one_line
+from traceroof.core.units import no_commands, one_line
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.report.common.console import no_commands
 
 # Spreadsheets run cells that begin so as formulas; a leading apostrophe makes them text.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")

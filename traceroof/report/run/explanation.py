@@ -27,7 +27,8 @@ def render(explained: Explanations, *, width: int = 80, color: bool = False) -> 
                 console.print()
             _draw(console, one)
         if explained.left_out:
-            console.print(f"\nand {count(explained.left_out, 'more subject')} of that name")
+            console.print()
+            console.print(f"and {count(explained.left_out, 'more subject')} of that name")
 
     return to_text(draw, width=width, color=color)
 

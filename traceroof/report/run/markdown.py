@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from traceroof.core.kernel_names import short_names
-from traceroof.core.units import percent, quantity
+from traceroof.core.units import one_line, percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -94,7 +94,7 @@ def _times(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[str]:
         "lrrr",
         (
             (
-                (one.name or "") if by == "category" else code(one.name or ""),
+                text(one.name or "") if by == "category" else code(one.name or ""),
                 quantity(one.time_ns, "ns"),
                 percent(one.share),
                 f"{one.launches:,}",
@@ -159,5 +159,5 @@ def _not_judged(diagnosis: Diagnosis) -> list[str]:
         return []
     lines = ["", "### Not judged", "", text(summary.not_judged(found))]
     if found.command:
-        lines += ["", "```sh", found.command.replace("```", "` ` `"), "```"]
+        lines += ["", "```sh", one_line(found.command).replace("```", "` ` `"), "```"]
     return lines
