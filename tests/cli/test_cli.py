@@ -76,7 +76,7 @@ def test_gate_fails_with_1(samples: Path, tmp_path: Path) -> None:
         (b"<!DOCTYPE html><html></html>", "web page"),
         (b"NVR\x00\x01\x02", "binary Nsight Compute report"),
         (b"\x7fELF\x02\x01\x01\x00", "ELF"),
-        (b"hello world\n", "hello world"),
+        (b"hello world\n", "begins with 'hello'"),
         (b'{"answer": 42}', "JSON"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "LFS"),
     ],

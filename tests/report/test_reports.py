@@ -261,8 +261,8 @@ def test_csv_cells_never_begin_a_formula(start: str) -> None:
     name = f"{start}cmd|' /C calc'!A0"
     named = recording({"kernel_name": [name], "duration_ns": [10]})
     rows = list(csv.DictReader(io.StringIO(csv_report.render(diagnose(named)), newline="")))
-    # Control characters become blanks: they would break the row, or a terminal.
-    assert rows[0]["kernel"] == "'" + name.replace("\t", " ").replace("\r", " ")
+    # Control characters are escapes: they would break the row, or command a terminal.
+    assert rows[0]["kernel"] == "'" + name.replace("\t", "\\t").replace("\r", "\\r")
 
 
 def test_csv_has_a_row_per_group(diagnosis: Diagnosis) -> None:

@@ -7,6 +7,8 @@ plug-in.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from traceroof.core.units import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,7 +25,7 @@ class Displayed:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.said}>"
+        return f"<{type(self).__name__} {one_line(self.said)}>"
 
     def _repr_html_(self) -> str:
         made: str = _renderer("html_of")(self)
