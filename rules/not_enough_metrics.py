@@ -36,7 +36,6 @@ _UNTIMED = (
     "occ-*",
     "amd-occ-*",
     "tail-*",
-    "small-grid",
     "issue-slots-idle",
 )
 _REFERENCES = ("Nsight Compute Profiling Guide: metrics of the SpeedOfLight section",)

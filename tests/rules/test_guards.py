@@ -219,6 +219,7 @@ OWN_FLOOR = {
     "roofline-headroom": "the model's least time is the bound",
     "roofline-headroom-attention": "the model's least time is the bound",
     "roofline-headroom-bytes": "the model's least time is the bound",
+    "roofline-headroom-stated": "the stated work's least time is the bound",
     "attn-decode-kv": "the model's least time is the bound",
     "attn-prefill-compute": "the model's least time is the bound",
     "gemv-decode-gemm": "the model's bytes are the bound",
