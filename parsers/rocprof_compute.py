@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from traceroof.core import regex
-from traceroof.core.recording import Note, Recording, merge, with_notes
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.ingest.folders import left_out, lost, readable
 from traceroof.parser import Options, Progress

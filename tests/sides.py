@@ -5,13 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.runs import recording
-from traceroof.core.recording import (
-    DeviceInfo,
-    Recording,
-    Run,
-    TimeBasis,
-    merge,
-)
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import DeviceInfo, Recording, Run, TimeBasis
 
 A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB")
 

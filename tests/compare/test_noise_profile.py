@@ -28,10 +28,11 @@ from traceroof.compare.noise_profile import (
 from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.student import critical, quantile, two_sided_p
 from traceroof.config.settings import Accepted, Settings
-from traceroof.core.recording import DeviceInfo, Run, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import DeviceInfo, Run
 from traceroof.errors import TraceroofError
 from traceroof.report.compare import noise as shown
-from traceroof.report.compare import terminal, words
+from traceroof.report.compare import terminal, trust_words
 from traceroof.store import Store
 
 runner = CliRunner()
@@ -194,8 +195,8 @@ def test_three_runs_a_side_decide_kernels_with_measured_noise(profile: Profile) 
     made = compare(base, head, noise=[profile])
     found = {one.name: one.verdict for one in made.kernels}
     assert (found["softmax"], found["gemm"]) == ("regressed", "unchanged")
-    assert "detectable from" in "\n".join(words.trust(made))
-    assert "with 3 runs per side" in "\n".join(words.trust(made))
+    assert "detectable from" in "\n".join(trust_words.trust(made))
+    assert "with 3 runs per side" in "\n".join(trust_words.trust(made))
 
 
 def test_sides_one_after_the_other_are_told() -> None:

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tests.runs import recording
+from traceroof.core.merge_recordings import merge
 from traceroof.core.recording import (
     RAW_METRICS,
     VERDICTS,
@@ -11,7 +12,6 @@ from traceroof.core.recording import (
     Note,
     Recording,
     Run,
-    merge,
     on_device,
 )
 from traceroof.errors import TraceroofError

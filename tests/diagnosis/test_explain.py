@@ -13,7 +13,8 @@ from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.units import quantity
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
-from traceroof.diagnosis.explain import Explanation, entry, explain
+from traceroof.diagnosis.explain import entry, explain
+from traceroof.diagnosis.explanation import Explanation
 from traceroof.diagnosis.narrow import of_kernels
 from traceroof.errors import TraceroofError
 from traceroof.ingest.detect import read

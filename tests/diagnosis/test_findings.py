@@ -7,7 +7,8 @@ import pytest
 from tests.diagnosis.test_diagnosis import made, share
 from tests.timeline.test_ranks import BEHIND, EARLY
 from traceroof.core.kernel_table import kernel_table
-from traceroof.core.recording import Recording, Source, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording, Source
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import Finding

@@ -17,7 +17,7 @@ from traceroof.diagnosis.narrow import of_kernels
 from traceroof.errors import TraceroofError
 from traceroof.ingest.combine import combine
 from traceroof.ingest.log_times import offset_ns
-from traceroof.report.compare.words import surroundings
+from traceroof.report.compare.trust_words import surroundings
 from traceroof.report.html.clock_figure import course
 from traceroof.report.html.roofline_figure import roofline
 from traceroof.report.run.kernel_cards import render

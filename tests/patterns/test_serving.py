@@ -16,7 +16,7 @@ from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.hardware.device_lookup import find
 from traceroof.kernels.categories import row_categories
-from traceroof.patterns import serving
+from traceroof.patterns import pass_annotations, serving
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from traceroof.patterns import serving
 def test_annotations_of_passes(
     name: str, kind: str, sequences: int, prompt_tokens: float | None, new_tokens: float | None
 ) -> None:
-    found = serving.pass_of(name)
+    found = pass_annotations.pass_of(name)
     assert found
     assert (found.kind, found.sequences) == (kind, sequences)
     for value, expected in ((found.prompt_tokens, prompt_tokens), (found.new_tokens, new_tokens)):
@@ -49,7 +49,7 @@ def test_annotations_of_passes(
 
 @pytest.mark.parametrize("name", ["ProfilerStep#3", "execute_diffusion_1_256x256", "step", ""])
 def test_other_names_are_no_pass(name: str) -> None:
-    assert serving.pass_of(name) is None
+    assert pass_annotations.pass_of(name) is None
 
 
 def facts_of(run: Recording, device: str = "A100-SXM4-80GB") -> Mapping[str, Any]:

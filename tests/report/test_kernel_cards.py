@@ -13,9 +13,10 @@ from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.narrow import of_kernels
 from traceroof.ingest.detect import read
 from traceroof.report.common import json as json_report
+from traceroof.report.html.kernel_card import Columns, card
 from traceroof.report.run import kernel_cards
 from traceroof.report.run.card_lines import Section
-from traceroof.report.run.operator_card import Columns, card, sections
+from traceroof.report.run.operator_card import sections
 
 
 def product(**more: Any) -> Diagnosis:

@@ -6,7 +6,8 @@ from tests.diagnosis.test_findings import SLOT, diagnosed, gpu
 from tests.runs import recording
 from tests.timeline.test_ranks import BEHIND, EARLY, Row
 from traceroof.core.kernel_table import kernel_table
-from traceroof.core.recording import Recording, Source, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording, Source
 from traceroof.core.units import quantity
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis

@@ -13,7 +13,8 @@ import traceroof
 from tests.diagnosis.test_diagnosis import made, share, to_the_wall
 from tests.runs import recording
 from traceroof.core.facts import Facts
-from traceroof.core.recording import DeviceInfo, Recording, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import DeviceInfo, Recording
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis

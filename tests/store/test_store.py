@@ -38,7 +38,7 @@ from traceroof.core.recording import (
 )
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
-from traceroof.store import Store, calibration_of, catalogue, lookup, parquet, staging
+from traceroof.store import Store, calibration_of, catalogue, lookup, parquet, staging, tables
 from traceroof.store.digests import digest_of
 
 WORKER = Path(__file__).with_name("store_worker.py")
@@ -489,7 +489,7 @@ def test_the_log_is_written_ahead_except_on_a_network(
 
 
 # The steps that the catalogue has today; tests add steps of their own.
-STEPS = catalogue.MIGRATIONS
+STEPS = tables.MIGRATIONS
 
 
 def add_colour(connection: sa.Connection) -> None:
@@ -1051,7 +1051,7 @@ def forget_tables(url: str | None) -> None:
     """Make a database as it was before its first store."""
     if url is not None:
         engine = sa.create_engine(url)
-        catalogue._METADATA.drop_all(engine)
+        tables.METADATA.drop_all(engine)
         engine.dispose()
 
 

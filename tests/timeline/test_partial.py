@@ -6,7 +6,8 @@ from itertools import permutations
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.core.recording import Recording, Source, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording, Source
 from traceroof.timeline.partial import (
     Partial,
     decoded,

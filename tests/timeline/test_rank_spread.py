@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.core.recording import Recording, Source, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording, Source
 from traceroof.kernels.categories import row_categories
 from traceroof.timeline.partial import partial_of_run
 from traceroof.timeline.rank_spread import Cause, Short, SlowGroup, kind_of

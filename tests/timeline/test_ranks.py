@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
-from traceroof.core.recording import Recording, Source, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording, Source
 from traceroof.timeline import Exchange, timelines
 from traceroof.timeline.partial import partial_of_run
 from traceroof.timeline.ranks import RANK_COLUMNS, Ranks, facts_of, ranks

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from traceroof.calibration.probes import SLOWER, Probe, candidates_of
 from traceroof.core.kernel_table import as_reals, total_time_ns
-from traceroof.core.recording import Recording, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording
 from traceroof.core.units import count, percent, quantity
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate

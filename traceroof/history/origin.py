@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from traceroof.errors import TraceroofError
-from traceroof.store.catalogue import NAME_LENGTH
 from traceroof.store.summaries import Origin
+from traceroof.store.tables import NAME_LENGTH
 
 
 @dataclass(frozen=True)

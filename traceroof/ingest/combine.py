@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from traceroof.core import kernel_names
 from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import as_reals, launches
-from traceroof.core.recording import Note, Recording, Role, merge, with_notes
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Note, Recording, Role, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.hardware.device_lookup import find
 from traceroof.ingest import log_times

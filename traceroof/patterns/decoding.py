@@ -18,7 +18,7 @@ from traceroof.core.kernel_table import Column
 from traceroof.core.tracing import one_of
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.variants import Variants
-from traceroof.patterns.serving import pass_of
+from traceroof.patterns.pass_annotations import pass_of
 
 Reals = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]

@@ -35,8 +35,6 @@ from traceroof.core.kernel_table import Column
 from traceroof.hardware.roofline import T_FLOOR_NS
 from traceroof.kernels.groups import Groups
 from traceroof.patterns.fusion_facts import (
-    LONGEST_PERIOD,
-    REPEATS,
     Valued,
     Worth,
     sequence_facts,
@@ -50,10 +48,9 @@ from traceroof.patterns.regions import (
     Mask,
     Regions,
     disjoint,
-    launches_saved,
     regions_of,
-    runs,
 )
+from traceroof.patterns.repeats import loops, serial
 
 PATTERNS: Mapping[str, str] = {
     "attention": "attention in single steps",
@@ -90,7 +87,6 @@ SEQUENCE_COLUMNS: tuple[Column, ...] = tuple(
 )  # fmt: skip
 
 _REACH = 6  # launches between a softmax and its products
-_LONGEST_SERIAL_NS = 100_000
 
 _ROOT = frozenset({"rsqrt", "sqrt"})
 _BEFORE_REDUCTION = frozenset({"pow", "square", "mul", "copy_", "sub", "mean", "sum"})
@@ -106,9 +102,6 @@ _EPILOGUES = frozenset(
      "leaky_relu_", "native_dropout", "hardtanh", "gelu_backward", "threshold_backward",
      "silu_backward", "tanh_backward"}
 )  # fmt: skip
-_INDEXING = frozenset(
-    {"index", "index_select", "index_put_", "_index_put_impl_", "gather", "masked_select", "take"}
-)
 
 
 def regions(
@@ -342,43 +335,6 @@ def _least_of_chains(worth: "Worth", at: Ints) -> Reals:
     return np.asarray(np.maximum(least / costs.bandwidth[worth.first[at]], T_FLOOR_NS))
 
 
-def _serial(rows: Launches, free: Mask) -> Found:
-    if not len(rows.at):
-        return Found.none()
-    short = (rows.time <= _LONGEST_SERIAL_NS) & rows.kind(
-        "stream", "compiled", "reduction", "norm", "batch norm", "softmax", "product", "other"
-    )
-    again = np.zeros(len(rows.at), dtype=bool)
-    again[1:] = short[1:] & short[:-1] & (rows.group[1:] == rows.group[:-1])
-    again[1:] &= rows.lane[1:] == rows.lane[:-1]
-    first, last = runs(again, REPEATS - 1)
-    return launches_saved(rows, first - 1, last, np.ones(len(first), dtype=np.int64))
-
-
-def _loops(rows: Launches, free: Mask) -> Found:
-    if not rows.operation(_INDEXING).any():
-        return Found.none()
-    indexing = rows.operation(_INDEXING)
-    best = np.zeros(len(rows.at), dtype=bool)
-    edges: list[tuple[Ints, Ints, Ints]] = []
-    for period in range(1, LONGEST_PERIOD + 1):
-        again = np.zeros(len(rows.at), dtype=bool)
-        again[period:] = rows.group[period:] == rows.group[:-period]
-        again[period:] &= rows.lane[period:] == rows.lane[:-period]
-        first, last = runs(again, (REPEATS - 1) * period)
-        first = first - period
-        indexed = rows.summed(indexing, first, last) * period >= last - first + 1
-        taken = rows.summed(best, first, last) > 0
-        first, last = first[indexed & ~taken], last[indexed & ~taken]
-        for one, other in zip(first.tolist(), last.tolist(), strict=True):
-            best[one : other + 1] = True
-        edges.append((first, last, np.full(len(first), period)))
-    first, last, periods = (np.concatenate(one) for one in zip(*edges, strict=True))
-    order = np.argsort(first)
-    order = order[disjoint(first[order], last[order])]
-    return launches_saved(rows, first[order], last[order], periods[order])
-
-
 @dataclass(frozen=True)
 class Kind:
     """One kind of region: what it is counted as, how it is found among the launches that no other
@@ -398,6 +354,6 @@ KINDS: tuple[Kind, ...] = (
     Kind("bias", _biases),
     Kind("epilogue", _epilogues, _least_of_epilogues),
     Kind("chain", _chains, _least_of_chains),
-    Kind("serial", _serial),
-    Kind("loop", _loops),
+    Kind("serial", serial),
+    Kind("loop", loops),
 )

@@ -1,16 +1,13 @@
 """What a serving run does: prefill or decode, and what one decoded token costs at least.
 
-Engines annotate each pass over the model with the requests in it. vLLM writes
-``execute_context_1(888)_generation_16(16)`` (newer versions count query and key tokens inside the
-brackets: ``sq888sk9000...``), older versions ``execute_new_1_cached_16``, SGLang
-``step[DECODE bs=16]``. Where no pass is annotated, the query lengths of attention decide.
+Engines annotate each pass over the model with the requests in it (``pass_annotations``). Where no
+pass is annotated, the query lengths of attention decide.
 """
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -28,6 +25,7 @@ from traceroof.kernels.groups import Groups
 from traceroof.kernels.variants import Variants, summed
 from traceroof.operators.operands import element_bytes
 from traceroof.patterns.launch_order import sizes_of
+from traceroof.patterns.pass_annotations import Pass, pass_of
 from traceroof.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -76,66 +74,12 @@ _KNOWN_WEIGHTS = _KNOWN_CACHE = 0.9
 # Traffic at more than the nominal bandwidth did not happen; so much is left to rounding.
 _CREDIBLE = 1.05
 
-_PASS = regex.compile(r"^execute_(?:\d+_)?context_(\d+)\(([^)]*)\)_generation_(\d+)\(([^)]*)\)")
-_OLD_PASS = regex.compile(r"^execute_new_(\d+)_cached_(\d+)")
-_SGLANG = regex.compile(r"^step\[(\w+)(?: bs=(\d+))?(?: toks=(\d+))?")
-_QUERY_TOKENS = regex.compile(r"^(?:sq)?(\d+)")
-_KEYS = regex.compile(r"^sq\d+sk(\d+)")
-
 
 # What writes keys and values into a paged cache: (keys, values, cache of keys, ..) or, latent,
 # (keys and values as one, rotary keys, cache).
 _CACHE_WRITER = regex.compile(r"^_C_cache_ops::(reshape_and_cache(_flash)?|concat_and_cache_mla)$")
 # Attention that reads the end of a context only.
 _WINDOW = regex.compile(r"Sliding|(?<![a-z])window|local_att", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Pass:
-    """The requests in one pass: prompts read, sequences continued, and their tokens (NaN where the
-    annotation does not count them). contexts: keys that the sequences attend to, all together."""
-
-    prompts: int
-    sequences: int
-    prompt_tokens: float
-    new_tokens: float
-    contexts: float = float("nan")
-
-    @property
-    def kind(self) -> str:
-        """ "prefill", "decode", "mixed", or "" for an empty pass."""
-        if self.prompts:
-            return "mixed" if self.sequences else "prefill"
-        return "decode" if self.sequences else ""
-
-
-@lru_cache(maxsize=65536)
-def pass_of(name: str) -> Pass | None:
-    """What the annotation of a pass says; None for any other name."""
-    if found := _PASS.match(name):
-        prompts, sequences = int(found[1]), int(found[3])
-        keys = _KEYS.match(found[4])
-        contexts = float(keys[1]) if keys else float("nan")
-        return Pass(prompts, sequences, _tokens(found[2]), _tokens(found[4]), contexts)
-    if found := _OLD_PASS.match(name):
-        return Pass(int(found[1]), int(found[2]), float("nan"), float(found[2]))
-    if found := _SGLANG.match(name):
-        count = int(found[2] or 1)
-        tokens = float(found[3]) if found[3] else float("nan")
-        match found[1].upper():
-            case "DECODE" | "TARGET_VERIFY":
-                return Pass(0, count, 0.0, float(count))
-            case "EXTEND" | "PREFILL" | "SPLIT_PREFILL":
-                return Pass(count, 0, tokens, 0.0)
-            case "MIXED":
-                return Pass(1, count, tokens, float(count))
-    return None
-
-
-def _tokens(text: str) -> float:
-    """Query tokens in the brackets: 888 of ``888_788544`` and of ``sq888sk9000sqsq..``."""
-    found = _QUERY_TOKENS.match(text)
-    return float(found[1]) if found else float("nan")
 
 
 def serving(

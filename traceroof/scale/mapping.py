@@ -11,7 +11,8 @@ from time import process_time
 from typing import Literal, Protocol
 
 from traceroof.core import kernel_table
-from traceroof.core.recording import HOST_CALLS, SPANS, Recording, empty, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import HOST_CALLS, SPANS, Recording, empty
 from traceroof.errors import TraceroofError
 from traceroof.hardware.devices import Device, knowing
 from traceroof.ingest import remote

@@ -36,11 +36,11 @@ from traceroof.store import (
     read_run,
     summaries,
 )
-from traceroof.store.catalogue import RUNS
 from traceroof.store.open_store import OpenStore, exists, explained, open_store
 from traceroof.store.rows import RunInfo, bare_info, checked_name
 from traceroof.store.shelves import Shelf
 from traceroof.store.summaries import Kept, Origin, Series, Summary
+from traceroof.store.tables import RUNS
 
 _DIGEST = rf"[0-9a-f]{{{commit.ID_DIGITS},64}}"
 

@@ -3,9 +3,9 @@
 import sqlalchemy as sa
 
 from traceroof.store import lookup
-from traceroof.store.catalogue import BASELINES
 from traceroof.store.open_store import OpenStore
 from traceroof.store.rows import RunInfo, checked_name
+from traceroof.store.tables import BASELINES
 
 
 def point(store: OpenStore, name: str, run: str) -> None:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import MeasuredRate
-from traceroof.store.catalogue import CALIBRATION
 from traceroof.store.open_store import OpenStore
 from traceroof.store.rows import NO_FIELDS
+from traceroof.store.tables import CALIBRATION
 
 # Of a measured ceiling what the column ``contents`` holds.
 _HOW = ("probe", "launches", "launch_size")

@@ -1,14 +1,14 @@
 """The catalogue of runs: an SQL database, SQLite in the store's folder unless told otherwise.
 
-Here is what its tables are, how they are brought up to date, and how one writes at a time:
-SQLite by BEGIN IMMEDIATE, other databases by a lock on the row that holds the version.
+Here is how its tables (``tables``) are brought up to date, and how one writes at a time: SQLite by
+BEGIN IMMEDIATE, other databases by a lock on the row that holds the version.
 """
 
 import errno
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -22,119 +22,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from traceroof.errors import TraceroofError
 from traceroof.ingest.remote import Location
 from traceroof.store import staging
+from traceroof.store.tables import METADATA, MIGRATIONS, SCHEMA
 
 #: How long a writer waits for another one.
 BUSY_SECONDS = 30
-NAME_LENGTH = 200
-
-_METADATA = sa.MetaData()
-_SCHEMA = sa.Table(
-    "traceroof_schema",
-    _METADATA,
-    sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
-)
-
-#: One row per run. ``store`` tells apart the folders that share one catalogue and is empty in a
-#: folder's own; the highest ``sequence`` is the newest; ``contents`` is JSON.
-RUNS = sa.Table(
-    "traceroof_runs",
-    _METADATA,
-    sa.Column("store", sa.String(32), primary_key=True),
-    sa.Column("id", sa.String(64), primary_key=True),
-    sa.Column("digest", sa.String(64), nullable=False),
-    sa.Column("sequence", sa.BigInteger, nullable=False),
-    sa.Column("name", sa.String(NAME_LENGTH), nullable=False),
-    sa.Column("created", sa.String(40), nullable=False),
-    sa.Column("folder", sa.String(80), nullable=False),
-    sa.Column("format", sa.Text, nullable=False),
-    sa.Column("time_basis", sa.String(40), nullable=False),
-    sa.Column("launches", sa.BigInteger, nullable=False),
-    sa.Column("kernel_time_ns", sa.BigInteger, nullable=False),
-    sa.Column("contents", sa.Text, nullable=False),
-    sa.UniqueConstraint("store", "digest"),
-)
-
-#: Names that stand for a run.
-BASELINES = sa.Table(
-    "traceroof_baselines",
-    _METADATA,
-    sa.Column("store", sa.String(32), primary_key=True),
-    sa.Column("name", sa.String(NAME_LENGTH), primary_key=True),
-    sa.Column("run", sa.String(64), nullable=False),
-)
-
-#: Ceilings that ``traceroof calibrate`` measured, one row each; ``device`` is a row of the device
-#: table, ``rate`` what was measured, ``contents`` how, as JSON.
-CALIBRATION = sa.Table(
-    "traceroof_calibration",
-    _METADATA,
-    sa.Column("store", sa.String(32), primary_key=True),
-    sa.Column("device", sa.String(NAME_LENGTH), primary_key=True),
-    sa.Column("time_basis", sa.String(40), primary_key=True),
-    sa.Column("rate", sa.String(40), primary_key=True),
-    sa.Column("per_s", sa.Double, nullable=False),
-    sa.Column("nominal_per_s", sa.Double, nullable=False),
-    sa.Column("measured", sa.String(40), nullable=False),
-    sa.Column("contents", sa.Text, nullable=False),
-)
-
-#: What ``traceroof history`` reads of a run, a row each: the code that it measured, and its figures
-#: as JSON: lists of numbers of ``SERIES``, values and launches.
-HISTORY = sa.Table(
-    "traceroof_history",
-    _METADATA,
-    sa.Column("store", sa.String(32), primary_key=True),
-    sa.Column("run", sa.String(64), primary_key=True),
-    sa.Column("commit_id", sa.String(NAME_LENGTH)),
-    sa.Column("committed", sa.String(40)),
-    sa.Column("branch", sa.Text),
-    sa.Column("dirty", sa.Boolean),
-    sa.Column("job", sa.Text),
-    sa.Column("device", sa.Text, nullable=False),
-    sa.Column("per", sa.String(10), nullable=False),
-    sa.Column("figures", sa.Text, nullable=False),
-)
-
-#: What the numbers in a run's figures stand for: a metric, a category or a kernel.
-SERIES = sa.Table(
-    "traceroof_series",
-    _METADATA,
-    sa.Column("store", sa.String(32), primary_key=True),
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("level", sa.String(10), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-)
-
-#: Noise that ``traceroof noise`` measured, a row per device and workload; ``contents`` is JSON.
-NOISE = sa.Table(
-    "traceroof_noise",
-    _METADATA,
-    sa.Column("store", sa.String(32), primary_key=True),
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("device", sa.Text, nullable=False),
-    sa.Column("time_basis", sa.String(40), nullable=False),
-    sa.Column("contents", sa.Text, nullable=False),
-)
-
-
-def _add_calibration(connection: sa.Connection) -> None:
-    CALIBRATION.create(connection, checkfirst=True)
-
-
-def _runs_in_parts(connection: sa.Connection) -> None:
-    """Nothing to change: what knows only runs in one piece must not read the others as empty."""
-
-
-def _add_history(connection: sa.Connection) -> None:
-    for table in (HISTORY, SERIES, NOISE):
-        table.create(connection, checkfirst=True)
-
-
-#: Step i brings a catalogue of version i + 1 to version i + 2. All steps that are due run in one
-#: write transaction, which also raises the version.
-MIGRATIONS: tuple[Callable[[sa.Connection], None], ...] = (
-    _add_calibration, _runs_in_parts, _add_history,
-)  # fmt: skip
 
 # Where processes on several machines meet, SQLite's write-ahead log does not work: it needs
 # memory that all share. Names as in /proc/mounts.
@@ -213,7 +104,7 @@ class Catalogue:
 
     def _version(self, connection: sa.Connection) -> int | None:
         """The catalogue's version, None before there is one. The write lock except on SQLite."""
-        version: Any = connection.scalar(sa.select(_SCHEMA.c.version).with_for_update())
+        version: Any = connection.scalar(sa.select(SCHEMA.c.version).with_for_update())
         if version is not None and not isinstance(version, int):
             raise self.broken("it has no version")
         return version
@@ -235,8 +126,8 @@ class Catalogue:
         while True:
             try:
                 with self.engine.connect() as connection, connection.begin():
-                    exists = sa.inspect(connection).has_table(_SCHEMA.name)
-                    version = connection.scalar(sa.select(_SCHEMA.c.version)) if exists else None
+                    exists = sa.inspect(connection).has_table(SCHEMA.name)
+                    version = connection.scalar(sa.select(SCHEMA.c.version)) if exists else None
                 if version == newest:
                     return
                 if isinstance(version, int) and version > newest:
@@ -258,18 +149,18 @@ class Catalogue:
         # A run is renamed into place only while the tables exist and the write lock is held.
         runs = None if isinstance(self.folder, Location) else self.folder / "runs"
         has_runs = self._is_own and runs and runs.is_dir() and any(runs.iterdir())
-        if has_runs and not sa.inspect(connection).has_table(_SCHEMA.name):
+        if has_runs and not sa.inspect(connection).has_table(SCHEMA.name):
             raise self.broken(f"it is empty, but there are runs in {runs}")
-        _METADATA.create_all(connection)
+        METADATA.create_all(connection)
 
     def _bring_up_to_date(self, connection: sa.Connection, newest: int) -> None:
         version = self._version(connection)
         if version is None:
-            connection.execute(sa.insert(_SCHEMA).values(version=newest))
+            connection.execute(sa.insert(SCHEMA).values(version=newest))
         elif version < newest:
             for step in MIGRATIONS[max(version, 1) - 1 :]:
                 step(connection)
-            connection.execute(sa.update(_SCHEMA).values(version=newest))
+            connection.execute(sa.update(SCHEMA).values(version=newest))
         else:  # somebody else was faster
             self._check(version)
 

@@ -19,10 +19,10 @@ from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.remote import Location
 from traceroof.store import cleanup, lookup, parquet, parts, staging, summaries
-from traceroof.store.catalogue import BASELINES, RUNS
 from traceroof.store.open_store import OpenStore
 from traceroof.store.read_run import recording_of
 from traceroof.store.rows import Contents, Row, counters_beside, default_name, folder_names
+from traceroof.store.tables import BASELINES, RUNS
 
 #: Digits of a digest that are an id, where no other run has it.
 ID_DIGITS = 12

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from traceroof.core import regex
 from traceroof.errors import TraceroofError
 from traceroof.store import staging
-from traceroof.store.catalogue import BASELINES, RUNS
 from traceroof.store.open_store import OpenStore
 from traceroof.store.rows import Contents, Row, RunInfo, bare_info, listed_runs, meant_run
+from traceroof.store.tables import BASELINES, RUNS
 
 _PREFIX_DIGITS = 4
 _PREFIX = regex.compile(rf"[0-9a-f]{{{_PREFIX_DIGITS},}}")

@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from traceroof.store.catalogue import NOISE
 from traceroof.store.open_store import OpenStore
+from traceroof.store.tables import NOISE
 
 
 def read(store: OpenStore) -> list[tuple[int, dict[str, Any]]]:

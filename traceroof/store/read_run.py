@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 
-from traceroof.core.recording import Recording, Run, merge
+from traceroof.core.merge_recordings import merge
+from traceroof.core.recording import Recording, Run
 from traceroof.errors import TraceroofError
 from traceroof.ingest.remote import Location
 from traceroof.patterns import launch_part
 from traceroof.scale.mapping import Keep, settled
 from traceroof.store import lookup, parquet
-from traceroof.store.catalogue import RUNS
 from traceroof.store.open_store import OpenStore
 from traceroof.store.parts import load as load_part
 from traceroof.store.rows import Contents, Row
+from traceroof.store.tables import RUNS
 
 
 def read_run(store: OpenStore, run: str | None, keep: Keep) -> Run:

@@ -14,7 +14,7 @@ from traceroof.core.recording import (
 )
 from traceroof.errors import TraceroofError
 from traceroof.store import parquet
-from traceroof.store.catalogue import NAME_LENGTH
+from traceroof.store.tables import NAME_LENGTH
 
 _LISTED = 5
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from traceroof.store.catalogue import HISTORY, RUNS, SERIES
+from traceroof.store.tables import HISTORY, RUNS, SERIES
 
 Level = Literal["metric", "category", "kernel"]
 Per = Literal["step", "run"]

@@ -15,7 +15,7 @@ from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.findings import Finding
 from traceroof.report.common.markdown import code, details, fitting, marker, table
 from traceroof.report.common.markdown import short as text
-from traceroof.report.compare import words
+from traceroof.report.compare import trust_words, words
 from traceroof.report.compare.stories import stories
 
 # How much of ``MOST_CHARACTERS`` is used.
@@ -180,7 +180,9 @@ def _time_difference(change: Change) -> str:
 
 
 def _trust(comparison: Comparison) -> list[str]:
-    return ["**What this rests on:** " + " · ".join(text(one) for one in words.trust(comparison))]
+    return [
+        "**What this rests on:** " + " · ".join(text(one) for one in trust_words.trust(comparison))
+    ]
 
 
 def _categories(comparison: Comparison) -> list[str]:
@@ -243,7 +245,7 @@ def _subject(finding: Finding) -> str:
 def _rule(comparison: Comparison) -> list[str]:
     base, head = words.sides(comparison)
     lines = [
-        f"- Rule: {text(words.thresholds(comparison))}.",
+        f"- Rule: {text(trust_words.thresholds(comparison))}.",
         f"- Base: {_run(base, comparison.base.run_id)}",
         f"- Head: {_run(head, comparison.head.run_id)}",
         f"- Reproduce: {', '.join(code(one) for one in words.commands(comparison))}",

@@ -12,7 +12,7 @@ from traceroof.compare.changes import Change
 from traceroof.core.kernel_names import short_names
 from traceroof.core.units import percent, quantity
 from traceroof.report.common.console import heading, to_text, unbroken
-from traceroof.report.compare import words
+from traceroof.report.compare import trust_words, words
 from traceroof.report.compare.stories import stories
 
 _STYLES: dict[Overall, str] = {
@@ -187,7 +187,7 @@ def _remarks(
 
 def _trust(console: Console, comparison: Comparison) -> None:
     heading(console, "What this rests on")
-    for line in (*words.trust(comparison), words.thresholds(comparison)):
+    for line in (*trust_words.trust(comparison), trust_words.thresholds(comparison)):
         _indented(console, line)
 
 

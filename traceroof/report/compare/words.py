@@ -1,4 +1,4 @@
-"""What every report of a comparison says in words: the headline, where, why, what to try, trust."""
+"""What every report of a comparison says in words: the headline, where, why, what to try."""
 
 import shlex
 from collections import Counter
@@ -6,16 +6,12 @@ from collections.abc import Sequence
 
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
-from traceroof.compare.comparable import CLOCKS
-from traceroof.compare.known_noise import LEAST_RUNS
 from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.verdicts import Word
 from traceroof.core.kernel_names import short_names
 from traceroof.core.selection import Narrowed
-from traceroof.core.units import count, one_line, percent, quantity
-from traceroof.diagnosis.diagnosis import Diagnosis
+from traceroof.core.units import one_line, percent, quantity
 from traceroof.diagnosis.findings import Finding
-from traceroof.ingest.detect import READ_ONCE
 from traceroof.report.run.summary import about as about_run
 
 VERDICTS: dict[Overall, str] = {
@@ -271,139 +267,6 @@ def _copies(comparison: Comparison) -> list[str]:
         if one.category == "memcpy"
         and quantity(one.base.median_ns, "ns") != quantity(one.head.median_ns, "ns")
     ]
-
-
-def trust(comparison: Comparison) -> list[str]:
-    """What the verdict rests on, and what weakens it."""
-    lines = [samples(comparison)]
-    lines.append(surroundings(comparison))
-    lines.append(_pairs(comparison))
-    total = comparison.total
-    if line := _noise(comparison, total):
-        lines.append(line)
-    if comparison.base.time_basis == comparison.head.time_basis == "counter-tool":
-        lines.append("times are those of a counter tool, kernel by kernel: use them as ratios")
-    lines += [str(one) for one in comparison.differences if not one.blocks]
-    lines += comparison.notes
-    return lines
-
-
-def _noise(comparison: Comparison, total: Change) -> str:
-    """Where the noise comes from, and from which change on it lets one show."""
-    if total.noise is None or total.detectable is None:
-        return ""
-    base, head = comparison.samples if comparison.sampled == "runs" else (1, 1)
-    sides = count(base, "run") if base == head else f"{base} against {head} runs"
-    shows = f"detectable from {total.detectable:.1%} with {sides}{' per side' * (base == head)}"
-    profile = comparison.noise
-    if profile is not None and total.measured:
-        text = (
-            f"noise was measured on {profile.runs} runs of {one_line(profile.workload)} "
-            f"({profile.measured}), whose {total.name} scatters by {total.noise:.1%}: {shows}"
-        )
-    elif comparison.sampled == "runs":
-        text = (
-            f"the runs' {total.name} scatters by {total.noise:.1%}: {shows} (`traceroof noise` "
-            "measures it on repeats, so that fewer runs decide)"
-        )
-    else:
-        return ""
-    return text.replace("%", " %")
-
-
-def samples(comparison: Comparison) -> str:
-    """How much was measured, and whether that decides anything."""
-    base, head = comparison.samples
-    if comparison.sampled == "runs":
-        text = f"{base} against {head} runs"
-        needed = _runs_needed(comparison)
-        few = min(base, head) < needed
-        return f"{text}: {needed} per side decide" if few else text
-    if comparison.total.measured:
-        return (
-            f"one run per side: the {comparison.total.name} is judged by the measured noise; "
-            f"{_runs_needed(comparison)} runs per side decide the rest{_equal_files(comparison)}"
-        )
-    single = (
-        f"of times only the {comparison.total.name} is judged, from "
-        f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs per side decide "
-        "the rest"
-    )
-    single += _equal_files(comparison)
-    if comparison.sampled == "steps":
-        return f"one run per side ({base} against {head} steps): {single}"
-    return f"one run per side: {single}"
-
-
-def _runs_needed(comparison: Comparison) -> int:
-    """Runs per side that decide the times of kernels."""
-    return LEAST_RUNS if comparison.noise is not None else comparison.limits.runs
-
-
-def _equal_files(comparison: Comparison) -> str:
-    """Why files that were given as runs are none: equal files are one measurement."""
-    notes = [
-        note
-        for side in (comparison.base, comparison.head)
-        for source in side.sources
-        for note in source.notes
-        if note.text.startswith(READ_ONCE)
-    ]
-    copies = sum(note.count for note in notes)
-    return f" ({count(copies, 'file')} equal to another: one measurement)" if copies else ""
-
-
-def surroundings(comparison: Comparison) -> str:
-    """Whether GPU, driver, clocks and tool are the same."""
-    if comparison.blocked:
-        apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
-        how = "compared all the same (--force)" if comparison.forced else "times not compared"
-        return f"{apart}: {how}"
-    known = [one.name for one in comparison.head.devices if one.name]
-    gpu = ", ".join(dict.fromkeys(known)) or "not named"
-    told = _clocked(comparison.base) and _clocked(comparison.head)
-    clocks = "SM clock within 3 %" if told else "clocks not recorded"
-    driver = ", ".join(sorted({one.info.driver or "" for one in comparison.head.devices} - {""}))
-    # On one side only: said among the differences.
-    alike = driver and not any(one.what == "driver" for one in comparison.differences)
-    said = f"driver {driver}" if alike else "driver not recorded"
-    return f"same GPU ({gpu}) and tool, {clocks}, {said}"
-
-
-def _clocked(diagnosis: Diagnosis) -> bool:
-    return any(name in one.metrics for one in diagnosis.kernels for name in CLOCKS)
-
-
-def _pairs(comparison: Comparison) -> str:
-    everything = sum(one.slower_ns for one in comparison.kernels)
-    paired = [one for one in comparison.kernels if one.pair and one.pair.by]
-    named = [one for one in paired if one.pair and one.pair.same_name]
-    if not everything:
-        return f"{len(paired)} of {len(comparison.kernels)} kernels paired"
-    by_name = sum(one.slower_ns for one in named) / everything
-    by_work = sum(one.slower_ns for one in paired) / everything - by_name
-    text = f"{percent(by_name)} of the time in kernels paired by name"
-    return f"{text}, {percent(by_work)} by what they compute" if by_work >= 0.0005 else text
-
-
-def thresholds(comparison: Comparison) -> str:
-    """The rule that the verdicts follow, in one line."""
-    limits = comparison.limits
-    least = (
-        f"{limits.share_pct:g} % of the kernel time"
-        if limits.least_ns is None
-        else quantity(limits.least_ns, "ns")
-    )
-    return (
-        f"a kernel counts from {limits.percent:g} % of its time and {least} on, with "
-        f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
-        f"time), its means apart by Student's t; {limits.runs} runs per side"
-        + (
-            f". What has measured noise is judged by it (Student's t), from {LEAST_RUNS} runs per side on"
-            if comparison.noise is not None
-            else ""
-        )
-    )
 
 
 def commands(comparison: Comparison) -> list[str]:

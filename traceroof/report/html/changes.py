@@ -14,7 +14,7 @@ from traceroof.core.kernel_names import short_names
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.report.common.console import cut
-from traceroof.report.compare import words
+from traceroof.report.compare import trust_words, words
 from traceroof.report.compare.stories import Story
 from traceroof.report.compare.stories import stories as stories_of
 from traceroof.report.html import provenance
@@ -81,10 +81,10 @@ class Changes(ChangedFixes):
         comparison = self.comparison
         if comparison.blocked and not comparison.forced:
             return cut(words.missing(comparison), _LONGEST)
-        surroundings = words.surroundings(comparison)
+        surroundings = trust_words.surroundings(comparison)
         if comparison.forced:
             return cut(f"{surroundings}. The times say nothing about the code alone.", _LONGEST)
-        text = f"{surroundings}; {words.samples(comparison)}."
+        text = f"{surroundings}; {trust_words.samples(comparison)}."
         return cut(f"{text[:1].upper()}{text[1:]}", _LONGEST)
 
     @property
@@ -319,12 +319,12 @@ class Changes(ChangedFixes):
     @property
     def rule(self) -> str:
         """The rule that the verdicts follow."""
-        return words.thresholds(self.comparison)
+        return trust_words.thresholds(self.comparison)
 
     @property
     def trust(self) -> list[str]:
         """What the verdict rests on."""
-        return [cut(one, _LONGEST) for one in words.trust(self.comparison)]
+        return [cut(one, _LONGEST) for one in trust_words.trust(self.comparison)]
 
     @property
     def differences(self) -> list[tuple[str, str, str, str]]:

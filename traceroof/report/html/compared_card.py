@@ -18,7 +18,7 @@ def with_base(now: Any, base: Any) -> Any:
 def compared_card(
     changes: Changes, index: int, made: Mapping[str, Any], base: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """A card (``operator_card.card``) of a kernel of the head with the figures of the base.
+    """A card (``kernel_card.card``) of a kernel of the head with the figures of the base.
 
     base: the card of the one kernel that it is compared with; None where there is none.
     """

@@ -19,7 +19,7 @@ from traceroof.diagnosis import caveats
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.diagnosis.findings import HIDDEN_SHARE
 from traceroof.kernels.bound_class import CLASSES
-from traceroof.report.html import change_figures, figures, page, provenance
+from traceroof.report.html import change_figures, figures, kernel_card, page, provenance
 from traceroof.report.html.changes import Changes
 from traceroof.report.html.chart import Chart
 from traceroof.report.html.compared_card import compared_card
@@ -28,7 +28,7 @@ from traceroof.report.html.fixes import fixes as fixes_of
 from traceroof.report.html.palette import COLORS
 from traceroof.report.html.rank_map import rank_map
 from traceroof.report.html.templates import asset, template_of
-from traceroof.report.run import operator_card, summary
+from traceroof.report.run import summary
 from traceroof.report.run.source_lines import Sources
 from traceroof.report.run.verdict import verdict
 
@@ -172,11 +172,11 @@ def _cards(
 ) -> tuple[list[Any], list[tuple[str, str]]]:
     """The cards of the kernels with the most time, as many as ``room`` bytes hold."""
     findings = findings_of_kernels(diagnosis, context["fixes"])
-    columns = operator_card.Columns()
+    columns = kernel_card.Columns()
     texts = Sources(source_root) if source_root else None
     cards: list[Any] = []
     for index in range(len(context["rows"])):
-        made = operator_card.card(
+        made = kernel_card.card(
             diagnosis, index, columns, findings.get(index, ()), named=page.NAMED, texts=texts
         )
         if changes:
@@ -189,14 +189,14 @@ def _cards(
 
 
 def _with_base(
-    changes: Changes, index: int, columns: operator_card.Columns, made: dict[str, Any]
+    changes: Changes, index: int, columns: kernel_card.Columns, made: dict[str, Any]
 ) -> dict[str, Any]:
     """The card of a kernel with the figures of the one that it is compared with."""
     base, group = None, changes.base_of(index)
     if group:
         run = changes.comparison.base
         at = changes.index("base", group)
-        base = operator_card.card(run, at, columns, (), named=page.NAMED)
+        base = kernel_card.card(run, at, columns, (), named=page.NAMED)
     return compared_card(changes, index, made, base)
 
 

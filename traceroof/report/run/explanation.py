@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from traceroof.core.units import count, one_line, quantity
-from traceroof.diagnosis.explain import Explanation, Explanations, Step
+from traceroof.diagnosis.explanation import Explanation, Explanations, Step
 from traceroof.diagnosis.findings import Evidence
 from traceroof.diagnosis.formulas import Check
 from traceroof.report.common import markdown

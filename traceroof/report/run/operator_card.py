@@ -1,21 +1,17 @@
 """The card of one kernel group: everything known of it, as sections of lines.
 
 ``sections`` is the one place that decides what a card holds; terminal, Markdown and the HTML page
-show the same lines. What is not known is left out. For the page, columns of the kernel table are
-named by their place in a list that all cards share, so that a card with seventy metrics stays near
-a kilobyte.
+show the same lines. What is not known is left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from traceroof.core.kernel_names import demangled
 from traceroof.core.units import (
     count,
     percent,
     quantity,
 )
-from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
+from traceroof.diagnosis.diagnosis import KernelGroup
 from traceroof.diagnosis.findings import Finding
 from traceroof.hardware.devices import AMD
 from traceroof.kernels.bound_class import (
@@ -30,10 +26,10 @@ from traceroof.report.common.console import cut
 from traceroof.report.run import summary
 from traceroof.report.run.card_lines import Line, Section, in_amd_words
 from traceroof.report.run.card_roof import roof_lines
-from traceroof.report.run.source_lines import Sources, card_lines
+from traceroof.report.run.source_lines import card_lines
 
 # Use of the machine, as bars: label, metric, and the metric that says what it is measured against.
-_USES = (
+USES = (
     ("compute", "compute_pct", "compute_basis"),
     ("memory", "memory_pct", None),
     ("DRAM", "dram_pct", "dram_basis"),
@@ -55,11 +51,9 @@ _OCCUPANCY = (
 _LIMIT = "occupancy_limit_"
 _INSUFFICIENT = "insufficient_"
 
-_STALL = "stall_"
+STALL = "stall_"
 _STALLS_SHOWN = 8
 _VENDOR_LENGTH = 700
-# Real names reach six kilobytes.
-_NAME_LENGTH = 8192
 # Optimizers take lists of a hundred tensors.
 _SHAPES_LENGTH = 600
 
@@ -73,9 +67,9 @@ def sections(kernel: KernelGroup, findings: Sequence[Finding]) -> list[Section]:
         Section("launches", "Launches", tuple(_launches(kernel))),
         Section("class", "Class", tuple(_class(kernel))),
         Section("roof", "Roofline, per launch", tuple(roof_lines(kernel))),
-        Section("uses", "Use, of peak", tuple(_uses(kernel))),
-        Section("occupancy", "Occupancy", tuple(_occupancy(kernel))),
-        Section("stalls", "Where warps wait", tuple(_stalls(kernel))),
+        Section("uses", "Use, of peak", tuple(uses(kernel))),
+        Section("occupancy", "Occupancy", tuple(occupancy(kernel))),
+        Section("stalls", "Where warps wait", tuple(stalls(kernel))),
         Section("lines", "Source lines, of samples", tuple(card_lines(kernel))),
         Section("findings", "Findings", tuple(_findings(findings))),
         Section("vendor", "The vendor says", tuple(_vendor(kernel))),
@@ -163,7 +157,7 @@ def _class(kernel: KernelGroup) -> Iterable[Line]:
 
 def reason(kernel: KernelGroup) -> str:
     """Why a kernel has its class, with the figures that decided."""
-    uses = {label: _use(kernel, name, basis) for label, name, basis in _USES}
+    uses = {label: _use(kernel, name, basis) for label, name, basis in USES}
     compute, memory, dram = (uses[label] for label in ("compute", "memory", "DRAM"))
     sides = ", ".join(f"{label} {text}" for label, text in uses.items() if text and label in _SIDES)
     apart = f"{sides}; between {BUSY_PCT:g} and {WALL_PCT:g} %"
@@ -209,14 +203,14 @@ def _use(kernel: KernelGroup, name: str, basis: str | None) -> str:
 _BASES = {"model, nominal peak": "nominal peak, by its shapes", "pipe": "its pipe's peak"}
 
 
-def _uses(kernel: KernelGroup) -> Iterable[Line]:
-    for label, name, basis in _USES:
+def uses(kernel: KernelGroup) -> Iterable[Line]:
+    for label, name, basis in USES:
         text = _use(kernel, name, basis)
         if text:
             yield Line(label, text, _bar(float(kernel.metrics[name])))
 
 
-def _occupancy(kernel: KernelGroup) -> Iterable[Line]:
+def occupancy(kernel: KernelGroup) -> Iterable[Line]:
     metrics = kernel.metrics
     for label, name, unit, each in _OCCUPANCY:
         value = metrics.get(name)
@@ -248,17 +242,17 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _stalls(kernel: KernelGroup) -> Iterable[Line]:
+def stalls(kernel: KernelGroup) -> Iterable[Line]:
     shares = sorted(
         (
             (-float(value), name)
             for name, value in kernel.metrics.items()
-            if name.startswith(_STALL) and isinstance(value, float | int)
+            if name.startswith(STALL) and isinstance(value, float | int)
         ),
     )
     for share, name in shares[:_STALLS_SHOWN]:
         if share:
-            yield Line(_words(name.removeprefix(_STALL)), percent(-share), _bar(-share * 100))
+            yield Line(_words(name.removeprefix(STALL)), percent(-share), _bar(-share * 100))
 
 
 def _bar(pct: float) -> float:
@@ -333,86 +327,3 @@ def vendor(kernel: KernelGroup) -> list[tuple[str, str, str]]:
         text = cut(verdict.text, _VENDOR_LENGTH)
         told.append((verdict.rule or verdict.section, stands, text))
     return told
-
-
-class Columns:
-    """The columns that cards of a page speak of: name -> place, filled as cards are made."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    def place(self, name: str) -> int:
-        return self._places.setdefault(name, len(self._places))
-
-    def listed(self) -> list[tuple[str, str]]:
-        """Name and meaning of every column, by place."""
-        return [
-            (name, VOCABULARY[name].meaning if name in VOCABULARY else "") for name in self._places
-        ]
-
-
-def card(
-    diagnosis: Diagnosis,
-    index: int,
-    columns: Columns,
-    findings: Sequence[tuple[int, Finding]],
-    *,
-    named: int,
-    texts: Sources | None = None,
-) -> dict[str, Any]:
-    """The card of ``diagnosis.kernels[index]`` for the page, beyond what its row there says.
-
-    findings: what was found on it, each with the number of its entry among the fixes (0: none).
-    named: how much of a name the page has anyway; a longer one stands in the card. texts: of source
-    lines, where the user wants them in the page. Parts that
-    there is nothing to say in are absent.
-    """
-    kernel = diagnosis.kernels[index]
-    name = demangled(kernel.kernel)
-    made = {
-        "name": name[:_NAME_LENGTH] if len(name) > named else "",
-        "why": reason(kernel),
-        "spread": spread(kernel),
-        "facts": _pairs(facts(kernel)),
-        "uses": _bars(_uses(kernel)),
-        "roof": _pairs(roof_lines(kernel)),
-        "occupancy": _pairs(_occupancy(kernel)),
-        "stalls": _bars(_stalls(kernel)),
-        "lines": _bars(card_lines(kernel, texts)),
-        "findings": [(number, one.rule, one.because, saving(one)) for number, one in findings],
-        "vendor": vendor(kernel),
-        "metrics": _metrics(kernel, columns),
-    }
-    return {key: value for key, value in made.items() if value}
-
-
-def _pairs(lines: Iterable[Line]) -> list[tuple[str, str]]:
-    return [(line.label, line.text) for line in lines]
-
-
-def _bars(lines: Iterable[Line]) -> list[tuple[str, float | None, str]]:
-    return [(line.label, line.bar, line.text) for line in lines]
-
-
-# What the lines on the roofline say already.
-_PLACED = frozenset(
-    {"flops", "flops_per_s", "flop_dtype", "flop_peak_per_s", "dram_bytes_per_s", "intensity",
-     "dram_peak_bytes_per_s", "roof_flops_per_s", "roof_dtype", "dram_from", "flop_from"}
-)  # fmt: skip
-
-
-def _metrics(kernel: KernelGroup, columns: Columns) -> Mapping[str, list[tuple[int, str]]]:
-    """The metrics of the group, by the groups of the kernel table, without those shown above."""
-    drawn = {f"{_STALL}{line.label.replace(' ', '_')}" for line in _stalls(kernel)}
-    drawn |= {name for use in _USES for name in use[1:] if name}
-    drawn |= _PLACED if kernel.roofline else frozenset()
-    found: dict[str, list[tuple[int, str]]] = {}
-    for name, value in kernel.metrics.items():
-        if name in drawn or value == "":
-            continue
-        column = VOCABULARY.get(name)
-        group = column.group if column else "other"
-        group = "derived" if group == "group" else group
-        unit = column.unit if column else ""
-        found.setdefault(group, []).append((columns.place(name), quantity(value, unit)))
-    return found
