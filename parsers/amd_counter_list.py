@@ -85,7 +85,7 @@ def _dispatches(table: TextTable, source: Path) -> Dispatches:
     )
     notes += [Note("times whose unit is unknown", unread)] if unread else []
     below = int((duration <= 0).sum())
-    notes += [Note("times that are no number, or below 0: unknown", below)] if below else []
+    notes += [Note("times that are not numbers, or below 0: unknown", below)] if below else []
     columns = {"kernel_name": cleaned_names(names).take(first)}
     if not np.isnan(duration).all():
         columns["duration_ns"] = np.where(duration > 0, np.round(duration), np.nan)

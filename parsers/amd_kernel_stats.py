@@ -159,7 +159,7 @@ def _part(rows: TextTable, notes: list[Note], is_all: bool) -> Part:
     kinds = np.where(_is(flat, _COPY), "memcpy", np.where(_is(flat, _FILL), "memset", "kernel"))
     mean, known, garbled = _means(rows, np.asarray(calls.fill_null(1), dtype=np.int64))
     if garbled:
-        notes = [*notes, Note("times that are no number", garbled)]
+        notes = [*notes, Note("times that are not numbers", garbled)]
     spent = [rows.reals(name) for name in ("totaldurationns", "averagens")]
     if spent[0] is not None and spent[1] is not None:
         notes = [*notes, *contradictions(

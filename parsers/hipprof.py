@@ -209,7 +209,7 @@ def _of_json(path: Path, options: Options) -> tuple[list[pa.Table], list[Note]]:
             events = msgspec.json.decode(data, type=_Trace).traceEvents
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like a hipprof trace but is no complete JSON: {error}",
+            f"{path} begins like a hipprof trace but is not complete JSON: {error}",
             "it may have been cut short: copy it again",
         ) from None
     tables: list[pa.Table] = []

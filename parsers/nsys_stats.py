@@ -141,7 +141,7 @@ def _doubts(table: Table) -> list[Note]:
         if title in table.titles
         for one in table.times_ns(title)
     )
-    notes = [Note("times that are no number, or that cannot be: unknown", lost)] if lost else []
+    notes = [Note("times that are not numbers, or that cannot be: unknown", lost)] if lost else []
     if table.kind == "trace":
         return notes
     of = {title: _floats(table.times_ns(title)) for title in ("Total Time", "Avg", "Min", "Max")}

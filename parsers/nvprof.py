@@ -156,7 +156,7 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
             devices.append(cells.get("Device", ""))
     unknown = sum(row["duration_ns"] is None for row in rows)
     if unknown:
-        notes.append(Note("times that are no number, or below 0: unknown", unknown))
+        notes.append(Note("times that are not numbers, or below 0: unknown", unknown))
     for what, count in skipped.items():
         notes.append(Note(f"{what}, left out", count, severe=what not in _EXPECTED))
     if not rows:

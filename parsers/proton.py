@@ -91,7 +91,7 @@ def _parts(source: Path, data: bytes) -> tuple[list[dict[str, Any]], dict[str, A
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise TraceroofError(
-            f"{source} is no complete Proton tree: {error}",
+            f"{source} is not a complete Proton tree: {error}",
             "was the program stopped before proton.finalize()?",
         ) from None
     entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
@@ -197,7 +197,7 @@ def _notes(found: _Found) -> Iterator[Note]:
     if found.doubled:
         yield Note("nodes that stand in the tree twice, read once", found.doubled)
     if found.odd:
-        text = "times and counts that are no number, or below 0: left out, a count taken as 1"
+        text = "times and counts that are not numbers, or below 0: left out, a count taken as 1"
         yield Note(text, found.odd)
     if found.shared:
         text = "kernels that share the flops and bytes of one scope: which did how much is unknown"

@@ -240,7 +240,7 @@ def _kernels(one: Analysis, side: int, doubts: Counter[str]) -> Iterator[dict[st
             _number(told.get(title, "")) for title in ("Count", "Mean(ns)", "Sum(ns)")
         )
         if name and count:
-            doubts["times that are no number, or below 0: unknown"] += mean is None or mean < 0
+            doubts["times that are not numbers, or below 0: unknown"] += mean is None or mean < 0
             if total is not None and mean is not None:
                 found = contradictions([count], [total], [mean])
                 doubts.update({note.text: note.count for note in found})

@@ -78,7 +78,7 @@ def read_tables(path: Path, options: Options, kernels: bool) -> Content:
         trace = msgspec.json.decode(data, type=_Trace)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like a rocprof trace but is no complete JSON: {error}",
+            f"{path} begins like a rocprof trace but is not complete JSON: {error}",
             "it may have been cut short; results.csv or results.db beside it hold the same run",
         ) from None
     del data

@@ -79,7 +79,7 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
         tools = msgspec.json.decode(data, type=Document).tools
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like rocprofv3 output but is no complete JSON: {error}",
+            f"{path} begins like rocprofv3 output but is not complete JSON: {error}",
             "it may have been cut short: copy it again",
         ) from None
     size = len(data)

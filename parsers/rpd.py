@@ -201,7 +201,7 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
         events = msgspec.json.decode(data, type=list[_Event])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like an RPD trace but is no complete JSON: {error}",
+            f"{path} begins like an RPD trace but is not complete JSON: {error}",
             "it may have been cut short: make it again from the .rpd file",
         ) from None
     mine = [

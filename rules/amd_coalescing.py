@@ -77,12 +77,13 @@ RULES = (
     Rule(
         id="amd-strided",
         topic="uncoalesced",
-        title="The vector cache is full of lookups, and each of them misses",
+        title="The vector cache is busy with lookups that miss",
         scope="kernel",
         why=(
-            "Lanes that walk along rows, each its own, use a few bytes of every cache line per "
-            "instruction. Before the next instruction comes for the rest, the line is gone from "
-            "the small vector cache and has to come from L2 again. L2 serves nearly all of it, so "
+            "Lanes that each walk along their own row use a few bytes of a cache line per "
+            "instruction. The line is evicted from the small vector cache before the next "
+            "instruction uses the rest, and is fetched from L2 again. L2 serves nearly all of "
+            "it, so "
             "device memory looks idle."
         ),
         condition=(
@@ -94,8 +95,8 @@ RULES = (
         applies=lambda k: on_amd(k) & tunable(k),
         when=lambda k: k.meets("vector_l1_pct") & k.meets("l1_hit_pct") & k.meets("l2_hit_pct"),
         because=(
-            "the vector cache does {vector_l1_pct} of the lookups it can, hits {l1_hit_pct}, and L2 "
-            "serves {l2_hit_pct} of what it misses: the same lines come again and again"
+            "the vector cache runs at {vector_l1_pct} of its peak lookup rate and hits "
+            "{l1_hit_pct}, and L2 hits {l2_hit_pct}: the same lines are fetched many times"
         ),
         fix=(
             "Let neighbouring lanes access neighbouring addresses: store the matrix transposed, "

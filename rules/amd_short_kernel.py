@@ -42,8 +42,8 @@ RULES = (
         when=lambda k: k.meets("brief_pct"),
         because=(
             "kernels shorter than 1 ms take {brief_pct} of the kernel time; their occupancy and "
-            "the use of their compute units, pipes and LDS are too low, by far under 50 µs, and "
-            "findings that read them have less confidence"
+            "the use of their compute units, pipes and LDS read too low, far too low below 50 "
+            "µs, and findings that use them have less confidence"
         ),
         fix=(
             "Use the wait fractions and bandwidths of such kernels, which are not affected, or "

@@ -20,7 +20,7 @@ RULES = (
     Rule(
         id="benchmark-flush",
         topic="nothing-to-gain",
-        title="A fill of more than the caches hold, as benchmarks flush them",
+        title="A fill larger than the caches, as benchmarks use to flush them",
         scope="kernel",
         why=(
             "Benchmarks write a buffer larger than the second-level cache between two runs, so that "
@@ -41,7 +41,8 @@ RULES = (
         ),
         fix=(
             "Leave it alone, and read the kernels that run after it ([nvidia: --kernel-name][amd: -k] "
-            "leaves it out). If it is no benchmark, fill once or not at all: the kernel that writes "
+            "leaves it out). If it is not a benchmark, fill once or not at all: the kernel that "
+            "writes "
             "the buffer first makes it needless."
         ),
         refute="Leave the launch out. If the program computes something else, the fill is part of the work.",

@@ -34,7 +34,8 @@ _LEVELS = (
         title="A category takes longer",
         level="category",
         effect="2 % of the category and 1 % of the kernel time",
-        fix="Check the kernels of this category. Several may each have changed by less than shows alone.",
+        fix="Check the kernels of this category. Several kernels may each have changed by too "
+        "little to show alone.",
     ),
     _Level(
         id="cmp-kernel-regressed",

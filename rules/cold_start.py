@@ -12,8 +12,8 @@ RULES = (
         why=(
             "The first launch of a kernel loads its code, the first use of a library creates "
             "handles and streams, first steps compile, search for the fastest algorithm and fill "
-            "the memory cache. None of it comes again in the same process, so it says nothing "
-            "about steady work."
+            "the memory cache. None of it recurs in the same process, so it says nothing about "
+            "the steady state."
         ),
         condition=(
             "the GPU idle for {cold:.0%} of the recording or more while the host made runtime calls "

@@ -10,9 +10,9 @@ RULES = (
         title="Equal collectives take very different times: they wait for other ranks",
         scope="timeline",
         why=(
-            "A collective of one size in one group moves the same bytes each time. What it takes "
-            "beyond the fastest of its like is waiting for a rank that enters late, whatever the "
-            "links can do: faster links or another protocol do not shorten it."
+            "A collective of one size in one group moves the same bytes each time. The time "
+            "beyond the fastest equal collective is spent waiting for a rank that enters late. "
+            "Faster links or another protocol do not shorten it."
         ),
         condition=(
             "of at least eight collectives of equal operation, payload and group, what they take beyond "
@@ -25,7 +25,7 @@ RULES = (
         applies=lambda k: k.collective_excess_ns > 0,
         when=lambda k: k.meets("spread"),
         because=(
-            "communication takes {communication_ns}; beyond the fastest of their like, equal "
+            "communication takes {communication_ns}; beyond the fastest equal collective, "
             "collectives wait for {collective_excess_ns} with nothing else running[ (known from "
             "the recorded ranks: {waiting_ns})]"
         ),

@@ -78,8 +78,8 @@ RULES = (
         scope="timeline",
         why=(
             "The first kernels were launched early and started late, while nothing that was recorded "
-            "ran: they were queued behind an event of work that the recording does not hold. That "
-            "time is no loss of the program."
+            "ran: they were queued behind an event of work that the recording does not hold. The "
+            "program itself does not lose that time."
         ),
         condition=(
             "the longest gap in which the next work was queued and held lies before nearly all of the "

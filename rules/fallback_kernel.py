@@ -22,8 +22,8 @@ RULES = (
         title="The name marks a generic implementation",
         scope="kernel",
         why=(
-            "Libraries fall back to a simple implementation when no tuned one fits the type, the "
-            "layout or the device, and nobody is told."
+            "Libraries fall back to a simple implementation when no tuned one supports the type, "
+            "the layout or the device. They do so without a warning."
         ),
         condition=(
             "the name of a library's kernel says naive, reference or MAGMA, or the operator is the "

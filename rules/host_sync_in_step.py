@@ -29,7 +29,8 @@ RULES = (
         ),
         condition=(
             "{gaps_after_sync} gaps or more after the host waited for the GPU (more than {sync_calls} "
-            "waits) take {idle_sync_ns:.0%} of the span or more, each as far as the host waited"
+            "waits) take {idle_sync_ns:.0%} of the span or more; each counts up to the length of "
+            "the host's wait"
         ),
         needs=("idle_sync_ns", "sync_calls"),
         uses=(

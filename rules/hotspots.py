@@ -82,7 +82,7 @@ RULES = (
         fix=(
             "Read its other findings first. Then check whether it must run as often, or at all."
         ),
-        refute="Remove the kernel in a test run. Its share of the time must go.",
+        refute="Remove the kernel in a test run. Its share of the time must disappear.",
         saves=missed,
         kind="hard",
         grade="observed",

@@ -36,7 +36,7 @@ _KINDS = (
         words="copy calls that return when the copy is done",
         why=(
             "A blocking copy first waits for the work before it, then for itself. Meanwhile the "
-            "host launches nothing. It costs GPU time as far as the GPU went idle."
+            "host launches nothing. It costs GPU time only while the GPU is idle."
         ),
         fix=(
             "Use the asynchronous copy ([nvidia: cudaMemcpyAsync][amd: hipMemcpyAsync]; in PyTorch "
@@ -88,7 +88,7 @@ def _rule(one: _Blocking) -> Rule:
         why=one.why,
         condition=(
             f"{one.words} (more than {{{one.calls}}} of them) and cost the GPU {{{one.time}:.1%}} of the span "
-            "or more (their time on the host, as far as the GPU waited)"
+            "or more (host time of these calls, counted only while the GPU is idle)"
         ),
         needs=(one.calls, one.time, "span_ns"),
         uses=one.uses,

@@ -105,8 +105,8 @@ RULES = (
         title="The profile has neither the time of the kernel nor what limits it",
         scope="kernel",
         why=(
-            "Counters say what a kernel does, not whether it matters. Without its time no saving can "
-            "be told, and without the use of compute and memory no cause can be held against others."
+            "Counters say what a kernel does, not whether it matters. Without its time no saving "
+            "can be estimated. Without the use of compute and memory no limit can be identified."
         ),
         condition=(
             "a kernel with counters whose time is unknown, and whose compute and memory use are "

@@ -140,7 +140,7 @@ def _rule(one: _Limit) -> Rule:
         applies=partial(_applies, one=one),
         when=lambda k: k.meets("theoretical_occupancy_pct") & k.meets(own),
         because=(
-            f"{one.words} allow {{{own}:.0f}} blocks per multiprocessor, which fill "
+            f"{one.words} allow {{{own}:.0f}} blocks per multiprocessor, which fills "
             "{theoretical_occupancy_pct} of its warp slots"
         ),
         fix=one.fix,

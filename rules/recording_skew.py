@@ -22,8 +22,9 @@ RULES = (
             "the recording, not of the program."
         ),
         condition=(
-            "the first collective of a recording takes ten times as long as its like and a "
-            "millisecond or more, and what it takes beyond that is {skew:.0%} of the recording or more; it is "
+            "the first collective of a recording takes at least ten times as long as its equals "
+            "and at least a millisecond, and the excess is {skew:.0%} of the recording or more; "
+            "it is "
             "left out of exposed communication, and where it is most of the recording, what follows "
             "is judged alone"
         ),
@@ -31,8 +32,8 @@ RULES = (
         uses=("collectives", "communication_ns"),
         when=lambda k: k.meets("skew"),
         because=(
-            "the first of {collectives:,.0f} collectives waits {start_skew_ns} of the recording's "
-            "{whole_span_ns} beyond what its like take"
+            "the first of {collectives:,.0f} collectives takes {start_skew_ns} longer than equal "
+            "ones, in a recording of {whole_span_ns}"
         ),
         fix=(
             "Put a barrier in front of the profiler's start, or let it skip a step "

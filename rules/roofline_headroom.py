@@ -105,7 +105,7 @@ _WORKS = (
         id="roofline-headroom-bytes",
         topic=_TOPICS,
         title="The kernel takes far longer than its bytes need",
-        what="a kernel that is no product, convolution or attention",
+        what="a kernel that is not a product, a convolution or attention",
         categories=(*_LIBRARY, *_ATTENTION),
         but=True,
         example="elementwise",
@@ -263,7 +263,8 @@ RULES = (
         applies=lambda k: tunable(k) & (k.model == "stated"),
         when=lambda k: credible(k) & far(k),
         because=(
-            "the work that it states needs {t_min_ns} at nominal peaks and it takes {duration_ns}: "
+            "the work that the program states needs {t_min_ns} at nominal peaks and it takes "
+            "{duration_ns}: "
             "{model_flop_pct} of the FLOP rate and {model_dram_pct} of the bandwidth"
         ),
         fix=(

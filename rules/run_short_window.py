@@ -77,13 +77,13 @@ RULES = (
         scope="run",
         why=(
             "A handful of short kernels is a test, a first use, or an excerpt of a recording. "
-            "What surrounds them (set-up, the profiler, waiting for work that was not recorded) "
-            "decides the times, and none of it says how the program behaves."
+            "Set-up, the profiler and unrecorded work decide their times, which say little about "
+            "how the program behaves."
         ),
         condition=(
-            "a timeline with fewer than {program_launches} launches of the program's own kernels (copies and "
-            "fills of the runtime are none), all kernels together taking less than "
-            "{kernel_time_ns} in all, copies beside which nothing ran included"
+            "a timeline with fewer than {program_launches} launches of the program's own kernels "
+            "(copies and fills of the runtime do not count), whose kernels and exposed copies "
+            "take less than {kernel_time_ns} in all"
         ),
         needs=("window_ns", "program_launches", "kernel_time_ns"),
         uses=("copies_alone_ns", "launches"),

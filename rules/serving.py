@@ -239,7 +239,8 @@ RULES = (
         when=lambda k: k.meets("sampling_pct"),
         because="{sampling_launches} launches that choose tokens take {sampling_pct} of the GPU time",
         fix=(
-            "A sampler without a full sort (FlashInfer's rejection sampling, a top-k kernel of small "
+            "Use a sampler without a full sort (FlashInfer's rejection sampling, a top-k kernel "
+            "of small "
             "k), greedy choice as one argmax, penalties and masks only where a request asks for them, "
             "the vocabulary split over the ranks."
         ),

@@ -61,7 +61,8 @@ RULES = (
             "warps wait for shared memory {stall_short_scoreboard:.0%} of the time]"
         ),
         fix=(
-            "Keep several copies of the bins for each block, one a warp or interleaved by lane, and "
+            "Keep several copies of the bins for each block, one per warp or interleaved by "
+            "lane, and "
             "add them up at the end. Count runs of equal values in a register before the atomic, or "
             "let the lanes with one value elect a leader (__match_any_sync)."
         ),

@@ -62,8 +62,9 @@ RULES = (
         because=(
             "rank {slowest_rank:.0f} causes {slowest_share:.0%} of the waiting: {waiting_ns} per "
             "rank on average, on {ranks:.0f} ranks (the time saved is their sum)[, "
-            "{waiting_share:.0%} of their communication][. Beside the median rank it computes "
-            "{slowest_compute_ratio:.2f} times as long][, and its time outside communication is "
+            "{waiting_share:.0%} of their communication][. Its computation is "
+            "{slowest_compute_ratio:.2f} times as long as that of the median rank][, and its "
+            "time outside communication is "
             "{slowest_own_ratio:.2f} times as long]"
         ),
         fix=(f"Read the findings of that rank. {_FIX}"),

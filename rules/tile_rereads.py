@@ -33,7 +33,7 @@ RULES = (
     Rule(
         id="tile-rereads",
         topic="l2-traffic",
-        title="Tiles are so small that operands come again and again from L2",
+        title="Small tiles read the same operands from L2 many times",
         scope="kernel",
         why=(
             "A tile of M x N results reads (M + N) values per step of the inner dimension and does "
@@ -57,7 +57,7 @@ RULES = (
             "x {tile_n:.0f}], and the product runs at [{flop_pct}] of its peak"
         ),
         fix=(
-            "Larger tiles of the result for each block (128 x 128 or more), with more registers a "
+            "Use larger output tiles per block (128 x 128 or more), with more registers per "
             "thread; operands staged once in shared memory (LDS) for all waves of a block; or the "
             "library's product."
         ),

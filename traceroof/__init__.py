@@ -284,7 +284,7 @@ def compare(
 
 
 def card(run: "Source | Diagnosis | None", kernel: str | int, **options: Any) -> "KernelCard":
-    """Everything known of one kernel of a run (as for ``load``) or a diagnosis.
+    """Everything known about one kernel of a run (as for ``load``) or a diagnosis.
 
     kernel: a number of the table, a part of the name, or a pattern; of several, the one with the most
     time. Other options as for ``diagnose``.

@@ -270,7 +270,7 @@ class _Reader:
         cells = [pa.chunked_array(parts, pa.string()) for parts in self.columns]
         notes: list[Note] = []
         if self.broken:
-            notes.append(Note("lines that are no row of the table were skipped", self.broken))
+            notes.append(Note("lines that are not rows of the table were skipped", self.broken))
         if self.repaired:
             text = "kernel names with unescaped quotation marks were repaired"
             notes.append(Note(text, self.repaired, severe=False))

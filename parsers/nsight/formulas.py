@@ -92,7 +92,7 @@ def _dotted(node: ast.expr) -> str:
         return f"{_dotted(node.value)}.{node.attr}"
     if isinstance(node, ast.Name):
         return node.id
-    raise ValueError(f"{ast.unparse(node)} is no metric")
+    raise ValueError(f"{ast.unparse(node)} is not a metric")
 
 
 def _evaluate(node: ast.expr, metrics: Metrics) -> Any:

@@ -77,7 +77,7 @@ def is_section(name: str) -> bool:
 
 
 def metric_name(section: str, body: str, label: str, unit_text: str) -> str | None:
-    """The metric behind what is printed for it; None where that is no metric that we know.
+    """The metric behind what is printed for it; None where that is not a metric that we know.
 
     section: identifier or display name. body: label of the chart or table inside the section.
     """

@@ -74,7 +74,7 @@ def _notes(unread: Sequence[str], spread: int) -> list[Note]:
     notes = []
     if unread:
         examples = ", ".join(dict.fromkeys(unread[:3]))
-        notes.append(Note(f"values of nvprof that are no number ({examples})", len(unread)))
+        notes.append(Note(f"values of nvprof that are not numbers ({examples})", len(unread)))
     if spread:
         text = "metrics that differ over the launches of a kernel, their mean taken"
         notes.append(Note(text, spread, severe=False))

@@ -128,7 +128,7 @@ def _fold(source: Path, progress: Progress, options: Options) -> Folded:
                 found = whole(stream, lambda: progress(min(stream.consumed, size), size))
             except NotJson:
                 raise TraceroofError(
-                    f"{source} is not JSON, so it is no torch.profiler trace",
+                    f"{source} is not JSON, so it is not a torch.profiler trace",
                     "`traceroof formats` lists what is read and how to collect it",
                 ) from None
         notes = tuple(Note(text, count) for text, count in found.counts.items() if count)

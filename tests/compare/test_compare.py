@@ -549,7 +549,7 @@ def test_an_entry_that_fits_nothing_is_named() -> None:
         repeated(FIVE), repeated(FIVE, SLOW), settings=accepting(Accepted("flash*", None, "x"))
     )
     assert failures(made, ["regression"]) == ["regression: small"]
-    assert accepted(made) == ["accept flash*: no regression fits, remove it"]
+    assert accepted(made) == ["accept flash*: no regression matches, remove this entry"]
 
 
 def test_a_sum_is_accepted_only_where_the_kernel_explains_it() -> None:

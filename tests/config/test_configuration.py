@@ -140,7 +140,11 @@ def test_option_before_environment_before_files(tmp_path: Path) -> None:
         ('[rules]\noff = [{ rule = "x", kernal = "y" }]', "unknown key kernal", "kernel?"),
         ("[severity]\nhih = 3", "unknown key severity.hih", "did you mean high?"),
         ("[severity]\nhigh = true", "True is not a number", ""),
-        ("[severity]\nhigh = 1", "high 1.0 %, medium 3.0 %, low 0.5 % is no falling order", "10"),
+        (
+            "[severity]\nhigh = 1",
+            "high 1.0 %, medium 3.0 %, low 0.5 % is not in descending order",
+            "10",
+        ),
         ("severity = 3", "severity is not a table", "[severity]"),
         ("[thresholds]\nsmall-grid = 3", "thresholds.small-grid is not a table", "[thresholds."),
         ("device = 3", "3 is not text", "quotes"),
@@ -348,7 +352,7 @@ def test_gates_of_the_settings(samples: Path, tmp_path: Path) -> None:
     write(tmp_path / "traceroof.toml", '[gates]\ndiagnose = "hgih"')
     code, _, said = command("diagnose", samples / SAMPLE, cwd=tmp_path)
     assert code == 2
-    assert "gates.diagnose: 'hgih' is no severity\n  did you mean high?" in said
+    assert "gates.diagnose: 'hgih' is not a severity\n  did you mean high?" in said
 
 
 def test_accepted_regressions_are_read(tmp_path: Path) -> None:

@@ -33,7 +33,10 @@ def _divides(facts: Any) -> Any:
 @pytest.mark.parametrize(
     ("rule", "says"),
     [
-        (lambda: broken(needs=("wave",)), "it reads wave, which is no column; did you mean waves"),
+        (
+            lambda: broken(needs=("wave",)),
+            "it reads wave, which is not a column; did you mean waves",
+        ),
         (lambda: broken(when=_divides), "ZeroDivisionError: no such luck"),
         (lambda: broken(when=lambda k: k.nothing > 1), "no column nothing here"),
         (lambda: broken(saves=lambda k, a: _divides(k)), "ZeroDivisionError"),

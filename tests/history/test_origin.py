@@ -76,5 +76,5 @@ def test_nothing_known_is_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["", " ", "-x", "a\nb", "x" * 201])
 def test_what_is_no_commit_is_refused(wrong: str, tmp_path: Path) -> None:
-    with pytest.raises(TraceroofError, match="is no commit or branch"):
+    with pytest.raises(TraceroofError, match="is not a commit or a branch"):
         origin_of(wrong, environment={}, folder=tmp_path)

@@ -153,9 +153,9 @@ def test_why_a_log_counts_as_a_whole() -> None:
     none = diagnose(combine([_at(), _log(1290e6, "")]))
     dateless = diagnose(combine([_run(), _logged("time_ns", RAN)]))
     for found, why in (
-        (local, "its zone is unknown, --clock-offset names it"),
-        (none, "the log tells no time"),
-        (dateless, "the profile tells no date"),
+        (local, "its time zone is unknown: give it with --clock-offset"),
+        (none, "the log has no times"),
+        (dateless, "the profile has no date"),
     ):
         assert found.clocks is not None
         assert (found.clocks.gpus[0].samples, found.clocks.unaligned) == (60, why)
@@ -166,9 +166,9 @@ def test_why_a_log_counts_as_a_whole() -> None:
 
 @pytest.mark.parametrize("offset", ["tomorrow", "+99:99", "25"])
 def test_no_offset(offset: str) -> None:
-    """GIVEN what is no offset, an offset without a log, or for a run without date WHEN combined THEN
+    """GIVEN what is not an offset, an offset without a log, or for a run without date WHEN combined THEN
     one sentence."""
-    with pytest.raises(TraceroofError, match="is no offset"):
+    with pytest.raises(TraceroofError, match="is not an offset"):
         offset_ns(offset)
     with pytest.raises(TraceroofError, match="none is given"):
         combine([_at()], clock_offset="2")

@@ -66,7 +66,7 @@ def test_nothing_but_json() -> None:
 
 @pytest.mark.parametrize("more", ["", "-1", "0", "99", "abc", "1e3", "9" * 5_000, "\u0663"])
 def test_a_cursor_that_is_none(more: str) -> None:
-    with pytest.raises(TraceroofError, match="is no cursor of this answer"):
+    with pytest.raises(TraceroofError, match="is not a cursor of this answer"):
         page(Answer({}, [("a", 1), ("a", 2)]), more)
 
 

@@ -57,13 +57,13 @@ def test_what_lies_outside_is_refused(place: Path, named: str) -> None:
         ("https://host/trace.json", "is a URL"),
         ("file:///etc/passwd", "is a URL"),
         ("FILE:/etc/passwd", "is a URL"),
-        ("-", "is no path"),
-        ("", "is no path"),
-        ("  ", "is no path"),
-        ("traces/\0trace.json", "is no path"),
-        ("traces/\ntrace.json", "is no path"),
-        ("x" * 100_000, "is no path"),
-        ("/".join(["x"] * 50_000), "is no path"),
+        ("-", "is not a path"),
+        ("", "is not a path"),
+        ("  ", "is not a path"),
+        ("traces/\0trace.json", "is not a path"),
+        ("traces/\ntrace.json", "is not a path"),
+        ("x" * 100_000, "is not a path"),
+        ("/".join(["x"] * 50_000), "is not a path"),
         ("traces/none.json", "does not exist"),
         ("~/trace.json", "does not exist"),
         ("$HOME/trace.json", "does not exist"),
@@ -115,5 +115,5 @@ def test_several_roots_and_a_root_that_is_a_link(place: Path) -> None:
     assert roots.checked("traces/trace.json") == place / "root" / "traces" / "trace.json"
     other = place / "root-of-others" / "trace.json"
     assert roots.checked(str(other)) == other
-    with pytest.raises(TraceroofError, match="is no folder"):
+    with pytest.raises(TraceroofError, match="is not a folder"):
         Roots.of([place / "secret.json"])

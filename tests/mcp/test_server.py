@@ -242,7 +242,7 @@ def test_what_it_needs_and_what_it_refuses(tmp_path: Path) -> None:
     """GIVEN no folder of a project, or a root that is none, WHEN started THEN exit 2 and one sentence."""
     for arguments, where, says in (
         ([], "/", "the current folder is the root of the file system"),
-        (["--root", "nosuch"], str(tmp_path), "--root nosuch is no folder"),
+        (["--root", "nosuch"], str(tmp_path), "--root nosuch is not a folder"),
     ):
         done = subprocess.run(
             [sys.executable, "-m", "traceroof", "mcp", "--no-config", *arguments],

@@ -542,10 +542,10 @@ def test_a_kernel_may_be_called_total(tmp_path: Path) -> None:
     ("total", "average", "known", "said"),
     [
         # "abc" is no time, and the average beside it is no substitute: the line is not to be trusted.
-        ("abc", "3.0", None, ["times that are no number", "kernels whose time is unknown"]),
+        ("abc", "3.0", None, ["times that are not numbers", "kernels whose time is unknown"]),
         ("0", "3.0", None, ["kernels whose time is unknown"]),
         ("", "3.0", 3, []),
-        ("", "abc", None, ["times that are no number", "kernels whose time is unknown"]),
+        ("", "abc", None, ["times that are not numbers", "kernels whose time is unknown"]),
         # 10.5 ns in three launches, to the nearest nanosecond.
         ("10.5", "1.0", 3, []),
         # Beyond 2**53 a double would lose the last digit: (2**60 + 1) / 3 rounded down to whole ns.

@@ -154,7 +154,7 @@ def test_a_repeated_header_and_noise_between_rows(tmp_path: Path) -> None:
     found = read(write(tmp_path / "t.csv", once + once + "ROCProfiler: done\n" + once[:-20]))
     assert found.num_rows == 2
     assert {note.text: note.count for note in found.notes} == {
-        "lines that are no row of the table were skipped": 2,
+        "lines that are not rows of the table were skipped": 2,
         "repeated header rows were skipped": 2,
     }
 
@@ -181,7 +181,7 @@ def test_rows_beyond_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     found = read(write(tmp_path / "t.csv", trace(*long)))
     assert found.text("kernelname").to_pylist() == names  # type: ignore[union-attr]
     assert [(note.text, note.count) for note in found.notes] == [
-        ("lines that are no row of the table were skipped", 1)
+        ("lines that are not rows of the table were skipped", 1)
     ]
 
 

@@ -280,9 +280,9 @@ def test_a_url_of_a_file_here_is_read(ranks: list[Path]) -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("ftp://host/file", "ftp:// is no storage that traceroof reads"),
+        ("ftp://host/file", "ftp:// is not a storage that traceroof reads"),
         ("s3://key:hush@bucket/file", "holds credentials"),
-        ("s3://bucket/file?colour=red", "colour is no option of an s3:// URL"),
+        ("s3://bucket/file?colour=red", "colour is not an option of an s3:// URL"),
         ("gs://bucket/file?region=x", "takes no options"),
     ],
 )

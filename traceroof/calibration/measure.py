@@ -105,7 +105,7 @@ def _notes(recordings: Iterable[Recording], result: Measurement) -> Iterator[str
     if taken and share < _MOSTLY_PROBES:
         yield (
             f"probes are {percent(share)} of the time of all kernels and copies: this looks like an "
-            "application, whose kernels are no measure of what the GPU can do; profile a program of "
+            "application, whose kernels do not show what the GPU can do; profile a program of "
             "probes alone"
         )
 
@@ -310,7 +310,7 @@ def _nothing_found(
         )
     kernels = count(result.others, "kernel")
     return TraceroofError(
-        f"no probe in {where}: of its {kernels} none is a copy, a read, a write or a matrix product "
-        "whose bytes or operations the file tells",
+        f"no probe in {where}: of its {kernels} none is a copy, a read, a write or a matrix "
+        f"product with known bytes or operations",
         HINT,
     )

@@ -64,7 +64,7 @@ def diagnose(
         str | None,
         typer.Option(
             metavar="N|PATTERN",
-            help="Everything known of one kernel: #N of the table, or a part of its name.",
+            help="Everything known about one kernel: #N of the table, or a part of its name.",
         ),
     ] = None,
     explain: Annotated[
@@ -133,7 +133,7 @@ def _gate(fail_on: Gate | None, settings: "Settings") -> Gate | None:
     if more or wanted not in names:
         origin = settings.entries["gates.diagnose"].origin
         hint = "write one severity" if more else near(wanted, names)
-        raise TraceroofError(f"{origin}: gates.diagnose: {wanted!r} is no severity", hint)
+        raise TraceroofError(f"{origin}: gates.diagnose: {wanted!r} is not a severity", hint)
     return Gate(wanted)
 
 

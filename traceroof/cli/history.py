@@ -24,20 +24,26 @@ def history(
     ] = None,
     *,
     branch: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Runs of this branch alone.")
+        str | None, typer.Option(metavar="NAME", help="Only runs of this branch.")
     ] = None,
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Runs of this name (or pattern); default: the newest's."),
+        typer.Option(
+            metavar="NAME",
+            help="Only runs of this name (or pattern); default: the name of the newest run.",
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Runs on this GPU; default: the newest's.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only runs on this GPU; default: the GPU of the newest run."
+        ),
     ] = None,
     last: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The newest N runs alone.")
+        int | None, typer.Option(metavar="N", min=1, help="Only the newest N runs.")
     ] = None,
     min_percent: Annotated[
-        float, typer.Option(metavar="PCT", min=0, help="Least change that is told.")
+        float, typer.Option(metavar="PCT", min=0, help="Smallest change to report.")
     ] = 1.0,
     fail_on: Annotated[
         list[str] | None,
@@ -47,7 +53,7 @@ def history(
         ),
     ] = None,
     newest: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many of the newest runs a gate looks at.")
+        int, typer.Option(metavar="N", min=1, help="Number of newest runs that a gate checks.")
     ] = 20,
     format: Annotated[
         HistoryFormat | None,

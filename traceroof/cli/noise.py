@@ -28,9 +28,7 @@ def noise(
         ),
     ] = None,
     *,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to call the workload.")
-    ] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the workload.")] = None,
     keep: Annotated[
         bool, typer.Option("--keep/--no-keep", help="Keep it in the store, for `compare`.")
     ] = True,
@@ -38,7 +36,7 @@ def noise(
         str | None,
         typer.Option(metavar="NAME", help="Delete the stored noise of a workload, by its name."),
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many kernels to show.")] = 12,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of kernels to show.")] = 12,
     format: Annotated[
         NoiseFormat, typer.Option("--format", "-f", case_sensitive=False, help="How to write it.")
     ] = NoiseFormat.table,

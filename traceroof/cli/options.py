@@ -123,7 +123,7 @@ SourceRoot = Annotated[
     ),
 ]
 Top = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="How many kernels and findings to show.")
+    int | None, typer.Option(metavar="N", min=1, help="Number of kernels and findings to show.")
 ]
 Output = Annotated[
     str | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; - is stdout.")
@@ -132,7 +132,7 @@ Wide = Annotated[
     bool,
     typer.Option(
         "--wide",
-        help="Print 140 columns at any width of the terminal, so that nothing is left out.",
+        help="Print 140 columns whatever the width of the terminal, so that no column is left out.",
     ),
 ]
 Key = Annotated[
@@ -155,9 +155,9 @@ class ConfigOptions:
             "--config", metavar="FILE", help="Settings file that overrides traceroof.toml."
         ),
     ] = None
-    no_config: Annotated[
-        bool, typer.Option("--no-config", help="Read no settings from any file.")
-    ] = False
+    no_config: Annotated[bool, typer.Option("--no-config", help="Ignore all settings files.")] = (
+        False
+    )
 
     @cached_property
     def settings(self) -> "Settings":
@@ -240,7 +240,7 @@ class ReadOptions(StoreOptions):
             "--jobs",
             metavar="N",
             min=1,
-            help="Processes that read; default: the cores, from 64 MB of input on.",
+            help="Number of reader processes; default: one per core from 64 MB of input on.",
         ),
     ] = None
     scheduler: Annotated[
@@ -341,7 +341,11 @@ class CompareOptions:
     ] = 5.0
     min_ms: Annotated[
         float | None,
-        typer.Option(metavar="MS", min=0, help="The same in ms; default 0.25 % of kernel time."),
+        typer.Option(
+            metavar="MS",
+            min=0,
+            help="Smallest change of a kernel that counts, in ms; default 0.25 % of kernel time.",
+        ),
     ] = None
 
     def thresholds(self) -> "Thresholds":

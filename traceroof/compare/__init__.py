@@ -98,7 +98,7 @@ class Comparison(Displayed):
     def why_open(self) -> str:
         """What an inconclusive verdict lacks; empty where nothing is open."""
         reasons = [one.reason for one in self.decided_by if one.verdict == "inconclusive"]
-        reasons += ["one side alone has it" for one in self.decided_by if one.verdict == "new"]
+        reasons += ["only one side has it" for one in self.decided_by if one.verdict == "new"]
         return "; ".join(dict.fromkeys(filter(None, reasons)))
 
     @property
@@ -320,7 +320,7 @@ def _founded(total: Change, kernels: Sequence[Change], is_counted: bool) -> Chan
     if all(one.verdict in ("new", "gone") for one in kernels):
         reason = "the runs have no kernel in common"
     elif is_counted and not any(one.verdict in _DECIDED for one in kernels):
-        reason = "a counter tool timed single kernels, of which none is decided"
+        reason = "a counter tool timed each kernel alone, and no kernel has a verdict"
     else:
         return total
     return replace(total, verdict="inconclusive", basis=None, reason=reason)
@@ -353,7 +353,7 @@ def _not_against_the_wall(
     against = {"regressed": moved <= -least, "improved": moved >= least}
     if not against.get(total.verdict, abs(moved) >= least):
         return total
-    reason = f"the wall time changed by {moved:+.1f} %, the kernel time did not go with it"
+    reason = f"the wall time changed by {moved:+.1f} %, but the kernel time did not change with it"
     return replace(total, verdict="inconclusive", basis=None, reason=reason)
 
 

@@ -108,7 +108,10 @@ def accepted(comparison: Comparison, today: date | None = None) -> list[str]:
             f"{f', until {entry.until}' if entry.until else ''}: {entry.reason}"
             for change, entry in known.accepted
         ),
-        *(f"accept {entry.kernel}: no regression fits, remove it" for entry in known.unused),
+        *(
+            f"accept {entry.kernel}: no regression matches, remove this entry"
+            for entry in known.unused
+        ),
     ]
 
 

@@ -105,7 +105,7 @@ def peaks_of(words: str) -> dict[str, float]:
         rate = _RATE.fullmatch(value)
         if rate is None or not float(rate[1]):
             raise TraceroofError(
-                f"--peak {part.strip()}: {value!r} is no rate",
+                f"--peak {part.strip()}: {value!r} is not a rate",
                 "write --peak bandwidth=3350,bf16=989: GB/s and TFLOP/s",
             )
         usual = "g" if name == "bandwidth" else "t"

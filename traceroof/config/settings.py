@@ -271,7 +271,7 @@ def settings_of(entries: Mapping[str, Entry]) -> Settings:
             f"{name} {percent(share)}" for name, share in zip(SEVERITY_STEPS, steps, strict=True)
         )
         raise TraceroofError(
-            f"{origin}: severity: {', '.join(shown_steps)} is no falling order",
+            f"{origin}: severity: {', '.join(shown_steps)} is not in descending order",
             "they are percent of the time: 10, 3 and 0.5 by default",
         )
     rows = {key: replace(one, value=plain(one.value)) for key, one in entries.items()}

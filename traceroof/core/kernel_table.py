@@ -151,7 +151,7 @@ def _columns() -> tuple[Column, ...]:
         ),
         ("input_shapes", "", "operator input shapes as JSON"),
         ("input_dtypes", "", "operator input element types as JSON"),
-        ("input_values", "", "operator inputs that are no tensors as JSON, '' for each tensor"),
+        ("input_values", "", "operator inputs other than tensors as JSON, '' for each tensor"),
         ("phase", "", "forward, backward or optimizer where it is known"),
         ("step", "", "training or decoding step that contains the launch"),
         ("collective", "", "collective operation of a communication kernel"),

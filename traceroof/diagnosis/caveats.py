@@ -40,5 +40,5 @@ def _means(lowers: Lowered | None) -> str:
         return "puts every figure that rests on it in doubt, classes and rooflines included"
     return (
         f"lowers the confidence of {count(lowers.findings, 'finding')}; "
-        f"together, findings weigh {percent(lowers.share)} less"
+        f"the average over all findings, weighted by saving, falls by {percent(lowers.share)}"
     )

@@ -137,5 +137,5 @@ def _fix(asked: NotJudged) -> str:
         )
     return (
         "Collect what the command under 'Not judged' collects, and diagnose both files together. "
-        "Until then, ask whether these launches must run as often, and on as many bytes."
+        "Until then, check whether these launches must run as often and move as many bytes."
     )

@@ -58,7 +58,9 @@ def checked(rule: Rule) -> None:
     known = vocabulary(rule.scope)
     for name in rule.columns:
         if name not in known:
-            raise AttributeError(f"it reads {name}, which is no column; {near(name, list(known))}")
+            raise AttributeError(
+                f"it reads {name}, which is not a column; {near(name, list(known))}"
+            )
 
 
 def failing(fired: Sequence[Finding], gate: str) -> list[Finding]:

@@ -21,7 +21,7 @@ def checked(gates: Iterable[str]) -> tuple[str, ...]:
         if gate not in GATES:
             close = get_close_matches(gate, GATES, n=1)
             hint = f"did you mean {close[0]}?" if close else f"there is {' and '.join(GATES)}"
-            raise TraceroofError(f"--fail-on {gate} is no gate of a history", hint)
+            raise TraceroofError(f"--fail-on {gate} is not a gate of `history`", hint)
     return found
 
 

@@ -276,7 +276,7 @@ def _chosen(kept: Sequence[Kept], wanted: Wanted) -> tuple[list[Kept], list[str]
     if wanted.name is None and len(alike) < 2 * LEAST_RUNS and len(found) > len(named):
         names = Counter(one.name for one in found if one.name != name).most_common(3)
         listed = ", ".join(f"{text} ({number})" for text, number in names)
-        notes.append(f"runs of other names are no part of it: {listed}; --name chooses")
+        notes.append(f"runs of other names are left out: {listed}; --name chooses")
     alike.sort(key=lambda one: (_when(one), one.sequence))
     return (alike[-wanted.last :] if wanted.last else alike), notes
 

@@ -96,7 +96,7 @@ def _checked(name: str) -> str:
     name = name.strip()
     if not name or not name.isprintable() or len(name) > NAME_LENGTH or name.startswith("-"):
         raise TraceroofError(
-            f"{name[:40]!r} is no commit or branch",
+            f"{name[:40]!r} is not a commit or a branch",
             f"give 1 to {NAME_LENGTH} printable characters, no - in front",
         )
     return name

@@ -110,7 +110,7 @@ def _same_gpu(recordings: Sequence[Recording]) -> None:
         (others, second), (gpus, first), *_ = known.items()
         raise TraceroofError(
             f"{_path(first)} was recorded on {' and '.join(sorted(gpus))}, {_path(second)} on "
-            f"{' and '.join(sorted(others))}: they are no recordings of one run",
+            f"{' and '.join(sorted(others))}: they are not recordings of one run",
             _SEPARATE,
         )
 
@@ -401,7 +401,7 @@ def _share_kernels(recordings: Sequence[Recording]) -> None:
         if shared < SHARED / 2:
             raise TraceroofError(
                 f"{_path(other)} and {_path(recordings[0])} have {shared:.0%} of their time in "
-                "common kernels: they are no recordings of one program",
+                "common kernels: they are not recordings of one program",
                 f"{_SEPARATE}; `--combine ranks` takes them as its processes all the same",
             )
 

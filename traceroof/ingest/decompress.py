@@ -77,7 +77,7 @@ class _Watch:
             if growth > self.options.max_inflation:
                 raise TraceroofError(
                     f"{self.path} grows more than {self.options.max_inflation} times when "
-                    "unpacked, which profiler files do not",
+                    f"decompressed, and profiler files do not",
                     "if the file is what it should be: read it with --max-inflation FACTOR",
                 )
 
@@ -149,7 +149,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             raise TraceroofError(f"{path} is a folder, not a file")
         if not stat.S_ISREG(mode):
             raise TraceroofError(
-                f"{path} is a pipe or a device, and reading takes more than one look",
+                f"{path} is a pipe or a device, which cannot be read more than once",
                 "save its content to a file first",
             )
         file = path.open("rb", buffering=0)

@@ -48,7 +48,7 @@ def offset_ns(text: str) -> int:
     if match := _SECONDS.match(text.strip()):
         return round(float(match[1]) * _SECOND)
     raise TraceroofError(
-        f"--clock-offset {text} is no offset",
+        f"--clock-offset {text} is not an offset",
         "say what the log's clock is ahead of UTC: +02:00, -5, -12.5s, or auto",
     )
 
@@ -65,8 +65,8 @@ def timed(log: Recording, run: Recording, offset: str | None = None) -> Recordin
     if window is None:
         if offset:
             raise TraceroofError(
-                f"--clock-offset: the times of {run.sources[0].path} tell no date, so that no log "
-                "can be aligned with them",
+                f"--clock-offset: the times of {run.sources[0].path} have no date, so no log can "
+                f"be aligned with them",
                 "leave it out: the log then counts as a whole",
             )
         return log

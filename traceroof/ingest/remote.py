@@ -91,7 +91,7 @@ def location_of(url: str) -> Location:
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
         raise TraceroofError(
-            f"{scheme}:// is no storage that traceroof reads", f"it reads {', '.join(SCHEMES)}"
+            f"{scheme}:// is not a storage that traceroof reads", f"it reads {', '.join(SCHEMES)}"
         )
     azure = scheme in ("abfs", "abfss")
     if parts.password or (parts.username and not azure):
@@ -108,7 +108,8 @@ def location_of(url: str) -> Location:
         unknown = [name for name, _ in options if name not in _S3_OPTIONS]
         if unknown:
             raise TraceroofError(
-                f"{unknown[0]} is no option of an s3:// URL", f"it takes {', '.join(_S3_OPTIONS)}"
+                f"{unknown[0]} is not an option of an s3:// URL",
+                f"it takes {', '.join(_S3_OPTIONS)}",
             )
     elif options:
         raise TraceroofError(f"a {scheme}:// URL takes no options", "leave out what follows the ?")

@@ -57,7 +57,7 @@ def _start(more: str | None, parts: int) -> int:
         return 0
     if not more.isdecimal() or len(more) > 8 or not 0 < int(more) < max(parts, 1):
         raise TraceroofError(
-            f"{one_line(more)[:40]!r} is no cursor of this answer",
+            f"{one_line(more)[:40]!r} is not a cursor of this answer",
             "give the value of `more` with the same arguments, or none for the first page",
         )
     return int(more)

@@ -20,7 +20,8 @@ Run = Annotated[
 Kernel = Annotated[
     str | int | None,
     Meta(
-        description="Look at these kernels alone: a `number` (of the head's kernels where two runs are "
+        description="Analyse only these kernels: a `number` (of the head's kernels where two "
+        "runs are "
         "compared), a part of a name, or a pattern. Shares stay those of the whole run."
     ),
 ]
@@ -75,7 +76,7 @@ class Explain(Call):
 
 
 class Card(Call):
-    """Everything known of one kernel: its class and why, every figure with unit and basis, what was
+    """Everything known about one kernel: its class and why, every figure with unit and basis, what was
     found on it, what the vendor's rules say, and what could not be judged."""
 
     run: Run

@@ -23,10 +23,10 @@ class Roots:
 
     @classmethod
     def of(cls, folders: Sequence[Path]) -> "Roots":
-        """The roots, links followed. Raises TraceroofError for what is no folder."""
+        """The roots, links followed. Raises TraceroofError for what is not a folder."""
         for one in folders:
             if not one.is_dir():
-                raise TraceroofError(f"--root {one} is no folder", "name a folder that exists")
+                raise TraceroofError(f"--root {one} is not a folder", "name a folder that exists")
         return cls(tuple(one.resolve() for one in folders))
 
     def checked(self, path: str) -> Path:
@@ -34,7 +34,7 @@ class Roots:
         outside, holds or stands beside a link that leads outside, or is neither file nor folder."""
         shown = _shown(path)
         if not path.strip() or path == "-" or not path.isprintable():
-            raise TraceroofError(f"{shown!r} is no path", "name a profiler file or a folder")
+            raise TraceroofError(f"{shown!r} is not a path", "name a profiler file or a folder")
         if _URL.match(path) and not Path(path).drive:
             raise TraceroofError(f"{shown} is a URL, and only files are read", "name a local file")
         try:
@@ -42,7 +42,7 @@ class Roots:
             inside, there = self._inside(found), found.exists()
         except (OSError, ValueError, RuntimeError):
             raise TraceroofError(
-                f"{shown} is no path", "name a profiler file or a folder"
+                f"{shown} is not a path", "name a profiler file or a folder"
             ) from None
         if not inside:
             raise self._outside(shown)

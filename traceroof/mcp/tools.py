@@ -142,7 +142,7 @@ class Tools:
     @answer.register
     def _(self, call: calls.List) -> Answer:
         if call.what != "kernels" and call.run is not None:
-            raise TraceroofError(f"the {call.what} are those of no run", "leave run out")
+            raise TraceroofError(f"the {call.what} need a run", "leave run out")
         head, lists = {"of": call.what}, (call.what,)
         if call.what == "kernels":
             kernels = self._diagnosis(self._run(call.run)).kernels

@@ -48,9 +48,7 @@ def answered(tools: Tools, name: str, arguments: Mapping[str, Any]) -> dict[str,
         return {"error": sentence(TraceroofError(f"{where}{error.strerror or error}"))}
     except Exception as error:  # noqa: BLE001 - whatever it is, the client gets a sentence
         said = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
-        return {
-            "error": sentence(TraceroofError(f"an error that traceroof did not expect: {said}"))
-        }
+        return {"error": sentence(TraceroofError(f"unexpected error: {said}"))}
 
 
 class Watch:

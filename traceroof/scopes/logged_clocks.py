@@ -40,7 +40,7 @@ class Course:
     """How clock and power went, COURSE_POINTS or fewer: medians of neighbouring samples.
 
     time_ns: since the run began where the log is aligned, else since the first sample; None where
-    the log tells no time. limited: whether a limit held the clock in any of a point's samples.
+    the log has no times. limited: whether a limit held the clock in any of a point's samples.
     """
 
     time_ns: tuple[float, ...] | None
@@ -131,12 +131,12 @@ def _by_gpu(log: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
 def _unaligned(log: pa.Table, kernels: pa.Table) -> str:
     """Why a log cannot be aligned with a run; empty where it can."""
     if utc_window(kernels) is None:
-        return "the profile tells no date"
+        return "the profile has no date"
     if log["time_ns"].null_count < log.num_rows:
         return ""
     if log["local_time_ns"].null_count < log.num_rows:
-        return "its zone is unknown, --clock-offset names it"
-    return "the log tells no time"
+        return "its time zone is unknown: give it with --clock-offset"
+    return "the log has no times"
 
 
 def of_run(logged: LoggedClocks | None, kernels: pa.Table) -> tuple[GpuClocks, ...]:

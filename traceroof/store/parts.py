@@ -70,7 +70,7 @@ class Keeper:
 
     @property
     def is_remote(self) -> bool:
-        """Whether it is no folder of this machine."""
+        """Whether it is not a folder of this machine."""
         return isinstance(self.shelf, ObjectShelf)
 
     def named(self, task: Task, local: Path) -> Kept:

@@ -21,20 +21,20 @@ from traceroof.timeline.lanes import Lane, Mask, Unions
 #: Why a GPU was idle. The host part of a gap is charged in the order from ``cold`` to ``host``.
 CAUSES: Mapping[str, str] = {
     "back_to_back": "shorter than 2 µs: what the hardware needs between two kernels",
-    "cold": "the host did what it does once: loading code, first use, first memory; before the first "
-    "kernel, and where such calls were recorded, whatever it did",
+    "cold": "one-time set-up on the host: loading code, first use of a library, first "
+    "allocations; where such calls were recorded, all idle time before the first kernel",
     "data_loader": "the host waited for or prepared the next batch",
     "load": "the host loaded, compiled or tuned code after the start",
     "collect": "the host collected garbage",
-    "allocate": "the host asked for memory or gave it back",
-    "profiler": "the profiler was at work on the host",
-    "communication": "work was queued behind, or the host was in, a collective: other ranks",
-    "sync": "the host had waited for the GPU to finish and launched on within 1 ms after that, as far "
-    "as it had waited; the "
-    "launch itself, which a full queue would have hidden, included",
-    "host": "the host had not launched the next work, none of the above",
+    "allocate": "the host allocated or freed memory",
+    "profiler": "the profiler itself ran on the host",
+    "communication": "the next work was queued behind a collective, or the host was in one: "
+    "waiting for other ranks",
+    "sync": "the host had waited for the GPU and launched the next work within 1 ms after that; "
+    "counted up to the length of that wait, the launch included",
+    "host": "the host had not launched the next work, for none of the reasons above",
     "copy": "a copy was queued, or the host was still preparing it",
-    "launch": "the launch was under way: what a launch or a graph node costs",
+    "launch": "launch overhead: the launch or graph node had been issued and had not started",
     "dependency": "work was queued but waited for an event, another stream or another device",
     "unknown": "the launch of the next work is not in the file",
 }

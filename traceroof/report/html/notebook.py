@@ -189,7 +189,7 @@ class Figures:
         if made is None:
             known = ", ".join(self._charts)
             raise TraceroofError(
-                f"there is no {name} chart: the files do not tell what it shows",
+                f"there is no {name} chart: the files hold no data for it",
                 f"there are {known}" if known else "",
             )
         return go.Figure(_in_theme(made.figure, dark))

@@ -61,7 +61,7 @@ def export_kernels(kernels: pa.Table, path: Path, wanted: str | None = None) -> 
         write(frame.to_json(orient="records", lines=True, double_precision=15), str(path))
     else:
         raise TraceroofError(
-            f"{path} would be a trace, which is no table of kernels",
+            f"{path} would be a trace, not a table of kernels",
             "name it .parquet, .csv or .jsonl",
         )
 

@@ -91,7 +91,7 @@ def _clocks_of(one: GpuClocks) -> str:
     name = "GPU" if one.gpu is None else f"GPU {one.gpu}"
     over = f"{one.loaded:,} of {one.samples:,} samples under load"
     if one.basis == "all":
-        idle = "none under load" if one.loaded == 0 else "load not told"
+        idle = "none under load" if one.loaded == 0 else "load not recorded"
         over = f"{count(one.samples, 'sample')}, {idle}"
     parts = []
     if clock := one.sm_clock_hz:

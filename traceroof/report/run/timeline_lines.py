@@ -145,7 +145,7 @@ def _gap(gap: Gap, start_wait: int) -> str:
     text = f"{quantity(gap.duration_ns, 'ns')} {', '.join(worth)}"
     if 2 * gap.host_part_ns < gap.duration_ns:
         return text
-    host = gap.host or "nothing recorded that fills it"
+    host = gap.host or "no host call recorded"
     return f"{text} (host: {host if len(host) <= _NAME else host[: _NAME - 1] + '…'})"
 
 
