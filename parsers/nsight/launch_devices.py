@@ -57,7 +57,7 @@ def _stated_capability(launches: Launches, launch: Launch) -> str:
     stated = launch.compute_capability.strip()
     found = _CAPABILITY.fullmatch(stated)
     if stated and not found:
-        launches.note("compute capabilities that are none left out")
+        launches.note("invalid compute capabilities left out")
     return f"{found[1]}.{found[2] or 0}" if found else ""
 
 

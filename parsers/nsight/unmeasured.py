@@ -73,7 +73,7 @@ def note_cells(launches: Launches, rows: Rows, measured: Measured) -> None:
     by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(launches.slots)).tolist()
     for slot, found in zip(launches.slots, by_slot, strict=True):
         if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
-            reason = f"{slot.unit_text.strip()!r} is no unit for it"
+            reason = f"{slot.unit_text.strip()!r} is not a unit for it"
             if not slot.unit_text.strip():
                 reason = "its unit is missing"
             launches.note(f"values of {slot.metric} left out: {reason}", found)

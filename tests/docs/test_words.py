@@ -21,12 +21,10 @@ _GONE = (
     r"Is it a question here",
     r"Judge the kernels accordingly",
     r"one entry a (kernel|category|timeline|rank)",
-    r"their like\b",
-    r"than its like\b",
     r"\btells no (date|time)\b",
     r"that are none left out",
     r"first use, first memory",
-    r"(is|are) no (numbers?|path|folder|metric|offset|severity|recordings)\b",
+    r"(is|are) no (rate|unit for|metric|offset|severity|recordings|complete JSON)\b",
 )
 
 

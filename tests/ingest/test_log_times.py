@@ -172,7 +172,7 @@ def test_no_offset(offset: str) -> None:
         offset_ns(offset)
     with pytest.raises(TraceroofError, match="none is given"):
         combine([_at()], clock_offset="2")
-    with pytest.raises(TraceroofError, match="tell no date"):
+    with pytest.raises(TraceroofError, match="have no date"):
         combine([_run(), _logged("local_time_ns", RAN)], clock_offset="2")
     with pytest.raises(TraceroofError, match="by --clock-offset 3.*another time"):
         combine([_at(), _logged("local_time_ns", RAN)], clock_offset="3")

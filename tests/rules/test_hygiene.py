@@ -417,7 +417,7 @@ def test_every_report_for_people_says_it_before_the_fixes(render: Any) -> None:
     found = diagnose(two(), rules=[DOUBTFUL, made(saves=to_the_wall)])
     text = " ".join(render(found).split())
     assert text.index("Read with care") < text.index("1 finding") < text.index("0.4,")
-    assert "findings weigh 45.0 % less" in text.replace("\u00a0", " ")
+    assert "weighted by saving, falls by 45.0 %" in text.replace("\u00a0", " ")
     # 0.36 on 225 ns and 0.72 on 25 ns.
     assert "confidence 0.4, lowered by doubtful" in text
     alone = render(diagnose(two(), rules=[DOUBTFUL]))

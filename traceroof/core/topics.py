@@ -73,7 +73,7 @@ TOPICS: Mapping[str, Topic] = {
     "device-copy": Topic("copies within the device"),
     "exposed-communication": Topic("communication that nothing hides", (COMMUNICATION,)),
     "slow-communication": Topic("communication below the speed of its link", (COMMUNICATION,)),
-    "slow-link": Topic("one link is slower than its like", (COMMUNICATION,)),
+    "slow-link": Topic("one link is slower than others of its kind", (COMMUNICATION,)),
     "small-messages": Topic("many small collectives", (COMMUNICATION,)),
     "late-rank": Topic(
         "some ranks keep the others waiting", (COMMUNICATION, *_idle("communication"))

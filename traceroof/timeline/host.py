@@ -219,7 +219,7 @@ class HostView:
             if len(filling):
                 chosen = filling[np.argmin(length[filling])]
                 name = str(rows.name.at(at[[chosen]])[0]).strip()
-                return name if rows.is_call else f"no host call recorded within {name}"
+                return name if rows.is_call else f"nothing recorded within {name}"
         return None
 
 
