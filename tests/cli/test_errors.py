@@ -38,7 +38,7 @@ def test_an_unexpected_error_is_a_sentence(
         said = capsys.readouterr().err
         assert ended.value.code == 2
         assert ("Traceback" in said) is debug
-        assert debug or "did not expect: ZeroDivisionError: a defect\\x1b[31m" in said
+        assert debug or "unexpected error: ZeroDivisionError: a defect\\x1b[31m" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

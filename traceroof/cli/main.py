@@ -127,7 +127,7 @@ def _tell(error: Exception) -> None:
             tell(line)
     else:
         what = f"{type(error).__name__}: {error}"[:_LONGEST]
-        tell(f"traceroof: an error that traceroof did not expect: {what}")
+        tell(f"traceroof: unexpected error: {what}")
         tell("  TRACEROOF_DEBUG=1 prints where it happened, for a bug report")
 
 
