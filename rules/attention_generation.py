@@ -27,7 +27,7 @@ RULES = (
             "kernels without that reach 35 to 40 % of the peak."
         ),
         condition=(
-            "the name is that of FlashAttention 2, on a data-centre GPU of compute capability "
+            "the name marks the second generation of FlashAttention, on a data-centre GPU of compute capability "
             "{least_capability:.1f} or higher (below {consumer:.1f})"
         ),
         needs=("least_capability",),
