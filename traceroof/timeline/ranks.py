@@ -164,12 +164,7 @@ def ranks(partial: Partial) -> Ranks | None:
     partial: of the whole run; a rank with several GPUs or windows counts with the one that
     computes most.
     """
-    place: dict[int, int] = {}
-    for at, one in enumerate(partial.timelines):
-        if one.rank is not None:
-            known = place.get(one.rank)
-            if known is None or one.compute_ns > partial.timelines[known].compute_ns:
-                place[one.rank] = at
+    place = _place_of_ranks(partial)
     if len(place) < 2:
         return None
     order = sorted(place)
@@ -203,27 +198,52 @@ def ranks(partial: Partial) -> Ranks | None:
         missing=rank_spread.missing(sent["group"].drop_duplicates().tolist(), order),
         short=rank_spread.short(order, lines),
         ranks=tuple(
-            RankTimes(
-                rank=rank,
-                compute_ns=by_rank[rank].compute_ns,
-                communication_ns=by_rank[rank].communication_ns,
-                exposed_communication_ns=by_rank[rank].exposed_communication_ns,
-                idle_ns=by_rank[rank].idle_ns,
-                own_ns=_own(by_rank[rank]),
-                **_clock(alignment, order, at),
-                waiting_ns=int(waits.waiting[at]) if waits and waits.entered[at] else None,
-                caused_ns=caused[at],
-                skew_ns=int(waits.skew[at]) if waits and waits.entered[at] else None,
-                last_share=waits.last_share(at) if waits else None,
-                step_compute_ns=tuple(int(step) for step in computes[:, at]),
-            )
-            for at, rank in enumerate(order)
+            _rank_times(line, order, at, alignment, waits, caused[at], computes)
+            for at, line in enumerate(lines)
         ),
         facts=facts,
         comparable=comparable,
         groups=tuple(
             _group_times(one, order, comparable) for one in (alignment.groups if alignment else ())
         ),
+    )
+
+
+def _place_of_ranks(partial: Partial) -> dict[int, int]:
+    """The timeline of each rank: of several that which computes most."""
+    place: dict[int, int] = {}
+    for at, one in enumerate(partial.timelines):
+        if one.rank is not None:
+            known = place.get(one.rank)
+            if known is None or one.compute_ns > partial.timelines[known].compute_ns:
+                place[one.rank] = at
+    return place
+
+
+def _rank_times(
+    line: Timeline,
+    order: Sequence[int],
+    at: int,
+    alignment: Alignment | None,
+    waits: "_Waiting | None",
+    caused_ns: int | None,
+    computes: npt.NDArray[np.int64],
+) -> RankTimes:
+    """The times of the rank at one place of the order."""
+    waited = waits if waits and waits.entered[at] else None
+    return RankTimes(
+        rank=order[at],
+        compute_ns=line.compute_ns,
+        communication_ns=line.communication_ns,
+        exposed_communication_ns=line.exposed_communication_ns,
+        idle_ns=line.idle_ns,
+        own_ns=_own(line),
+        **_clock(alignment, order, at),
+        waiting_ns=int(waited.waiting[at]) if waited else None,
+        caused_ns=caused_ns,
+        skew_ns=int(waited.skew[at]) if waited else None,
+        last_share=waits.last_share(at) if waits else None,
+        step_compute_ns=tuple(int(step) for step in computes[:, at]),
     )
 
 

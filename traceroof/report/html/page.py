@@ -115,12 +115,16 @@ def rows(
                 fix=fix_of.get(index, 0),
             )
         )
-    rest = diagnosis.kernels[len(rows) :]
+    return rows, _unlisted(diagnosis, diagnosis.kernels[len(rows) :])
+
+
+def _unlisted(diagnosis: Diagnosis, rest: Sequence[KernelGroup]) -> Unlisted | None:
+    """The sum of the kernels without a row; None where all have one."""
     if not rest:
-        return rows, None
+        return None
     time = sum(one.time_ns or 0 for one in rest)
     whole = diagnosis.totals.kernel_time_ns
-    return rows, Unlisted(
+    return Unlisted(
         kernels=f"{len(rest):,}",
         time=quantity(time, "ns"),
         share=percent(time / whole if whole else None),
