@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.ingest.sqlite import Database, numbers, open_database, texts, wholes
+from traceroof.ingest.sqlite import Database, open_database
+from traceroof.ingest.typed_columns import numbers, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,

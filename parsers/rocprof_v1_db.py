@@ -14,7 +14,8 @@ import pyarrow as pa
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.ingest.sqlite import Database, open_database, row_count, texts, wholes
+from traceroof.ingest.sqlite import Database, open_database
+from traceroof.ingest.typed_columns import row_count, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,

@@ -15,7 +15,7 @@ from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
-from traceroof.ingest.sqlite import texts, wholes
+from traceroof.ingest.typed_columns import texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import Calls, spent
 from traceroof.parsers.amd.folder import V1_JSON

@@ -11,7 +11,7 @@ import pyarrow as pa
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
-from traceroof.ingest.sqlite import numbers, texts, wholes
+from traceroof.ingest.typed_columns import numbers, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,

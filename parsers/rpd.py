@@ -18,7 +18,8 @@ from traceroof.core import regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
-from traceroof.ingest.sqlite import Database, numbers, open_database, row_count, texts, wholes
+from traceroof.ingest.sqlite import Database, open_database
+from traceroof.ingest.typed_columns import numbers, row_count, texts, wholes
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import (
     Calls,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from traceroof.diagnosis.diagnosis import Diagnosis
     from traceroof.hardware.ceilings import MeasuredRate
     from traceroof.history.history import History
-    from traceroof.ingest.combine import Mode
+    from traceroof.ingest.roles import Mode
     from traceroof.scale.mapping import Keep, Keeper, Mapping
     from traceroof.store import Store
     from traceroof.store.rows import RunInfo
@@ -56,7 +56,7 @@ __all__ = [
 def read(paths: Sequence[Path | str] | Path | str, **options: Any) -> "Run":
     """Read profiler files or folders without storing them.
 
-    combine: what several files are (``ingest.combine.MODES``). clock_offset: what the time of a log
+    combine: what several files are (``ingest.roles.MODES``). clock_offset: what the time of a log
     of clocks is ahead of UTC: "+02:00", "-12.5s", "auto". jobs: processes that read; more than one
     needs ``if __name__ == "__main__":`` in the script. scheduler: the Dask cluster that reads
     (``scale.engines.Engine``). whole: keep of several files what the host did, not only what was

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from traceroof.core.recording import Note
 from traceroof.core.source_lines import SAMPLES_OF, source_table
-from traceroof.ingest.sqlite import numbers, texts, wholes
+from traceroof.ingest.typed_columns import numbers, texts, wholes
 from traceroof.parsers.amd.dispatches import Dispatches
 from traceroof.parsers.amd.text import TextTable
 from traceroof.parsers.amd.values import Integers, Mask

@@ -7,20 +7,27 @@ from typing import Any, Final
 
 import numpy as np
 
-from traceroof.core import regex
 from traceroof.parsers.torch import events as events_of
 from traceroof.parsers.torch.collectives import described
 from traceroof.parsers.torch.event_columns import (
     CALL_CATEGORIES,
+    CALL_TYPES,
+    COLLECTIVE_TYPES,
     GPU_KINDS,
+    GPU_TYPES,
     LAUNCH_FIELDS,
+    LINE_TYPES,
     OPERATOR_CATEGORIES,
+    OPERATOR_TYPES,
+    OTHER_TYPES,
+    RANGE_TYPES,
+    SHAPED_CALL_TYPES,
     Codes,
     Columns,
     Intern,
 )
 from traceroof.parsers.torch.events import UNKNOWN, Args, Whole
-from traceroof.parsers.torch.python_frames import is_own_code, own_line
+from traceroof.parsers.torch.python_frames import MODULE, OWN, FrameKinds, own_line
 from traceroof.parsers.torch.usual import USUAL
 
 # A shorter frame of Python's stack explains no pause of the GPU.
@@ -29,42 +36,6 @@ _LONG_FRAME_NS: Final = 1_000_000
 _NO_ARGS = Args()
 
 _of_args = attrgetter(*LAUNCH_FIELDS[2:-3])
-
-
-# "i": 32-bit codes of interned things, "q": 64-bit whole numbers, "d": doubles, "b": 8-bit.
-_RANGE = {"name": "i", "thread": "i", "start": "q", "duration": "q"}
-_OPERATOR = {"signature": "i", "thread": "i", "start": "q", "duration": "q", "sequence": "q"}
-_CALL = {**_RANGE, "category": "i", "correlation": "q", "rank": "q"}
-_SHAPED_CALL = {"call": "q", "grid": "i", "block": "i", "shared_memory": "d", "bytes": "d"}
-_GPU = {
-    "kind": "b",
-    "name": "i",
-    "launch": "i",
-    "start": "q",
-    "duration": "q",
-    "correlation": "q",
-    "bytes": "d",
-}
-_OTHER = {**_RANGE, "category": "i", "stream": "q", "device": "q", "correlation": "q"}
-_COLLECTIVE = {"row": "q", "what": "i"}
-_LINE = {"row": "q", "line": "i"}
-
-
-# Kinds of frames of Python's stack.
-_MODULE: Final = 1
-_OWN: Final = 2
-_MOST_FRAMES: Final = 1 << 14
-
-
-class _FrameKinds(dict[str, int]):
-    """The kind of a frame by its name, for as many names as are worth remembering."""
-
-    def __missing__(self, name: str) -> int:
-        if len(self) >= _MOST_FRAMES:
-            self.clear()
-        kind = _MODULE if name.startswith("nn.Module") else _OWN if is_own_code(name) else 0
-        self[name] = kind
-        return kind
 
 
 class Fold:
@@ -81,14 +52,14 @@ class Fold:
     def __init__(self) -> None:
         self.names, self.texts, self.threads, self.collectives = (Intern() for _ in range(4))
         self.event_categories, self.launches, self.signatures = Intern(), Intern(), Intern()
-        self._frames = _FrameKinds()
-        self.gpu, self.operators = Columns(_GPU), Columns(_OPERATOR)
-        self.calls, self.shaped_calls = Columns(_CALL), Columns(_SHAPED_CALL)
-        self.ranges, self.other = Columns(_RANGE), Columns(_OTHER)
-        self.frames, self.operator_lines = Columns(_RANGE), Columns(_LINE)
+        self._frames = FrameKinds()
+        self.gpu, self.operators = Columns(GPU_TYPES), Columns(OPERATOR_TYPES)
+        self.calls, self.shaped_calls = Columns(CALL_TYPES), Columns(SHAPED_CALL_TYPES)
+        self.ranges, self.other = Columns(RANGE_TYPES), Columns(OTHER_TYPES)
+        self.frames, self.operator_lines = Columns(RANGE_TYPES), Columns(LINE_TYPES)
         self.gpu_collectives, self.operator_collectives = (
-            Columns(_COLLECTIVE),
-            Columns(_COLLECTIVE),
+            Columns(COLLECTIVE_TYPES),
+            Columns(COLLECTIVE_TYPES),
         )
         self.categories: Counter[Any] = Counter()
         self.counts: Counter[str] = Counter()
@@ -379,10 +350,10 @@ class Fold:
             dtype=np.int8,
             count=len(events),
         )
-        modules = np.flatnonzero(kinds == _MODULE)
+        modules = np.flatnonzero(kinds == MODULE)
         if len(modules):
             self._fold_ranges(category, [events[at] for at in modules])
-        own, start, took = self._timed([events[at] for at in np.flatnonzero(kinds == _OWN)])
+        own, start, took = self._timed([events[at] for at in np.flatnonzero(kinds == OWN)])
         if own:
             self.frames.add(len(own), **self._range_columns(own, start, took))
         duration = events_of.nanoseconds([event.dur for event in events])
@@ -401,30 +372,6 @@ class Fold:
             device=events_of.wholes([arg.device for arg in args]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
         )
-
-
-# SGLang and others put ranks before the process where they merge files: "[TP00] 5000".
-_LABEL = regex.compile(r"\s*\[([^\]]*\d[^\]]*)\]\s")
-_ONE_NUMBER = regex.compile(r"[A-Za-z_ -]*(\d{1,6})")
-
-
-def ranks_of_labels(fold: Fold) -> dict[str, int]:
-    """Rank by the label before a process number; in a file without labels none.
-
-    A label of one number is that rank; labels of several (TP00-PP01) are counted in their order.
-    """
-    pids = [pid for pid, _ in fold.threads] + [launch[0] for launch in fold.launches]
-    labels = sorted({label for pid in pids if (label := label_of(pid))})
-    numbers = [_ONE_NUMBER.fullmatch(label) for label in labels]
-    if all(numbers):
-        return {label: int(found[1]) for label, found in zip(labels, numbers, strict=True) if found}
-    return {label: number for number, label in enumerate(labels)}
-
-
-def label_of(pid: Any) -> str:
-    """The label before a process number, empty for none."""
-    found = _LABEL.match(pid) if isinstance(pid, str) else None
-    return found[1] if found else ""
 
 
 def _given(value: Any) -> str:

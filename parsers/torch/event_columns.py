@@ -58,6 +58,25 @@ LAUNCH_FIELDS: Final = (
     "occupancy",
 )
 
+# The columns of each table and their types.
+# "i": 32-bit codes of interned things, "q": 64-bit whole numbers, "d": doubles, "b": 8-bit.
+RANGE_TYPES = {"name": "i", "thread": "i", "start": "q", "duration": "q"}
+OPERATOR_TYPES = {"signature": "i", "thread": "i", "start": "q", "duration": "q", "sequence": "q"}
+CALL_TYPES = {**RANGE_TYPES, "category": "i", "correlation": "q", "rank": "q"}
+SHAPED_CALL_TYPES = {"call": "q", "grid": "i", "block": "i", "shared_memory": "d", "bytes": "d"}
+GPU_TYPES = {
+    "kind": "b",
+    "name": "i",
+    "launch": "i",
+    "start": "q",
+    "duration": "q",
+    "correlation": "q",
+    "bytes": "d",
+}
+OTHER_TYPES = {**RANGE_TYPES, "category": "i", "stream": "q", "device": "q", "correlation": "q"}
+COLLECTIVE_TYPES = {"row": "q", "what": "i"}
+LINE_TYPES = {"row": "q", "line": "i"}
+
 
 class Intern(dict[Any, int]):
     """Numbers for things in the order in which they first come."""

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.parsers.host.containment import Containers, containers
-from traceroof.parsers.torch.columns import Fold, label_of, ranks_of_labels
+from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import Codes, Columns
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
+from traceroof.parsers.torch.rank_labels import label_of, ranks_of_labels
 
 Mask = npt.NDArray[np.bool_]
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from traceroof.parsers.torch.columns import Fold, label_of, ranks_of_labels
+from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import LAUNCH_FIELDS
 from traceroof.parsers.torch.events import (
     UNKNOWN,
@@ -14,6 +14,7 @@ from traceroof.parsers.torch.events import (
     real_number,
     whole_number,
 )
+from traceroof.parsers.torch.rank_labels import label_of, ranks_of_labels
 from traceroof.parsers.torch.repair import lenient
 
 # What the writer of CUDA 12.9 and later adds: the occupancy calculator's result for the launch.

@@ -2,6 +2,7 @@
 
 import sys
 from functools import cache, lru_cache
+from typing import Final
 
 from traceroof.core import regex
 
@@ -32,3 +33,20 @@ def _is_own(frame: str) -> bool:
         return False
     first = _PACKAGES.sub("", found["file"]).split("/")[0]
     return first.removesuffix(".py") not in _FRAMEWORK
+
+
+#: Kinds of frames of Python's stack: calls of modules, and the program's own files.
+MODULE: Final = 1
+OWN: Final = 2
+_MOST_FRAMES: Final = 1 << 14
+
+
+class FrameKinds(dict[str, int]):
+    """The kind of a frame by its name, for as many names as are worth remembering."""
+
+    def __missing__(self, name: str) -> int:
+        if len(self) >= _MOST_FRAMES:
+            self.clear()
+        kind = MODULE if name.startswith("nn.Module") else OWN if is_own_code(name) else 0
+        self[name] = kind
+        return kind

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from traceroof.core import regex
 from traceroof.parsers.torch.buffer import PIECE_BYTES, Buffer, Source
-from traceroof.parsers.torch.pieces import BOUNDARY, SCALAR, SPACE, TOKEN, Pieces
+from traceroof.parsers.torch.event_text import BOUNDARY, SCALAR, SPACE, TOKEN
+from traceroof.parsers.torch.pieces import Pieces
 from traceroof.parsers.torch.repair import lenient
 
 _EVENTS_KEY = regex.compile(rb'"traceEvents"\s*:\s*\[')

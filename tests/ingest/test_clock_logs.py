@@ -14,7 +14,8 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Recording, Source, empty
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
-from traceroof.ingest.combine import combine, said
+from traceroof.ingest.combine import combine
+from traceroof.ingest.roles import said
 from traceroof.report.run.summary import clocks
 from traceroof.store import Store
 

@@ -18,8 +18,10 @@ from traceroof.core.recording import DeviceInfo, Recording, Run, Source
 from traceroof.core.source_lines import source_table
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.errors import TraceroofError
-from traceroof.ingest.combine import combine, of_one_gpu, said
+from traceroof.ingest.combine import combine
 from traceroof.ingest.detect import read
+from traceroof.ingest.gpu_models import of_one_gpu
+from traceroof.ingest.roles import said
 from traceroof.kernels.variants import of_rows
 
 

@@ -105,7 +105,7 @@ def _tell(run: "Run") -> None:
     from traceroof.core import kernel_table
     from traceroof.core.recording import note_lines
     from traceroof.core.units import count, no_commands, one_line, quantity
-    from traceroof.ingest.combine import said
+    from traceroof.ingest.roles import said
 
     recording = run.recording.judged()
     launches = count(kernel_table.launches(recording.kernels), "kernel launch", "kernel launches")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traceroof.compare.noise_threshold import Thresholds
     from traceroof.config import Settings
     from traceroof.core.part import Part
-    from traceroof.ingest.combine import Mode
+    from traceroof.ingest.roles import Mode
     from traceroof.parser import Options
     from traceroof.scale.mapping import Keeper, Mapping
 

@@ -10,10 +10,12 @@ from traceroof import plugins
 from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress, folders, remote
-from traceroof.ingest.combine import Mode, combine, of_one_gpu
+from traceroof.ingest.combine import combine
 from traceroof.ingest.foreign import NOT_READ, foreign, foreign_folder, looks_like
+from traceroof.ingest.gpu_models import of_one_gpu
 from traceroof.ingest.plausible import plausible
 from traceroof.ingest.remote import RemoteFile
+from traceroof.ingest.roles import Mode
 from traceroof.ingest.sqlite import COMPANIONS, MAGIC, refuse_unfinished
 from traceroof.parser import HEAD_BYTES, Options, Parser, Progress, silent
 

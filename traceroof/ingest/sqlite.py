@@ -18,12 +18,12 @@ from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.typed_columns import whole
 from traceroof.parser import Options
 
 if TYPE_CHECKING:
@@ -350,54 +350,6 @@ def _flat(rows: Sequence[tuple[Any, ...]], width: int) -> Whole:
         flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=len(rows) * width)
     except (TypeError, ValueError, OverflowError):
         # Text or reals where whole numbers belong.
-        found = [_whole(value) for row in rows for value in row]
+        found = [whole(value) for row in rows for value in row]
         flat = np.array([UNKNOWN if one is None else one for one in found], dtype=np.int64)
     return flat.reshape(-1, width).T
-
-
-def row_count(rows: Mapping[str, Sequence[Any]]) -> int:
-    """How many rows were read, whichever columns the table has."""
-    return max(map(len, rows.values()), default=0)
-
-
-def wholes(values: Sequence[Any] | None, count: int) -> pa.Array:
-    """A column as int64; null where it is missing or holds no whole number."""
-    if values is None:
-        return pa.nulls(count, pa.int64())
-    try:
-        return pa.array(values, pa.int64())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([_whole(value) for value in values], pa.int64())
-
-
-def _whole(value: Any) -> int | None:
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return number if abs(number) < 2**63 else None
-
-
-def numbers(values: Sequence[Any] | None, count: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """A column as float64; NaN where it is missing or holds no finite number."""
-    found = np.full(count, np.nan)
-    for row, value in enumerate(values or ()):
-        try:
-            found[row] = float(value)
-        except (TypeError, ValueError, OverflowError):
-            continue
-    found[~np.isfinite(found)] = np.nan
-    return found
-
-
-def texts(values: Sequence[Any] | None, count: int) -> pa.Array:
-    """A column as text; null where it is missing, empty or no text."""
-    if values is None:
-        return pa.nulls(count, pa.string())
-    kept = [value if isinstance(value, str) and value else None for value in values]
-    return pa.array([_speakable(value) for value in kept], pa.string())
-
-
-def _speakable(text: str | None) -> str | None:
-    # Half of a surrogate pair cannot be written as UTF-8.
-    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")

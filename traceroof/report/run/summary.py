@@ -20,7 +20,7 @@ from traceroof.diagnosis.diagnosis import Diagnosis, KernelGroup
 from traceroof.diagnosis.findings import Finding, NotJudged
 from traceroof.diagnosis.not_judged import CLASS
 from traceroof.diagnosis.nothing_to_gain import UNSAID
-from traceroof.ingest.combine import said
+from traceroof.ingest.roles import said
 from traceroof.kernels.places import By, PlaceTime
 from traceroof.scopes.logged_clocks import GpuClocks
 
