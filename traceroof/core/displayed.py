@@ -7,7 +7,7 @@ plug-in.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from traceroof.core.units import one_line
+from traceroof.core.units import no_commands, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ class Displayed:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {one_line(self.said)}>"
+        return f"<{type(self).__name__} {no_commands(one_line(self.said))}>"
 
     def _repr_html_(self) -> str:
         made: str = _renderer("html_of")(self)

@@ -46,7 +46,7 @@ def table(listed: Sequence[Row]) -> str:
 def as_json(listed: Sequence[Row]) -> str:
     """An object: key -> value and where it was set."""
     found = {key: {"value": value, "from": origin} for key, value, origin in listed}
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(found, indent=2) + "\n"
 
 
 def _words(value: Any) -> str:

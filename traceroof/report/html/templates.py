@@ -56,7 +56,7 @@ def whole(text: str) -> "Markup":
     """The text with what stands in brackets, ``[0-23]``, on one line."""
     from markupsafe import Markup, escape
 
-    return Markup(_BRACKETS.sub(r'<span class="nb">\g<0></span>', str(escape(text))))
+    return Markup(_BRACKETS.sub(r'<span class="nb">\g<0></span>', str(escape(one_line(text)))))
 
 
 _BRACKETS = regex.compile(r"\[[0-9,…-]{2,24}\]")

@@ -40,7 +40,7 @@ class Label:
             fields["cname"] = self.color
         if self.args:
             fields["args"] = self.args
-        return json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[1:-1]
+        return _dumped(fields)[1:-1]
 
 
 @dataclass(frozen=True)
