@@ -11,7 +11,7 @@ import traceroof
 from traceroof.compare import Comparison, Overall
 from traceroof.compare.changes import Change
 from traceroof.core.kernel_names import short_names
-from traceroof.core.units import percent, quantity
+from traceroof.core.units import no_commands, percent, quantity
 from traceroof.diagnosis.findings import Finding
 from traceroof.report.common.markdown import code, details, fitting, marker, table
 from traceroof.report.common.markdown import short as text
@@ -81,7 +81,7 @@ def _fit(head: Sequence[str], sections: Sequence[Sequence[str]]) -> str:
             left += 1
     if left:
         page += f"\n\n{left} of {kept + left} sections do not fit here: `--format json` has all."
-    return page + "\n"
+    return no_commands(page + "\n")
 
 
 def _verdict(comparison: Comparison) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from traceroof.core.kernel_names import short_names
-from traceroof.core.units import one_line, percent, quantity
+from traceroof.core.units import no_commands, one_line, percent, quantity
 from traceroof.diagnosis import caveats
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -85,7 +85,7 @@ def render(
     for section in (_not_judged(diagnosis), _notes(diagnosis)):
         fits = sum(map(len, [*lines, *section])) + len(lines) + len(section) < _BUDGET
         lines += section if fits else []
-    return "\n".join(lines) + "\n"
+    return no_commands("\n".join(lines) + "\n")
 
 
 def _times(diagnosis: Diagnosis, by: Literal["category"] | By) -> list[str]:
