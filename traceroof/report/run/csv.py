@@ -55,7 +55,7 @@ def cell(value: Any) -> Any:
         return ""
     if not isinstance(value, str):
         return value
-    text = one_line(value)
+    text = no_commands(one_line(value))
     return "'" + text if value.startswith(_FORMULA_STARTS) else text
 
 
