@@ -164,7 +164,7 @@ def outputs(payload: str, folder: Path) -> Iterator[tuple[str, str]]:
         yield "json", as_json.render(what)
     trace_of(run.recording, diagnosis, rows).write(str(folder / "trace.json"), diagnosis)
     yield "json", (folder / "trace.json").read_text(encoding="utf-8")
-    answer = diagnosed(diagnosis, 5, Roots((str(folder),)))
+    answer = diagnosed(diagnosis, 5, Roots((folder,)))
     for part in (answer.head, *answer.parts):
         yield "mcp", mcp_text(part)
 
