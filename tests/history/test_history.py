@@ -209,7 +209,7 @@ def test_gates_look_at_the_newest_runs() -> None:
     faster = history_of(nightly(0.94), KEYS, Wanted())
     assert failing(faster, ["change"], 20)
     assert not failing(faster, ["regression"], 20)
-    with pytest.raises(TraceroofError, match="no gate of a history"):
+    with pytest.raises(TraceroofError, match="not a gate of `history`"):
         checked(["changes"])
 
 

@@ -320,7 +320,7 @@ def _founded(total: Change, kernels: Sequence[Change], is_counted: bool) -> Chan
     if all(one.verdict in ("new", "gone") for one in kernels):
         reason = "the runs have no kernel in common"
     elif is_counted and not any(one.verdict in _DECIDED for one in kernels):
-        reason = "a counter tool timed each kernel alone, and no kernel has a verdict"
+        reason = "a counter tool timed single kernels, of which none is decided"
     else:
         return total
     return replace(total, verdict="inconclusive", basis=None, reason=reason)

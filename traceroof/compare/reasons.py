@@ -68,7 +68,7 @@ def why_not(
         return f"p = {p:.2g} is too weak among {testable} kernels (q = {q:.2g}){needed}"
     if matters:
         return f"a difference this large occurs by chance too often with {min(n, m)} runs{needed}"
-    return f"these runs allow any change from {low:+.0%} to {high:+.0%}{needed}".replace("%", " %")
+    return f"anything from {low:+.0%} to {high:+.0%} fits the runs{needed}".replace("%", " %")
 
 
 def why_known(told: Decided, row: int, base_ns: float) -> str:
@@ -77,7 +77,7 @@ def why_known(told: Decided, row: int, base_ns: float) -> str:
     runs = told.runs[row]
     needed = f"; about {runs:.0f} runs per side would decide" if np.isfinite(runs) else ""
     return (
-        f"any change from {low:+.1%} to {high:+.1%} is within the measured noise of "
+        f"anything from {low:+.1%} to {high:+.1%} fits the measured noise of "
         f"{told.sigma[row]:.1%}{needed}".replace("%", " %")
     )
 
