@@ -76,7 +76,7 @@ def broke(rule: Rule, error: Exception) -> str:
     if file.startswith(f"{plugins.RULES}/"):
         raise error
     says = str(error) if isinstance(error, AttributeError) else f"{type(error).__name__}: {error}"
-    return f"the rule {rule.id} of {file} failed: {one_line(says)}"
+    return f"the rule {rule.id} of {file} failed: {one_line(' '.join(says.split()))}"
 
 
 def _doubted(
