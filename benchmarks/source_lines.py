@@ -14,8 +14,8 @@ from pathlib import Path
 _READ = """
 import sys, traceroof
 if sys.argv[2] == "without":
-    from traceroof.parsers.torch import columns
-    columns.is_own_code = lambda frame: False
+    from traceroof.parsers.torch import columns, python_frames
+    python_frames.is_own_code = lambda frame: False
     columns.own_line = lambda stack: None
 traceroof.read(sys.argv[1])
 """
