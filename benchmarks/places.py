@@ -19,6 +19,7 @@ from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.kernels.places import places_of
+from traceroof.kernels.variants import of_rows
 from traceroof.report.common.markdown import text
 
 
@@ -50,7 +51,7 @@ def _of(name: str, recording: Recording) -> Coverage:
     kind = np.asarray(recording.kernels["kind"].cast("string"))
     kernels = recording.kernels.filter(kind == "kernel")
     time = np.nan_to_num(as_reals(kernels["launch_count"]) * as_reals(kernels["duration_ns"]))
-    found = places_of(kernels, np.zeros(kernels.num_rows, dtype=np.int64))
+    found = places_of(of_rows(kernels), np.zeros(kernels.num_rows, dtype=np.int64))
     spots = [found.spots[at] for at in found.spot]
 
     def share(of: list[bool]) -> float:
