@@ -12,7 +12,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 #: Files of one program share at least this part of the smaller file's kernels (by name).
 SHARED = 0.5
 
-#: What to do with files that are no recordings of one program.
+#: What to do with files that do not record one program.
 SEPARATE = "`--combine separate` makes a run of each; give one program's files otherwise"
 
 
