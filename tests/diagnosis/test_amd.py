@@ -119,8 +119,13 @@ def test_amd_users_read_amd_words_and_commands(name: str, amd: Path) -> None:
 
 def test_every_rule_is_judged_on_a_whole_profile(amd: Path) -> None:
     # A full profile of a kernel without matrix work leaves nothing open.
-    for name in ("vcopy_MI200", "vcopy_MI350", "Axes1_mi200"):
-        assert not [one.rule for one in diagnose(amd / name).not_evaluable()], name
+    # The folder of 2022 has no column of accumulation registers.
+    for name, lacks in (
+        ("vcopy_MI200", set()),
+        ("vcopy_MI350", set()),
+        ("Axes1_mi200", {"amd-agpr-spill"}),
+    ):
+        assert {one.rule for one in diagnose(amd / name).not_evaluable()} == lacks, name
 
 
 def test_vector_units_at_their_wall(amd: Path) -> None:

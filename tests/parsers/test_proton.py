@@ -68,8 +68,8 @@ def test_roofline_of_stated_work(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         (json.dumps([_node("ROOT"), {}]), "recorded no kernel time"),
-        (json.dumps(_tree())[:-40], "no complete Proton tree"),
-        ("[" * 100_000, "no complete Proton tree"),
+        (json.dumps(_tree())[:-40], "not a complete Proton tree"),
+        ("[" * 100_000, "not a complete Proton tree"),
     ],
 )
 def test_trees_without_kernels(tmp_path: Path, text: str, reason: str) -> None:

@@ -48,7 +48,7 @@ def test_table_for_a_terminal() -> None:
     text = source_lines.render(made(), width=100)
     assert "100 samples; 90.0 % of them at a known source line" in text
     row = next(one for one in text.splitlines() if one.startswith("gemv.cu:2"))
-    assert row.split() == ["gemv.cu:2", "60", "(60.0", "%)", "600", "µs", "long", "scoreboard", "95.0", "%", "LDG.E", "R2,", "[R4]"]  # fmt: skip
+    assert row.split() == ["gemv.cu:2", "60", "(60.0", "%)", "600", "µs", "long", "scoreboard", "95.0", "%,", "wait", "5.0", "%", "LDG.E", "R2,", "[R4]"]  # fmt: skip
 
 
 def test_a_line_number_is_never_wrapped() -> None:

@@ -174,9 +174,7 @@ def _table(rows: Sequence[Sequence[str]]) -> Table:
             _TITLES[at], justify="right" if right else "left", overflow="fold", no_wrap=whole
         )
     for row in rows:
-        # One reason a line.
-        cells = [row[at].replace(", ", "\n") if at == _WAITS else row[at] for at in shown]
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(row[at]) for at in shown))
     return table
 
 
