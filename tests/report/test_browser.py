@@ -18,6 +18,7 @@ from tests.runs import two_kernels
 from tests.sides import repeated, stepped
 from traceroof.compare import Comparison, compare
 from traceroof.core.recording import Recording, Run
+from traceroof.core.units import one_line
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.report.html import render
 
@@ -162,7 +163,7 @@ def test_hostile_names_change_nothing(open_report: Opener) -> None:
     page = opened.page
     for rank, name in enumerate(HOSTILE, 1):
         page.click(f"#k{rank} th button")
-        visible = "".join(letter if letter.isprintable() else " " for letter in name)
+        visible = one_line(name)
         assert page.inner_text(f"#k{rank} + tr .name") == visible
     marks = page.locator("[data-chart=use] .points path")
     assert marks.count() == len(HOSTILE)
