@@ -9,14 +9,13 @@ import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note
-from traceroof.ingest.credible import broken_durations, strays
+from traceroof.ingest.credible import REACHING, impossible
 from traceroof.parsers.amd.counters import Pass
 from traceroof.parsers.amd.dispatches import UNKNOWN_KERNEL, as_reals, masked
 from traceroof.parsers.amd.values import Integers, Mask
 
 _EARLY = "start and duration are of another clock than the rest of the run: unknown"
 _LONG = "durations longer than a hundred times the rest of the run: unknown"
-_OVER = "durations that reach far over the next work on their stream: unknown"
 
 
 def table_of(columns: dict[str, Any]) -> tuple[pa.Table, list[Note]]:
@@ -55,14 +54,12 @@ def forget_impossible(
     start, start_known = _wholes(columns["start_ns"])
     duration, duration_known = _wholes(columns["duration_ns"])
     known = np.flatnonzero(start_known & duration_known)
-    no_start, no_duration = strays(start[known], duration[known])
-    over = np.zeros(len(known), dtype=bool)
-    good = np.flatnonzero(~no_duration)
-    rows = known[good]
     # A table without streams is of a counter tool, which runs one kernel after the other.
     lane, name = _codes(columns, ("process_id", "device", "stream")), _codes(columns, _KERNEL)
-    over[good] = broken_durations(start[rows], duration[rows], lane[rows], name[rows])
-    counted = (no_start, _EARLY), (no_duration & ~no_start, _LONG), (over, _OVER)
+    no_start, no_duration, over = impossible(
+        start[known], duration[known], lane[known], name[known]
+    )
+    counted = (no_start, _EARLY), (no_duration & ~no_start, _LONG), (over, REACHING)
     notes = [Note(text, int(mask.sum())) for mask, text in counted if mask.any()]
     if not notes:
         return list(passes), []

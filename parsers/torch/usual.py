@@ -15,7 +15,6 @@ from traceroof.parsers.torch.events import EXACT_BELOW, Args, Event, ExactEvent
 
 # Times that a double holds to the nanosecond.
 _Time = Annotated[float, Meta(gt=-EXACT_BELOW, lt=EXACT_BELOW)]
-_Whole = Annotated[int, Meta(gt=-(1 << 62), lt=1 << 62)]
 
 _COLLECTIVE = (
     "collective", "elements_in", "elements_out", "group_size", "dtype", "group_name",
@@ -26,7 +25,6 @@ _OPERATOR = (*_COLLECTIVE, "sequence", "values", "dtypes", "shapes", "finished",
 _CALL = ("correlation", "grid", "block", "shared_memory", "bytes", "size", "rank")
 _GPU = ("device", "context", "stream", "correlation", "bytes", *LAUNCH_FIELDS[2:], *_COLLECTIVE)
 _OTHER = ("device", "stream", "correlation")
-_PLAIN_NUMBERS: Final = {"sequence": -1}
 
 _ARGUMENTS: Final = {
     "cpu_op": _OPERATOR,

@@ -1,10 +1,10 @@
 """One pattern searched in many texts: what Python's ``re`` finds, in a small part of the time.
 
 Most patterns have a word that every text they fit must hold; where no text has it, nothing is
-searched. Ten thousands of names consist of a few hundred words. A pattern of Python is written anew for RE2, which Arrow runs over a whole column, with
-everything left out that RE2 lacks (look-around, possessive repeats): where something was left out
-it finds the same texts and some more, and ``re`` decides on these few. Texts beyond ASCII, on which
-the two differ, ``re`` searches alone.
+searched. Ten thousands of names consist of a few hundred words. A pattern of Python is written anew
+for RE2, which Arrow runs over a whole column, with everything left out that RE2 lacks (look-around,
+possessive repeats): where something was left out it finds the same texts and some more, and ``re``
+decides on these few. Texts beyond ASCII, on which the two differ, ``re`` searches alone.
 """
 
 import importlib
@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from traceroof.core.regex_words import required_words
 
 Mask = npt.NDArray[np.bool_]
 
@@ -111,7 +113,7 @@ def _written(pattern: str, flags: int) -> _Written | None:
         return _Written(
             text=f"(?i){text}" if parsed.state.flags & re.IGNORECASE else text,
             exact=writer.exact,
-            words=_words(parsed),
+            words=_words(pattern, flags),
         )
     except (ImportError, AttributeError, _Unwritable):
         return None
@@ -230,32 +232,15 @@ def _any_of(items: Any) -> str:
     return f"[{''.join(parts)}]"
 
 
-def _words(parsed: Any) -> frozenset[str] | None:
-    """Words in small letters and underscores of which every text that fits holds one; None where
-    none must be."""
-    found: list[frozenset[str]] = []
-    letters = ""
-    for op, value in (*parsed, ("END", None)):
-        letter = chr(value).lower() if str(op) == "LITERAL" else ""
-        if letter and letter in _LETTERS:
-            letters += letter
-            continue
-        if letters:
-            found.append(frozenset({letters}))
-            letters = ""
-        inner: frozenset[str] | None = None
-        match str(op):
-            case "BRANCH":
-                branches = [_words(one) for one in value[1]]
-                if all(branches):
-                    inner = frozenset(word for one in branches for word in one or ())
-            case "SUBPATTERN":
-                inner = _words(value[3])
-            case "ATOMIC_GROUP":
-                inner = _words(value)
-            case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT" if value[0]:
-                inner = _words(value[2])
-        if inner:
-            found.append(inner)
-    # The longer the shortest of them, the fewer texts hold any.
-    return max(found, key=lambda words: min(map(len, words)), default=None)
+def _words(pattern: str, flags: int) -> frozenset[str] | None:
+    """The longest run of letters and underscores of each word that a text needs (``_parts`` holds
+    whole runs); None where it needs none."""
+    found = (
+        max(_RUN.findall(word), key=len, default="")
+        for word in required_words(pattern, flags) or ("",)
+    )
+    runs = frozenset(found)
+    return runs if all(runs) else None
+
+
+_RUN = re.compile("[a-z_]+")

@@ -22,6 +22,9 @@ _TIMES_THE_REST: Final = 100
 # In the first second after its clock began a machine runs no kernels of a minute later.
 _FIRST_NS: Final = 1_000_000_000
 
+#: As a note calls what ``broken_durations`` finds.
+REACHING: Final = "durations that reach far over the next work on their stream: unknown"
+
 
 def overlapping(start: Whole, duration: Whole, lane: Whole) -> Whole:
     """Activities that end after the start of the next one on their stream, by more than 10 µs and
@@ -89,6 +92,16 @@ def _over_two(start: Whole, duration: Whole, lane: Whole) -> Mask:
     end = start[order].astype(np.float64) + duration[order]
     over[order[:-2]] = same & (end[:-2] > start[order][2:])
     return over
+
+
+def impossible(start: Whole, duration: Whole, lane: Whole, name: Whole) -> tuple[Mask, Mask, Mask]:
+    """Starts and durations of another clock (``strays``), and among the rest the durations that
+    reach far over the work behind them (``broken_durations``)."""
+    no_start, no_duration = strays(start, duration)
+    broken = np.zeros(len(start), dtype=bool)
+    good = ~no_duration
+    broken[good] = broken_durations(start[good], duration[good], lane[good], name[good])
+    return no_start, no_duration, broken
 
 
 def strays(start: Whole, duration: Whole) -> tuple[Mask, Mask]:

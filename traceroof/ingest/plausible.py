@@ -122,16 +122,13 @@ def _in_order(recording: Recording) -> Recording:
         return recording
     start, duration = (_whole(kernels[name])[timed] for name in ("start_ns", "duration_ns"))
     lane = _lanes(kernels)[timed]
-    no_start, no_duration = credible.strays(start, duration)
-    broken = np.zeros(len(timed), dtype=bool)
-    good = ~no_duration
     name = dictionary.coded(kernels["kernel_name"]).codes[timed].astype(np.int64) + 1
-    broken[good] = credible.broken_durations(start[good], duration[good], lane[good], name[good])
+    no_start, no_duration, broken = credible.impossible(start, duration, lane, name)
     for column, mask in (("start_ns", no_start), ("duration_ns", no_duration | broken)):
         kernels = _unknown_at(kernels, column, timed[mask])
     notes = [
         Note(text, int(mask.sum()))
-        for text, mask in ((_STRAY, no_duration), (_REACHING, broken))
+        for text, mask in ((_STRAY, no_duration), (credible.REACHING, broken))
         if mask.any()
     ]
     recording = replace(recording, kernels=kernels)
@@ -142,7 +139,6 @@ def _in_order(recording: Recording) -> Recording:
     return with_notes(recording, [*notes, *([Note(_LATE, late)] if late else [])])
 
 
-_REACHING: Final = "durations that reach far over the next work on their stream: unknown"
 _STRAY: Final = "times of another clock than the rest of the run, or far longer: unknown"
 _LATE: Final = "GPU activities that end well after the next one on their stream began"
 
