@@ -54,11 +54,14 @@ layers: $(READY)
 docs-check: $(READY)
 	@$(BIN)/python docs/generate.py --check
 
+# A test that hangs fails with its stack instead of taking the whole run with it.
+LIMIT := --timeout 600
+
 unit: $(READY)  # tests/rules ran already, with coverage
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --ignore=tests/rules $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(LIMIT) --ignore=tests/rules $(PYTEST)
 
 rule-coverage: $(READY)
-	@$(BIN)/python -m pytest -q tests/rules $(PYTEST) --cov=rules --cov-branch --cov-fail-under=100 \
+	@$(BIN)/python -m pytest -q tests/rules $(LIMIT) $(PYTEST) --cov=rules --cov-branch --cov-fail-under=100 \
 		--cov-report=term-missing:skip-covered
 
 lowest:  ## the sample goldens on the lowest versions of all dependencies
