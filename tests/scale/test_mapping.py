@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from traceroof.ingest.combine import combine
 from traceroof.parser import Options, silent
 from traceroof.report.common import json
 from traceroof.scale import engines
-from traceroof.scale.engines import Done, Engine, cores, jobs_for, run
+from traceroof.scale.engines import Done, Engine, cores, jobs_for, processes, run
 from traceroof.scale.mapping import Mapping
 from traceroof.timeline.partial import Partial
 
@@ -139,6 +141,17 @@ def test_a_task_that_kills_every_process_is_named_and_the_rest_stands(tmp_path: 
     found = results(list(run(Engine(2), Fatal(tmp_path / "x", always=True), range(6))))
     killed = "the process that read it was killed twice (out of memory?)"
     assert found == {**EXPECTED, 2: killed}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM there")
+def test_all_processes_end_when_their_body_is_left_early() -> None:
+    """Those that wait for a task too: one that stayed waited for a lock of one that was ended."""
+    before = set(active_children())
+    with suppress(LookupError), processes(3) as pool:
+        assert list(pool.map(abs, range(-6, 0))) == [6, 5, 4, 3, 2, 1]
+        started = set(active_children()) - before
+        raise LookupError
+    assert [one.exitcode for one in started] == [-signal.SIGTERM] * 3
 
 
 _DRIVER = """

@@ -143,19 +143,20 @@ def _executor(engine: Engine) -> "AbstractContextManager[Executor]":
 def processes(jobs: int) -> "Iterator[ProcessPoolExecutor]":
     """An executor of so many processes, which end when its body is left early."""
     from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import active_children, get_context
+    from multiprocessing import get_context
 
     # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
     context = get_context("spawn")
-    before = set(active_children())
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
         with _deaf():
-            pool.submit(int)  # the first task starts them all
-        mine = set(active_children()) - before
+            for _ in range(jobs):  # each starts one
+                pool.submit(int)
         try:
             yield pool
         except BaseException:
-            for one in mine:
+            # All of them, as `terminate_workers` of Python 3.14: one that is left waits for ever for
+            # a lock that another held.
+            for one in tuple((pool._processes or {}).values()):
                 one.terminate()
             raise
 
