@@ -55,7 +55,7 @@ docs-check: $(READY)
 	@$(BIN)/python docs/generate.py --check
 
 # A test that hangs fails with its stack instead of taking the whole run with it.
-LIMIT := --timeout 600
+LIMIT := --timeout 600 --timeout-method thread
 
 unit: $(READY)  # tests/rules ran already, with coverage
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(LIMIT) --ignore=tests/rules $(PYTEST)
