@@ -36,6 +36,8 @@ _COPY = r"Copy\w+|async-copy|MEMORY_COPY_\w+"
 _FILL = r"FillBuffer|MEMORY_FILL\w*"
 
 
+# rocprofv3 writes these and ``*agent_info.csv`` behind one process number.
+_SUMMARY = regex.compile(r"(.*)(?:kernel|memory_copy|domain)_stats\.csv")
 _LONGEST_NS = 2**62
 
 
@@ -62,7 +64,7 @@ class AmdKernelStats:
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         if not source.is_dir():
             parts = read_statistics(source, progress, options, strict=True)
-            gpus = _gpus(sorted(source.parent.glob("*agent_info.csv")), progress, options)
+            gpus = _gpus(_lists_beside(source), progress, options)
             return recording(PARSER.name, "timeline", parts, gpus)
         found = survey(source)
         tables = found.of(Kind.STATISTICS) if found is not None else ()
@@ -79,6 +81,13 @@ class AmdKernelStats:
 
 
 PARSER = AmdKernelStats()
+
+
+def _lists_beside(source: Path) -> list[Path]:
+    """The list of agents of the same run of rocprofv3: that of another may name another GPU."""
+    found = _SUMMARY.match(source.name)
+    path = source.parent / f"{found.group(1)}agent_info.csv" if found else source
+    return [path] if found and path.is_file() else []
 
 
 def _gpus(lists: Sequence[Path], progress: Progress, options: Options) -> list[Gpu]:

@@ -1,4 +1,4 @@
-"""Neither compute nor memory is busy."""
+"""Neither compute nor memory is near its peak."""
 
 from traceroof.kernels.bound_class import BUSY_PCT
 from traceroof.rule import Rule, below
@@ -8,7 +8,7 @@ RULES = (
     Rule(
         id="latency-bound",
         topic="latency",
-        title="Neither compute nor memory is busy",
+        title="Neither compute nor memory is near its peak",
         scope="kernel",
         why=(
             "Most of the time warps wait for something to return: a load, a barrier, a dependent "

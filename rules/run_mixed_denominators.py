@@ -71,7 +71,6 @@ RULES = (
         layer="framework",
         effort="config",
         severity="info",
-        urgent=lambda k: k.meets("gpu_kinds"),
         doubts=(
             Doubt(
                 scope="kernel",

@@ -38,7 +38,10 @@ def _likely(k: Facts, peak: Attainable) -> Column:
     caches = np.fmax(k.l2_throughput_pct, k.memory_pct * np.where(k.memory_pct > k.dram_pct, 1, 0))
     caches = np.where(np.isnan(k.l2_throughput_pct) & ~(caches > 0), 50.0, caches)
     busy = np.fmin(np.fmax(np.fmax(k.memory_pct, caches), k.kernel_dram_pct) / 100, 1.0)
-    return np.asanyarray(np.minimum(_saves(k, peak), k.global_sectors_wasted_pct / 100 * busy))
+    likely = np.minimum(_saves(k, peak), k.global_sectors_wasted_pct / 100 * busy)
+    # Stores that nobody counted in device memory take their part of its time.
+    carried = k.carried_bytes / k.dram_peak_at_most * 1e9 / k.duration_ns
+    return np.asanyarray(np.fmin(likely, np.maximum(1 - carried / np.asanyarray(peak.memory), 0)))
 
 
 def _known(share: Column) -> Column:
@@ -78,6 +81,7 @@ RULES = (
             "load_wasted_pct",
             "store_wasted_pct",
             "kernel_dram_pct",
+            "carried_bytes",
             *LEAST,
         ),
         applies=tunable,

@@ -25,6 +25,9 @@ from traceroof.parsers.amd.values import Integers, Mask, Times, length_of, reals
 _SUFFIX = r"(?:\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd))+\s*$"
 # What ends later did not begin at 0.
 _FIRST_NS = 1_000_000_000
+# A host that saw the end before it came: rocprof fits the GPU's clock to the host's this well (in the
+# samples by 7 us); clocks that count from elsewhere differ by seconds.
+_CLOCKS_APART_NS = 100_000
 UNKNOWN_KERNEL = "(unknown kernel)"
 
 
@@ -257,6 +260,8 @@ def of_wide(source: TextTable, label: str) -> Dispatches:
     start, end, spent = (times_of(source, *names) for names in (_START, _END, _SPENT))
     timed, notes = time_columns(start, end, spent, count)
     columns |= shape | timed
+    if launched := _launched(source, start, end):
+        columns["host_launch_ns"] = launched
     counters: dict[str, Reals] = {}
     for name, squashed, cells in zip(source.header, source.names, source.cells, strict=True):
         if is_counter(squashed) and name.strip() not in counters:
@@ -274,6 +279,19 @@ def of_wide(source: TextTable, label: str) -> Dispatches:
         group_items=group if len(group) else np.full(count, -1, dtype=np.int64),
     )
     return _dies_added(found, source)
+
+
+def _launched(source: TextTable, start: Times | None, end: Times | None) -> pa.Array | None:
+    """When the host put each dispatch into its queue (rocprof v1); None where the column is of
+    another clock than the times of the kernels, which the order of the events shows."""
+    queued, done = times_of(source, "dispatchns"), times_of(source, "completens")
+    if queued is None or done is None or start is None or end is None:
+        return None
+    known = queued.known & done.known & start.known & end.known
+    in_order = (queued.values <= start.values) & (end.values <= done.values + _CLOCKS_APART_NS)
+    if not known.any() or not in_order[known].all():
+        return None
+    return masked(queued.values, known)
 
 
 def times_of(source: TextTable, *names: str) -> Times | None:

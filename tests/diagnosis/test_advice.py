@@ -308,6 +308,32 @@ def test_time_that_nothing_explains_comes_first_where_all_else_is_small(
     assert sum(one.bound_ns or 0 for one in entries) <= bound
 
 
+def test_a_timeline_without_much_to_gain_says_so_before_what_is_not_known() -> None:
+    """GIVEN a GPU busy for 100 of 101 µs, 90 of them in kernels without a class, and 0.75 µs expected
+    from what was found THEN the good news come first: how the GPU is kept busy was judged."""
+    busy = timeline(
+        span_ns=101_000, busy_ns=100_000, idle_ns=1_000, communication_ns=0,
+        exposed_communication_ns=0, idle_by_cause={"host": 1_000},
+    )  # fmt: skip
+    entries = advice_of(
+        [finding("a", "gemm-shape", 1_500)], pool(busy), unexplained=unexplained(0, 1)
+    )
+    assert [one.lead.rule for one in entries] == ["little-to-gain", OPEN]
+    assert [one.rule for one in entries[0].folded] == ["a"]
+
+
+@pytest.mark.parametrize(("bound", "first"), [(5_900, "blind"), (6_100, "a")])
+def test_what_was_not_judged_comes_first_where_all_else_is_small(bound: int, first: str) -> None:
+    """GIVEN a kernel of 60 of 100 µs whose metrics tell no class, beside a saving of which half is
+    expected: 5.9 µs are less than a tenth of the 60 µs, 6.1 µs are not."""
+    blind = {"severity": "info", "role": "class", "informs": True}
+    found = [
+        finding("a", "gemm-shape", 2 * bound, **on(1)),
+        finding("blind", "not-enough-metrics", None, **blind, **on(0)),
+    ]
+    assert advice_of(found, pool())[0].lead.rule == first
+
+
 def test_causes_without_a_figure_come_after_what_says_that_nothing_is_known() -> None:
     """GIVEN spills on a kernel of which neither the time nor the class is known THEN that comes first;
     beside a saving of another kernel, that saving does."""

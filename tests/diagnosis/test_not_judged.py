@@ -161,3 +161,13 @@ def test_what_is_asked_for_names_the_defect(
         cut(corpus / file, tmp_path / "more.csv", kernel, more), calibrated=False
     )
     assert topic in [one.topic for one in after.fired()][:2]
+
+
+@pytest.mark.corpus
+def test_a_kernel_without_time_and_class_is_asked_for_both(corpus: Path) -> None:
+    """GIVEN the roofline section alone: the rate of one data type and device memory, no class."""
+    name = "CodeGandee__llm-perf-opt__k0001_v2_ncu.section_SpeedOfLight_RooflineChart.csv"
+    found = traceroof.diagnose(corpus / "ncu_csv" / name, calibrated=False).not_judged
+    assert found is not None
+    assert found.decides[0] == "class"
+    assert asked(found)[:3] == [_SM, _MEMORY, "gpu__time_duration.sum"]

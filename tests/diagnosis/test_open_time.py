@@ -10,6 +10,7 @@ from traceroof.diagnosis.diagnosis import KernelGroup, KernelGroups
 from traceroof.diagnosis.findings import NotJudged
 from traceroof.diagnosis.open_time import open_time
 from traceroof.diagnosis.savings import Pool, pool_of
+from traceroof.timeline import Timeline
 
 ASKED = NotJudged("the class of 3 kernels", ("dram_pct",), ("class",), "ncu …")
 _UNKNOWN = ("not-evaluable",) * 3
@@ -103,6 +104,21 @@ def test_where_no_category_has_half_of_it_kernels_are_named_as_such() -> None:
     assert found is not None
     assert found.finding.topic == "not-enough-metrics"
     assert "3 kernels take 100 µs, 100.0 % of the kernel time (#1 45.0 %" in found.finding.because
+
+
+def test_beside_a_timeline_shares_are_of_the_wall_time() -> None:
+    """GIVEN 96 µs of products in a wall time of 200 µs, as the heading of the advice has it."""
+    line = Timeline(
+        rank=None, process=1, device=0, sources=(0,), start_ns=0, span_ns=200_000, busy_ns=100_000,
+        idle_ns=100_000, compute_ns=100_000, communication_ns=0, exposed_communication_ns=0,
+        memcpy_ns=0, exposed_memcpy_ns=0, idle_by_cause={"host": 100_000},
+    )  # fmt: skip
+    kinds = pool_of(np.array([60e3, 36e3, 4e3]), ("gemm", "gemm", "norm"), (line,))
+    found = open_time(groups(), kinds, ASKED)
+    assert found is not None
+    assert found.finding.because.startswith(
+        "2 gemm kernels take 96 µs, 48.0 % of the wall time (#1 30.0 %, #2 18.0 %)"
+    )
 
 
 @pytest.mark.parametrize(

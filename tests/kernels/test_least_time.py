@@ -19,6 +19,9 @@ def test_bytes_that_must_move_once() -> None:
     # Writes that device memory did not count may have stayed in L2.
     del counted["dram_write_bytes"]
     assert value("compulsory_bytes", **counted) == 8_000.0
+    # Half of the 32,000 bytes stored are taken to have left it, unless device memory was counted whole.
+    assert value("carried_bytes", **counted) == 8_000.0 + 16_000.0
+    assert value("carried_bytes", dram_bytes=40_000.0, **counted) == 8_000.0
 
 
 def test_bytes_that_nobody_counted_may_come_from_a_cache() -> None:

@@ -62,6 +62,30 @@ def test_v1_old_header_with_counters(tmp_path: Path) -> None:
     assert set(recording.raw_metrics["metric"].to_pylist()) == {"SQ_WAVES", "FetchSize"}
 
 
+@pytest.mark.parametrize(
+    ("times", "launch"),
+    [
+        # Queued at 1,000, run from 5,000 to 6,000; the host saw the end at 7,000.
+        ((1_000, 5_000, 6_000, 7_000), 1_000),
+        # By 50 µs too early: clocks that were fitted to each other.
+        ((1_000_000, 5_000_000, 6_000_000, 5_950_000), 1_000_000),
+        # The GPU's clock counts from elsewhere: done 12 s before it began, or queued after it.
+        ((1_000, 12_000_005_000, 12_000_006_000, 7_000), None),
+        ((12_000_000_000, 5_000, 6_000, 12_000_007_000), None),
+    ],
+)
+def test_v1_says_when_the_host_queued_a_dispatch(
+    tmp_path: Path, times: tuple[int, ...], launch: int | None
+) -> None:
+    stamps = ",".join(map(str, times))
+    text = (
+        f"{V1_OLD},DispatchNs,BeginNs,EndNs,CompleteNs\n"
+        f'0,"f.kd",1,0,0,5,5,64,64,0,0,8,8,0,0x0,0x7f,{stamps}\n'
+    )
+    recording = read(write(tmp_path / "results.csv", text))
+    assert recording.kernels["host_launch_ns"].to_pylist() == [launch]
+
+
 def test_v1_counters_without_timestamps(tmp_path: Path) -> None:
     text = f'{V1_NEW},SQ_WAVES\n0,"f.kd",1,0,0,5,5,64,64,0,0,8,0,16,64,0x0,0x7f,1\n'
     recording = read(write(tmp_path / "results.csv", text))
@@ -375,6 +399,25 @@ def test_v3_statistics_count_where_there_is_no_trace(tmp_path: Path) -> None:
     recording = read(tmp_path)
     assert recording.format == "amd-kernel-stats"
     assert (launches(recording.kernels), total_time_ns(recording.kernels)) == (4, 400)
+
+
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        ("7_agent_info.csv", ["AMD Instinct MI300X"]),
+        # Of another process, perhaps on another machine.
+        ("8_agent_info.csv", [None]),
+    ],
+)
+def test_v3_statistics_take_the_agents_of_their_own_run(
+    tmp_path: Path, beside: str, named: list[str | None]
+) -> None:
+    write(tmp_path / beside, V3_AGENTS)
+    text = "Name,Calls,TotalDurationNs,AverageNs,Percentage\nk,4,400,100,1\n"
+    recording = read(write(tmp_path / "7_kernel_stats.csv", text))
+    assert [one.name for one in recording.devices] == named
+    v1 = read(write(tmp_path / "results.stats.csv", text))
+    assert [one.name for one in v1.devices] == [None]
 
 
 SAMPLES = "Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction,Instruction_Comment,Correlation_Id,Wave_Issued_Instruction,Instruction_Type,Stall_Reason,Wave_Count\n"

@@ -114,6 +114,19 @@ def test_wasted_sectors_cost_what_memory_is_busy_with_them() -> None:
     assert result.likely[0] == pytest.approx(0.75 * 0.12)
 
 
+def test_wasted_sectors_cost_little_where_device_memory_carries_useful_bytes() -> None:
+    """GIVEN an array of structures on an RTX 4090: half of each sector unused by its access, but used by
+    the next; 33.5 MB loaded and half of as much stored in 65.5 µs, 76 % of 1008 GB/s (measured gain of
+    the structure of arrays: 4 %)."""
+    result = judged(
+        "uncoalesced-global", global_sectors_wasted_pct=50.0, kernel_dram_pct=52.3,
+        compulsory_bytes=33.5e6, carried_bytes=50.3e6, dram_peak_at_most=1008e9, duration_ns=65_504.0,
+    )  # fmt: skip
+    assert result.saved[0] == pytest.approx(1 - 33.5e6 / 1008e9 * 1e9 / 65_504)
+    # At 85 % of the nominal bandwidth these bytes take 90 % of the time.
+    assert result.likely[0] == pytest.approx(1 - 50.3e6 / 1008e9 * 1e9 / 65_504 / 0.85)
+
+
 # ------------------------------------------------------------------------------------- stalls
 
 

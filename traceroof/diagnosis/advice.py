@@ -142,9 +142,14 @@ def advice_of(
     before, behind = unexplained.placed(kept, pool) if unexplained else ([], [])
     if not unfit and (small := little(kept, pool)):
         kept = [small]
-        if blind := undecided(rest, pool) or next(iter(before), None):
+        if before and pool.reference is not None:
+            # That the GPU is kept busy is a verdict; what its kernels could gain is not known.
+            before, behind = [], before
+        elif blind := undecided(rest, pool) or next(iter(before), None):
             blind.folded += small.folded
             kept = [] if before else [blind]
+    elif not unfit and kept and not before and (blind := undecided(rest, pool, kept)):
+        before = [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
     if not kept and unknown and not unfit:
         # Causes without a figure, of kernels of which neither time nor class is known.

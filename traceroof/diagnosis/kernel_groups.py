@@ -102,6 +102,8 @@ def _class_lacks(facts: Facts) -> list[tuple[str, ...]]:
         ("sm_throughput_pct", "memory_throughput_pct"), ("duration_ns",),
     )  # fmt: skip
     number = unknown(seen.compute_pct) + 2 * unknown(seen.memory_pct)
+    # Both are known, but of single units: the rate of one data type, device memory alone.
+    number = np.where(number == 0, 3, number)
     number = np.where(judged, 0, np.where(untimed, 4, number))
     return [by_number[one] for one in number.tolist()]
 

@@ -208,11 +208,12 @@ class _Asked:
 
     @property
     def class_lacks(self) -> tuple[str, ...]:
-        """The columns that its class lacks, the level of memory among them."""
+        """The columns that its class lacks, the level of memory among them, and its time."""
         if self.kernel.primary_class != "not-evaluable" or not self.kernel.missing:
             return ()
         level = () if self.facts.value("dram_pct", self.row) is not None else ("dram_pct",)
-        return (*self.kernel.missing, *level)
+        time = ("duration_ns",) if self.kernel.time_ns is None else ()
+        return tuple(dict.fromkeys((*self.kernel.missing, *level, *time)))
 
     @property
     def room(self) -> float:

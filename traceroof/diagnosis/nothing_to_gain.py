@@ -115,11 +115,14 @@ def _at_wall(finding: Finding) -> bool:
     return finding.informs and finding.role == "class" and not topic_of(finding).summary
 
 
-def undecided(rest: Sequence[Draft], pool: Pool) -> Draft | None:
-    """What could not be judged, where that is most of the kernel time."""
+def undecided(rest: Sequence[Draft], pool: Pool, kept: Sequence[Draft] = ()) -> Draft | None:
+    """What could not be judged, where that is most of the kernel time and ``kept`` is expected to
+    save little beside it."""
+    expected = sum(one.expected(one.claimed) for one in kept)
     for one in rest:
-        if one.topic == "not-enough-metrics" and _time(one, pool) >= _MOST * pool.kernels_ns:
-            return one
+        time = _time(one, pool)
+        if one.topic == "not-enough-metrics" and time >= _MOST * pool.kernels_ns:
+            return one if expected < _SMALL * time else None
     return None
 
 

@@ -82,7 +82,7 @@ def open_time(kernels: KernelGroups, pool: Pool, asked: NotJudged | None) -> Ope
         time_saved_likely_ns=None,
         because=(
             f"{_one_of(len(meant), category)} {quantity(time, 'ns')}, "
-            f"{percent(time / pool.kernels_ns if pool.kernels_ns else None)} of the kernel time"
+            f"{percent(time / pool.whole_ns if pool.whole_ns else None)} of the {_whole(pool)}"
             f"{_named(kernels, meant, pool)}; without counters or shapes their limit is unknown"
             f"{_likely(category, vectors)}"
         ),
@@ -99,6 +99,11 @@ def _subject(category: str) -> str:
     return words.get(category, f"{category[:1].upper()}{category[1:]} kernels")
 
 
+def _whole(pool: Pool) -> str:
+    """What the shares of the advice are of."""
+    return "wall time" if pool.reference is not None else "kernel time"
+
+
 def _one_of(number: int, category: str) -> str:
     kind = f"{category} " if category not in ("", "other") else ""
     return f"one {kind}kernel takes" if number == 1 else f"{number:,} {kind}kernels take"
@@ -108,7 +113,7 @@ def _named(kernels: KernelGroups, meant: Sequence[int], pool: Pool) -> str:
     """The kernels of the table that hold most of it: ``#1 alone 40.0 %``."""
     if len(meant) == 1:
         return f" (#{kernels[meant[0]].number})"
-    shares = [(row, float(pool.capacity[row]) / max(pool.kernels_ns, 1.0)) for row in meant]
+    shares = [(row, float(pool.capacity[row]) / max(pool.whole_ns, 1)) for row in meant]
     most = [(row, share) for row, share in shares if share >= _WORTH_NAMING][:_NAMED]
     told = ", ".join(f"#{kernels[row].number} {percent(share)}" for row, share in most)
     return f" ({told})" if told else ""
