@@ -104,62 +104,75 @@ def _operations(database: Database, host: Calls) -> tuple[pa.Table, list[Note]]:
     links = database.read("rocpd_api_ops", ("api_id", "op_id"))
     call_of = dict(zip(links.get("op_id", []), links.get("api_id", []), strict=False))
     calls = [call_of.get(one) for one in rows.get("id", [None] * size)]
-    shapes = _by_call(database, "rocpd_kernelapi", _KERNEL_CALL)
-    sizes = _by_call(database, "rocpd_copyapi", ("api_ptr_id", "size"))
-    kinds = [str(strings.get(one) or "") for one in rows.get("opType_id", [None] * size)]
-    kind = [_kind_of(one) for one in kinds]
+    does = [str(strings.get(one) or "") for one in rows.get("opType_id", [None] * size)]
+    kind = [_kind_of(one) for one in does]
+    launches = _launches(database, calls)
+    names = [strings.get(one) for one in rows.get("description_id", [None] * size)]
+    named = [strings.get(launch.get("kernelName_id")) for launch in launches]
     # A copy has no name of its own: what it does is its kind.
-    named = [
-        strings.get(one)
-        or strings.get((shapes.get(call) or {}).get("kernelName_id"))
-        or (None if is_a == "kernel" else does)
-        for one, call, does, is_a in zip(
-            rows.get("description_id", [None] * size), calls, kinds, kind, strict=True
-        )
-    ]
+    own = [None if is_a == "kernel" else what for is_a, what in zip(kind, does, strict=True)]
     timed, notes = time_columns(
         exact(wholes(rows.get("start"), size)), exact(wholes(rows.get("end"), size)), None, size
     )
-
-    def shape(field: str) -> list[Any]:
-        return [
-            (shapes.get(call) or {}).get(field) if one == "kernel" else None
-            for call, one in zip(calls, kind, strict=True)
-        ]
-
     columns: dict[str, Any] = {
         "kind": pa.array(kind, pa.string()),
-        "kernel_name": cleaned_names(texts(named, size)),
+        "kernel_name": cleaned_names(
+            texts([a or b or c for a, b, c in zip(names, named, own, strict=True)], size)
+        ),
         "launch_id": wholes(rows.get("id"), size),
         "device": wholes(rows.get("gpuId"), size),
         "stream": wholes(rows.get("queueId"), size),
         "correlation_id": wholes(calls, size),
-        "shared_memory_static_bytes": numbers(shape("groupSegmentSize"), size),
-        "scratch_bytes_per_thread": numbers(shape("privateSegmentSize"), size),
-        "copy_bytes": numbers(
-            [
-                (sizes.get(call) or {}).get("size") if one == "memcpy" else None
-                for call, one in zip(calls, kind, strict=True)
-            ],
-            size,
-        ),
-        "copy_kind": texts(
-            [
-                copy_kind(does) if one == "memcpy" else None
-                for does, one in zip(kinds, kind, strict=True)
-            ],
-            size,
-        ),
+        **_shape_columns(launches, kind),
+        **_copy_columns(_by_call(database, "rocpd_copyapi", ("api_ptr_id", "size")), calls, does),
+        **timed,
     }
-    # Grids are those of the HIP call: in workgroups, not work-items.
-    for axis in "xyz":
-        columns[f"grid_{axis}"] = wholes(shape(f"grid{axis.upper()}"), size)
-        columns[f"block_{axis}"] = wholes(shape(f"workgroup{axis.upper()}"), size)
-    columns |= timed
     columns["process_id"] = _process_of(columns, host)
     launched_by(columns, host)
     kernels, impossible = table_of(columns)
     return kernels, [*notes, *impossible]
+
+
+def _launches(database: Database, calls: list[Any]) -> list[dict[str, Any]]:
+    """What the call of each operation asked for; empty where it launched no kernel."""
+    shapes = _by_call(database, "rocpd_kernelapi", _KERNEL_CALL)
+    return [shapes.get(call) or {} for call in calls]
+
+
+def _shape_columns(launches: list[dict[str, Any]], kind: list[str]) -> dict[str, Any]:
+    """Grid, block and memory of kernels. Grids are those of the HIP call: in workgroups, not
+    work-items."""
+    size = len(kind)
+
+    def field(name: str) -> list[Any]:
+        return [
+            launch.get(name) if is_a == "kernel" else None
+            for launch, is_a in zip(launches, kind, strict=True)
+        ]
+
+    columns: dict[str, Any] = {
+        "shared_memory_static_bytes": numbers(field("groupSegmentSize"), size),
+        "scratch_bytes_per_thread": numbers(field("privateSegmentSize"), size),
+    }
+    for axis in "xyz":
+        columns[f"grid_{axis}"] = wholes(field(f"grid{axis.upper()}"), size)
+        columns[f"block_{axis}"] = wholes(field(f"workgroup{axis.upper()}"), size)
+    return columns
+
+
+def _copy_columns(
+    sizes: dict[Any, dict[str, Any]], calls: list[Any], does: list[str]
+) -> dict[str, Any]:
+    """Bytes and direction of copies."""
+    is_copy = [_kind_of(one) == "memcpy" for one in does]
+    copied = [
+        (sizes.get(call) or {}).get("size") if wanted else None
+        for call, wanted in zip(calls, is_copy, strict=True)
+    ]
+    direction = [
+        copy_kind(one) if wanted else None for one, wanted in zip(does, is_copy, strict=True)
+    ]
+    return {"copy_bytes": numbers(copied, len(does)), "copy_kind": texts(direction, len(does))}
 
 
 def _process_of(columns: dict[str, Any], host: Calls) -> pa.Array:

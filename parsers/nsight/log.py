@@ -135,7 +135,11 @@ def _refuse_other_kinds(path: Path, head: bytes) -> None:
 
 def _why_nothing(path: Path, log: _Log) -> TraceroofError:
     """Why a file gave no launch, in one sentence."""
-    skipped = log.skipped
+    return _why_no_row(path, log) or _why_no_table(path, log.skipped)
+
+
+def _why_no_row(path: Path, log: _Log) -> TraceroofError | None:
+    """Why the tables and pages of a file hold no launch; None where it has none that says so."""
     if "pivot" in log.kinds:
         return TraceroofError(
             f"{path} is a pivot table that another program made of Nsight Compute metrics: it has "
@@ -152,12 +156,18 @@ def _why_nothing(path: Path, log: _Log) -> TraceroofError:
             f"{path} is a source page of Nsight Compute without samples or counts per instruction",
             f"profile with --section SourceCounters; or collect the raw page: {COLLECT}",
         )
+    skipped = log.skipped
     has_reason = skipped.exception or skipped.reason or PERMISSION in skipped.signs
     if log.kinds and not has_reason:
         return TraceroofError(
             f"{path} has the header of an Nsight Compute table and no complete row below it",
             "the profiler may have been stopped: profile again",
         )
+    return None
+
+
+def _why_no_table(path: Path, skipped: Skipped) -> TraceroofError:
+    """What the lines of a file without a table say, from the plainest to a guess."""
     if PERMISSION in skipped.signs:
         return TraceroofError(
             f"{path} holds no table: Nsight Compute was not permitted to read performance counters "

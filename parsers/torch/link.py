@@ -64,104 +64,90 @@ class Links:
     rank: Whole
     by_time: int
 
+    def forget_operators(self, rows: Mask) -> None:
+        """What a replayed graph's node was is not in the file: the operator around the replay is
+        not what launched it."""
+        for column in (self.operator_call, self.operator, self.shapes, self.dtypes, self.values):
+            column[rows] = -1
+
 
 def link(fold: Fold, host: Host, launches: Launches) -> Links:
     """Link all GPU activities of a trace. Uses up the columns of the fold's operators."""
-    correlation = fold.gpu.peek("correlation")
     gpu_rank, call_rank = _ranks(fold, host, launches)
     call, by_time = _calls(
         (host.call_correlation, call_rank, host.calls.start),
-        (correlation, gpu_rank, fold.gpu.peek("start")),
+        (fold.gpu.peek("correlation"), gpu_rank, fold.gpu.peek("start")),
     )
-    is_linked = call >= 0
-    launching, of_row = distinct_below(call[is_linked], len(host.calls))
-    made = host.calls.at(launching)
+    launching = _Launching.of(call, host)
     sequence_of = fold.operators.pop("sequence")
-
-    operators = host.operators
-    chosen = holding(operators.lane, operators.start, operators.end, (made.lane, made.start))
-    chosen |= operators.start <= operators.end - _LONG_NS
-    rows = np.flatnonzero(chosen)
-    candidates = operators.at(rows)
-    around = candidates.containers()
-    rows = rows[around.order]
-    parents = around.parents(host.slack)
-    position = around.innermost(made.lane, made.start, made.end, host.slack)
-    operator_path = paths_to(
-        position, parents, candidates.name[around.order], host.names, _BACKWARD
-    )
-    sequence = nearest(position, parents, sequence_of[rows])
-    row = np.where(position >= 0, np.append(rows, -1)[position], -1)
-    outermost = candidates.at(np.sort(around.order[parents < 0]))
-    del candidates, around, parents, rows, chosen
-
+    operators = _operators_around(launching.calls, host, sequence_of)
     steps, is_step = _steps(host)
-    others = host.ranges.at(np.flatnonzero(~is_step))
-    modules = others.containers()
-    inside = modules.innermost(made.lane, made.start, made.end, host.slack)
-    lines = _Lines(fold, host)
-    line = lines.around(made)
-    is_backward = flagged(operator_path)
-    nowhere = (inside < 0) & bool(len(modules.start)) | (line < 0) & lines.exist
-    lost = np.flatnonzero(is_backward & nowhere & (sequence >= 0))
-    forward, known = _forward(host, sequence_of, sequence[lost])
-    lost = lost[known]
-    of_forward = modules.innermost(forward.lane, forward.start, forward.end, host.slack)
-    inside[lost] = np.where(inside[lost] < 0, of_forward, inside[lost])
-    line[lost] = np.where(line[lost] < 0, lines.around(forward), line[lost])
-    module_path = paths_to(
-        inside, modules.parents(host.slack), others.name[modules.order], host.names, _OPTIMIZER
+    ranges = host.ranges.at(np.flatnonzero(~is_step))
+    module_path, line = _program_around(
+        launching.calls, operators, host, ranges, _Lines(fold, host), sequence_of
     )
-    phase = np.full(len(launching), -1, dtype=np.int64)
-    phase[sequence >= 0] = PHASES.index("forward")
-    phase[is_backward] = PHASES.index("backward")
-    phase[flagged(module_path)] = PHASES.index("optimizer")
+    phase = _phases(operators, module_path)
 
-    def spread(values: npt.NDArray[Any]) -> Codes:
-        """Codes of launching calls as codes of activities."""
-        result = np.full(len(call), -1, dtype=np.int32)
-        result[is_linked] = values[of_row]
-        return result
+    spread = launching.spread
 
     def of_operator(column: npt.NDArray[Any]) -> Codes:
-        return spread(np.append(column, -1)[row])
+        return spread(np.append(column, -1)[operators.row])
 
-    signature = np.append(host.signature, -1)[row]
+    signature = np.append(host.signature, -1)[operators.row]
     shapes, dtypes, values = (
         spread(np.append(texts, -1)[signature]) for texts in host.signature_texts
     )
-
-    is_graph = spread(host.matching(GRAPH_LAUNCH)[made.name]) == 1
-    process = host.process(made.lane)
+    is_graph = spread(host.matching(GRAPH_LAUNCH)[launching.calls.name]) == 1
+    process = host.process(launching.calls.lane)
     row_process = np.full(len(call), UNKNOWN, dtype=np.int64)
-    row_process[is_linked] = process[of_row]
+    row_process[launching.is_linked] = process[launching.of_linked]
     links = Links(
         call=call,
         is_graph=is_graph,
-        operator_call=spread(_numbered(row, host.operators)),
+        operator_call=spread(_numbered(operators.row, host.operators)),
         operator=of_operator(host.operators.name),
         shapes=shapes,
         dtypes=dtypes,
         values=values,
         collective=_collectives(fold, of_operator),
-        operator_path=replace(operator_path, codes=spread(operator_path.codes)),
+        operator_path=replace(operators.path, codes=spread(operators.path.codes)),
         module_path=replace(module_path, codes=spread(module_path.codes)),
         source_line=spread(line),
         phase=spread(phase),
-        step=spread(containing_step(steps, process, made.start)),
+        step=spread(containing_step(steps, process, launching.calls.start)),
         steps=steps,
         process=_only_process(row_process, gpu_rank, host, call_rank),
         rank=gpu_rank,
         by_time=by_time,
     )
-    # What a replayed graph's node was is not in the file: the operator around the replay is not
-    # what launched it.
-    for column in (
-        links.operator_call, links.operator, links.shapes, links.dtypes, links.values
-    ):  # fmt: skip
-        column[is_graph] = -1
-    host.operators = outermost
+    links.forget_operators(is_graph)
+    host.operators = operators.outermost
     return links
+
+
+@dataclass(frozen=True)
+class _Launching:
+    """The calls that launched something.
+
+    is_linked: of each activity whether its call is known; of_linked: which of the calls it is.
+    """
+
+    calls: Ranges
+    is_linked: Mask
+    of_linked: Whole
+
+    @classmethod
+    def of(cls, call: Whole, host: Host) -> "_Launching":
+        """call: row of the host's calls of each activity, or -1."""
+        is_linked = call >= 0
+        rows, of_linked = distinct_below(call[is_linked], len(host.calls))
+        return cls(host.calls.at(rows), is_linked, of_linked)
+
+    def spread(self, values: npt.NDArray[Any]) -> Codes:
+        """Codes of launching calls as codes of activities."""
+        result = np.full(len(self.is_linked), -1, dtype=np.int32)
+        result[self.is_linked] = values[self.of_linked]
+        return result
 
 
 def _numbered(row: Whole, operators: Ranges) -> Whole:
@@ -259,6 +245,72 @@ def _only_process(process: Whole, rank: Whole, host: Host, call_rank: Whole) -> 
 
 # ------------------------------------------------------------------------------------------------
 # Call to operator and module
+
+
+@dataclass(frozen=True)
+class _Operators:
+    """The operators around each launching call.
+
+    row: of the innermost one, or -1. path: all of them. sequence: the nearest number that autograd
+    gave one of them. outermost: those of all operators that nothing else contains.
+    """
+
+    row: Whole
+    path: Paths
+    sequence: Whole
+    outermost: Ranges
+
+
+def _operators_around(calls: Ranges, host: Host, sequence_of: Whole) -> _Operators:
+    """Of the operators only those count that hold a call, or took long enough to matter."""
+    operators = host.operators
+    chosen = holding(operators.lane, operators.start, operators.end, (calls.lane, calls.start))
+    chosen |= operators.start <= operators.end - _LONG_NS
+    rows = np.flatnonzero(chosen)
+    candidates = operators.at(rows)
+    around = candidates.containers()
+    rows = rows[around.order]
+    parents = around.parents(host.slack)
+    position = around.innermost(calls.lane, calls.start, calls.end, host.slack)
+    return _Operators(
+        row=np.where(position >= 0, np.append(rows, -1)[position], -1),
+        path=paths_to(position, parents, candidates.name[around.order], host.names, _BACKWARD),
+        sequence=nearest(position, parents, sequence_of[rows]),
+        outermost=candidates.at(np.sort(around.order[parents < 0])),
+    )
+
+
+def _program_around(
+    calls: Ranges,
+    operators: _Operators,
+    host: Host,
+    ranges: Ranges,
+    lines: "_Lines",
+    sequence_of: Whole,
+) -> tuple[Paths, Codes]:
+    """Modules and line of the program around each launching call; of a backward call that has none,
+    those around the forward operator with its sequence number."""
+    modules = ranges.containers()
+    inside = modules.innermost(calls.lane, calls.start, calls.end, host.slack)
+    line = lines.around(calls)
+    nowhere = (inside < 0) & bool(len(modules.start)) | (line < 0) & lines.exist
+    lost = np.flatnonzero(flagged(operators.path) & nowhere & (operators.sequence >= 0))
+    forward, known = _forward(host, sequence_of, operators.sequence[lost])
+    lost = lost[known]
+    of_forward = modules.innermost(forward.lane, forward.start, forward.end, host.slack)
+    inside[lost] = np.where(inside[lost] < 0, of_forward, inside[lost])
+    line[lost] = np.where(line[lost] < 0, lines.around(forward), line[lost])
+    names, parents = ranges.name[modules.order], modules.parents(host.slack)
+    return paths_to(inside, parents, names, host.names, _OPTIMIZER), line
+
+
+def _phases(operators: _Operators, module_path: Paths) -> Codes:
+    """The phase of each launching call, a place in ``PHASES`` or -1."""
+    phase = np.full(len(operators.row), -1, dtype=np.int32)
+    phase[operators.sequence >= 0] = PHASES.index("forward")
+    phase[flagged(operators.path)] = PHASES.index("backward")
+    phase[flagged(module_path)] = PHASES.index("optimizer")
+    return phase
 
 
 def _forward(host: Host, sequence_of: Whole, wanted: Whole) -> tuple[Ranges, Mask]:

@@ -7,11 +7,12 @@ attainable rate is the usual reading of "at the roof".
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.core.facts import Facts
+from traceroof.core.facts import Facts, Mask
 from traceroof.hardware.ceilings import UNCALIBRATED, Attainable
 
 #: Each class with what it says about the kernel.
@@ -52,6 +53,47 @@ _MODEL = "model, nominal peak"
 _LINK_CATEGORIES = {"communication": "communication", "memcpy": "copy", "memset": "copy"}
 
 
+@dataclass(frozen=True)
+class _Walls:
+    """Which walls each of n groups is at: DRAM, compute, a cache; l2, l1: which cache."""
+
+    dram: Mask
+    compute: Mask
+    cache: Mask
+    l2: Mask
+    l1: Mask
+
+
+def _walls(see: Facts, attainable: Attainable) -> _Walls:
+    """What is held against a nominal peak is at its wall from a part of what is attainable on."""
+    measured = see.dram_basis == "elapsed"
+    rate = (see.compute_basis == BY_RATE) | (see.compute_basis == _MODEL)
+    l2 = see.l2_throughput_pct >= WALL_PCT
+    # NVIDIA measures L1 over its active cycles alone: a kernel that hardly runs can fill it while
+    # the memory system idles, so memory as a whole must be busy too.
+    l1 = (see.l1_pct >= WALL_PCT) & ~(see.memory_pct < BUSY_PCT)
+    return _Walls(
+        dram=np.where(
+            measured, see.dram_pct > WALL_PCT, see.dram_pct >= AT_ROOF * 100 * attainable.memory
+        ),
+        compute=np.where(
+            rate,
+            see.compute_pct >= AT_ROOF * 100 * attainable.compute,
+            see.compute_pct >= WALL_PCT,
+        ),
+        cache=(l2 | l1) & ~(see.dram_pct >= BUSY_PCT),
+        l2=l2,
+        l1=l1,
+    )
+
+
+def _busy_from(see: Facts, attainable: Attainable) -> npt.NDArray[np.float64]:
+    """From which use on memory is busy. Of a rate the attainable share is all there is: 60 % of that."""
+    of_rate = (see.dram_basis == "nominal peak") | (see.dram_basis == "report peak")
+    of_rate &= see.memory_pct == see.dram_pct
+    return np.where(of_rate, BUSY_PCT * np.fmin(attainable.memory, 1.0), BUSY_PCT)
+
+
 def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.NDArray[np.object_]:
     """The class of every group, exactly one each.
 
@@ -60,56 +102,37 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     """
     see = facts.only(COLUMNS)
     compute, memory, dram = see.compute_pct, see.memory_pct, see.dram_pct
-    l2, l1 = see.l2_throughput_pct, see.l1_pct
+    wall, busy_from = _walls(see, attainable), _busy_from(see, attainable)
 
-    measured = see.dram_basis == "elapsed"
-    dram_wall = np.where(measured, dram > WALL_PCT, dram >= AT_ROOF * 100 * attainable.memory)
-    rate = (see.compute_basis == BY_RATE) | (see.compute_basis == _MODEL)
-    compute_wall = np.where(
-        rate, compute >= AT_ROOF * 100 * attainable.compute, compute >= WALL_PCT
-    )
-    both = dram_wall & compute_wall
+    both = wall.dram & wall.compute
     tie = both & (np.abs(dram - compute) <= TIE_POINTS)
-    # NVIDIA measures L1 over its active cycles alone: a kernel that hardly runs can fill it while
-    # the memory system idles, so memory as a whole must be busy too.
-    l2_wall = l2 >= WALL_PCT
-    l1_wall = (l1 >= WALL_PCT) & ~(memory < BUSY_PCT)
-    cache_wall = (l2_wall | l1_wall) & ~(dram >= BUSY_PCT)
-    # Of a rate the attainable share is all there is: memory is busy at 60 % of that.
-    of_rate = (see.dram_basis == "nominal peak") | (see.dram_basis == "report peak")
-    of_rate &= memory == dram
-    memory_busy = np.where(of_rate, BUSY_PCT * np.fmin(attainable.memory, 1.0), BUSY_PCT)
-    leaning = (compute >= BUSY_PCT) | (memory >= memory_busy)
+    leaning = (compute >= BUSY_PCT) | (memory >= busy_from)
     # Counted operations are a part of what a kernel executes: few of them prove no idle compute.
-    part = (see.compute_basis == BY_RATE) & ~(compute >= BUSY_PCT) & ~(memory >= memory_busy)
+    part = (see.compute_basis == BY_RATE) & ~leaning
     decidable = ~np.isnan(compute) & ~np.isnan(memory) & ~part
+    known = decidable | wall.dram | wall.compute | wall.cache
     short = (see.median_ns < LAUNCH_NS) & (see.rank_by_time > 1)
-    known = decidable | dram_wall | compute_wall | cache_wall
-
-    link = np.array([_LINK_CATEGORIES.get(name, "") for name in see.category], dtype=object)
     # A model tells how far a kernel is from its roofs, not whether it waits.
     modelled = (see.compute_basis == _MODEL) & (see.dram_basis == _MODEL)
-    conditions = [
-        link == "communication",
-        link == "copy",
-        ~known,
-        short,
-        tie,
-        dram_wall & ~(both & (compute > dram)),
-        compute_wall,
-        cache_wall & l2_wall & ~(l1_wall & (l1 > l2)),
-        cache_wall,
-        (memory >= WALL_PCT) & np.isnan(dram),
-        leaning & (np.abs(compute - memory) < APART_POINTS),
-        leaning & (memory > compute),
-        leaning,
-        modelled,
-    ]
-    outcomes = [
-        "communication", "copy", "not-evaluable", "launch-bound", "balanced", "dram-bound",
-        "compute-bound", "l2-bound", "l1-bound", "memory-bound", "balanced", "memory-leaning", "compute-leaning",
-        "below-roof",
-    ]  # fmt: skip
-    chosen = np.select(conditions, list(range(len(outcomes))), default=len(outcomes))
-    names = [*outcomes, "latency-bound"]
+
+    link = np.array([_LINK_CATEGORIES.get(name, "") for name in see.category], dtype=object)
+    outcomes = (
+        (link == "communication", "communication"),
+        (link == "copy", "copy"),
+        (~known, "not-evaluable"),
+        (short, "launch-bound"),
+        (tie, "balanced"),
+        (wall.dram & ~(both & (compute > dram)), "dram-bound"),
+        (wall.compute, "compute-bound"),
+        (wall.cache & wall.l2 & ~(wall.l1 & (see.l1_pct > see.l2_throughput_pct)), "l2-bound"),
+        (wall.cache, "l1-bound"),
+        ((memory >= WALL_PCT) & np.isnan(dram), "memory-bound"),
+        (leaning & (np.abs(compute - memory) < APART_POINTS), "balanced"),
+        (leaning & (memory > compute), "memory-leaning"),
+        (leaning, "compute-leaning"),
+        (modelled, "below-roof"),
+    )
+    holds = [one for one, _ in outcomes]
+    names = [*(name for _, name in outcomes), "latency-bound"]
+    chosen = np.select(holds, list(range(len(holds))), default=len(holds))
     return np.array([names[index] for index in chosen.tolist()], dtype=object)
