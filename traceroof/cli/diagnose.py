@@ -45,44 +45,48 @@ class TimeBy(StrEnum):
     range = "range"
 
 
+FailOn = Annotated[
+    Gate | None,
+    typer.Option(metavar="SEVERITY", help="Exit 1 on a finding this severe or more, and name it."),
+]
+By = Annotated[
+    TimeBy, typer.Option("--by", case_sensitive=False, help="What the time is grouped by.")
+]
+Card = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|PATTERN",
+        help="Everything known about one kernel: #N of the table, or a part of its name.",
+    ),
+]
+Explain = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RULE[:N|PATTERN]|N",
+        help="The arithmetic of entry N of the advice, or of a rule on kernel (category, "
+        "timeline) N.",
+        autocompletion=complete_rule,
+    ),
+]
+HotLines = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N|PATTERN",
+        help="The hot source lines of one kernel: #N of the table, or a part of its name.",
+    ),
+]
+
+
 @grouped
 def diagnose(
     what: RunOrPaths = None,
     *,
     view: View,
-    fail_on: Annotated[
-        Gate | None,
-        typer.Option(
-            metavar="SEVERITY", help="Exit 1 on a finding this severe or more, and name it."
-        ),
-    ] = None,
-    by: Annotated[
-        TimeBy,
-        typer.Option("--by", case_sensitive=False, help="What the time is grouped by."),
-    ] = TimeBy.category,
-    card: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|PATTERN",
-            help="Everything known about one kernel: #N of the table, or a part of its name.",
-        ),
-    ] = None,
-    explain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE[:N|PATTERN]|N",
-            help="The arithmetic of entry N of the advice, or of a rule on kernel (category, "
-            "timeline) N.",
-            autocompletion=complete_rule,
-        ),
-    ] = None,
-    lines: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N|PATTERN",
-            help="The hot source lines of one kernel: #N of the table, or a part of its name.",
-        ),
-    ] = None,
+    fail_on: FailOn = None,
+    by: By = TimeBy.category,
+    card: Card = None,
+    explain: Explain = None,
+    lines: HotLines = None,
     source_root: SourceRoot = None,
     kernel: KernelName = None,
     no_calibration: NoCalibration = False,

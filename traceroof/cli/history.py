@@ -12,58 +12,63 @@ if TYPE_CHECKING:
     from traceroof.history.history import History
 
 
+What = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KERNEL|CATEGORY|METRIC...]",
+        help="A part of a kernel's name, a category, or a metric (step-time, wall-time, "
+        "kernel-time, idle-time, launches); default: all, and the kernels with the most time.",
+    ),
+]
+Branch = Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this branch.")]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Only runs of this name (or pattern); default: the name of the newest run.",
+    ),
+]
+Gpu = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Only runs on this GPU; default: the GPU of the newest run."),
+]
+Last = Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the newest N runs.")]
+LeastPercent = Annotated[
+    float, typer.Option(metavar="PCT", min=0, help="Smallest change to report.")
+]
+Gates = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="GATE",
+        help="Exit 1 on a change, or a regression, among the newest runs (--newest).",
+    ),
+]
+Newest = Annotated[
+    int, typer.Option(metavar="N", min=1, help="Number of newest runs that a gate checks.")
+]
+Written = Annotated[
+    HistoryFormat | None,
+    typer.Option(
+        "--format",
+        "-f",
+        case_sensitive=False,
+        help="How to write it; default: html where FILE ends so, else table.",
+    ),
+]
+
+
 @grouped
 def history(
-    what: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL|CATEGORY|METRIC...]",
-            help="A part of a kernel's name, a category, or a metric (step-time, wall-time, "
-            "kernel-time, idle-time, launches); default: all, and the kernels with the most time.",
-        ),
-    ] = None,
+    what: What = None,
     *,
-    branch: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only runs of this branch.")
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only runs of this name (or pattern); default: the name of the newest run.",
-        ),
-    ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Only runs on this GPU; default: the GPU of the newest run."
-        ),
-    ] = None,
-    last: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Only the newest N runs.")
-    ] = None,
-    min_percent: Annotated[
-        float, typer.Option(metavar="PCT", min=0, help="Smallest change to report.")
-    ] = 1.0,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GATE",
-            help="Exit 1 on a change, or a regression, among the newest runs (--newest).",
-        ),
-    ] = None,
-    newest: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Number of newest runs that a gate checks.")
-    ] = 20,
-    format: Annotated[
-        HistoryFormat | None,
-        typer.Option(
-            "--format",
-            "-f",
-            case_sensitive=False,
-            help="How to write it; default: html where FILE ends so, else table.",
-        ),
-    ] = None,
+    branch: Branch = None,
+    name: Name = None,
+    device: Gpu = None,
+    last: Last = None,
+    min_percent: LeastPercent = 1.0,
+    fail_on: Gates = None,
+    newest: Newest = 20,
+    format: Written = None,
     output: Output = None,
     wide: Wide = False,
     keeping: StoreOptions,

@@ -5,8 +5,8 @@ A ``Comparison`` is complete before any renderer sees it; ``to_dict`` is the JSO
 ``verdicts`` and ``docs/compare.md``.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -17,7 +17,8 @@ from traceroof.compare.judged import Judged, Paired, of_steps, of_total, summed
 from traceroof.compare.noise_profile import Profile, profile_for
 from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.samples import By, Per
-from traceroof.compare.sides import Side
+from traceroof.compare.settled import settled_kernels, settled_whole, wall_times
+from traceroof.compare.sides import Counted, Side
 from traceroof.compare.verdicts import Word, tally
 from traceroof.config import NONE, Settings
 from traceroof.core.displayed import Displayed
@@ -31,12 +32,6 @@ from traceroof.rule import Rule
 
 SCHEMA = "traceroof/comparison/1"
 Overall = Literal["regressed", "improved", "unchanged", "inconclusive", "not-comparable"]
-
-# What one run per side decides: counters that come out the same however long a launch takes.
-_COUNTER_RULES = frozenset(
-    {"cmp-count-changed", "cmp-bytes-up", "cmp-flops-up", "cmp-registers-up", "cmp-spills-appeared"}
-)
-_CLOCK_RULE = "cmp-clock-explains"
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +104,7 @@ class Comparison(Displayed):
     @property
     def wall_ns(self) -> tuple[float, float] | None:
         """The wall time of both sides, where it is told beside the total: timelines without steps."""
-        return None if self.per == "step" else _wall_ns(self.base, self.head)
+        return None if self.per == "step" else wall_times(self.base, self.head)
 
     @property
     def steps_known(self) -> bool:
@@ -191,66 +186,117 @@ def compare(
         Side.of(base, device, rules, calibration, settings),
         Side.of(head, device, rules, calibration, settings),
     )
-    rules = settings.rules(rules)
-    per: Per = "step" if all(side.steps.covers for side in sides) else "run"
-    sampled = _sampled(sides, per)
-    counted = sides[0].counted(per, sampled), sides[1].counted(per, sampled)
-    paired = Paired.of(counted)
-    found = differences(sides[0], sides[1], paired.recorded_work if per == "run" else None)
-    blocked = any(one.blocks for one in found)
-    profile = profile_for(noise, sides[0].diagnosis, per, blocked=blocked)
-    judged = Judged(counted, paired, sampled, limits, force or not blocked, profile)
-
-    kernels = judged.kernels()
-    kernel_time = summed(judged.kernel_time(), kernels)
-    total = judged.step_time() if per == "step" else kernel_time
-    categories = [summed(one, kernels) for one in judged.categories()]
-
-    def of_rules(whole: Change) -> tuple[tuple[Finding, ...], int]:
-        came_from = of_total(found, kernels, counted if judged.compared else None, per)
-        changes = [whole, *categories, *kernels]
-        facts = facts_of(changes, sampled, came_from, whole.base.median_ns or 0.0)
-        return find_all(
-            [rule for rule in rules if rule.scope == "compare"],
-            {"compare": facts},
-            _context(whole, sides[1], settings),
-        )
-
-    findings, hidden = of_rules(total)
-    lone = sampled != "runs" or min(judged.samples) < limits.runs
-    settled = _settled(kernels, findings, 1 + len(categories), lone)
-    if per == "run" and judged.compared:
-        founded = _founded(total, settled, _is_counted(sides)) if lone else total
-        founded = _not_against_the_wall(founded, _walls(sides), limits)
-        if founded != total:
-            kernel_time = total = founded
-            findings, hidden = of_rules(total)
-    kernels = settled
-    appeared, resolved = _one_sided(sides, paired)
+    matched = _Matched.of(sides, limits, noise, force=force)
+    decided = _decided(matched, settings.rules(rules), settings)
+    appeared, resolved = _one_sided(sides, matched.paired)
     return Comparison(
         base=sides[0].diagnosis,
         head=sides[1].diagnosis,
-        differences=found,
-        forced=force and blocked,
-        per=per,
-        sampled=sampled,
-        samples=judged.samples,
+        differences=matched.differences,
+        forced=force and matched.blocked,
+        per=matched.per,
+        sampled=matched.sampled,
+        samples=matched.judged.samples,
         limits=limits,
-        verdict=_overall(total, [*categories, *kernels], judged.compared),
-        total=total,
-        kernel_time=kernel_time,
-        categories=tuple(categories),
-        kernels=tuple(kernels),
-        findings=findings,
-        hidden_findings=hidden,
+        verdict=_overall(
+            decided.total, [*decided.categories, *decided.kernels], matched.judged.compared
+        ),
+        total=decided.total,
+        kernel_time=decided.kernel_time,
+        categories=tuple(decided.categories),
+        kernels=tuple(decided.kernels),
+        findings=decided.findings,
+        hidden_findings=decided.hidden,
         appeared=appeared,
         resolved=resolved,
         settings=settings,
-        idle_ns=of_steps(counted, "idle_ns") if per == "step" else None,
-        exposed_communication_ns=of_steps(counted, "exposed_ns") if per == "step" else None,
-        notes=(*_notes(sides), *one_after_another(base, head, judged.samples)),
-        noise=profile,
+        idle_ns=matched.of_steps("idle_ns"),
+        exposed_communication_ns=matched.of_steps("exposed_ns"),
+        notes=(*_notes(sides), *one_after_another(base, head, matched.judged.samples)),
+        noise=matched.judged.noise,
     )
+
+
+@dataclass(frozen=True)
+class _Matched:
+    """Both sides paired kernel by kernel, and what keeps their times from comparing."""
+
+    sides: tuple[Side, Side]
+    per: Per
+    sampled: By
+    counted: tuple[Counted, Counted]
+    paired: Paired
+    differences: tuple[Difference, ...]
+    judged: Judged
+
+    @classmethod
+    def of(
+        cls, sides: tuple[Side, Side], limits: Thresholds, noise: Sequence[Profile], *, force: bool
+    ) -> "_Matched":
+        per: Per = "step" if all(side.steps.covers for side in sides) else "run"
+        sampled = _sampled(sides, per)
+        counted = sides[0].counted(per, sampled), sides[1].counted(per, sampled)
+        paired = Paired.of(counted)
+        found = differences(*sides, paired.recorded_work if per == "run" else None)
+        blocked = any(one.blocks for one in found)
+        profile = profile_for(noise, sides[0].diagnosis, per, blocked=blocked)
+        judged = Judged(counted, paired, sampled, limits, force or not blocked, profile)
+        return cls(sides, per, sampled, counted, paired, found, judged)
+
+    @property
+    def blocked(self) -> bool:
+        """Whether something other than the code keeps the times from comparing."""
+        return any(one.blocks for one in self.differences)
+
+    def of_steps(self, what: str) -> tuple[float, float] | None:
+        """A time of a step, ns; None where no steps are compared."""
+        return of_steps(self.counted, what) if self.per == "step" else None
+
+    def findings(
+        self, changes: Sequence[Change], rules: Sequence[Rule], settings: Settings
+    ) -> tuple[tuple[Finding, ...], int]:
+        """What the rules on comparisons say of the whole (first), the categories and the kernels;
+        and how many findings are too small to be listed."""
+        whole, kernels = changes[0], [one for one in changes if one.level == "kernel"]
+        counted = self.counted if self.judged.compared else None
+        came_from = of_total(self.differences, kernels, counted, self.per)
+        facts = facts_of(changes, self.sampled, came_from, whole.base.median_ns or 0.0)
+        return find_all(
+            [rule for rule in rules if rule.scope == "compare"],
+            {"compare": facts},
+            _context(whole, self.sides[1], settings),
+        )
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """The changes with their verdicts, and what rules say of them; hidden: findings too small to list."""
+
+    total: Change
+    kernel_time: Change
+    categories: Sequence[Change]
+    kernels: Sequence[Change]
+    findings: tuple[Finding, ...]
+    hidden: int
+
+
+def _decided(matched: _Matched, rules: Sequence[Rule], settings: Settings) -> _Decided:
+    """Judge every level by its samples, then by what rules and the wall time say."""
+    judged, sides = matched.judged, matched.sides
+    changed = judged.kernels()
+    kernel_time = summed(judged.kernel_time(), changed)
+    total = judged.step_time() if matched.per == "step" else kernel_time
+    categories = [summed(one, changed) for one in judged.categories()]
+    findings, hidden = matched.findings([total, *categories, *changed], rules, settings)
+    lone = matched.sampled != "runs" or min(judged.samples) < judged.limits.runs
+    kernels = settled_kernels(changed, findings, 1 + len(categories), lone=lone)
+    if matched.per == "run" and judged.compared:
+        diagnoses = sides[0].diagnosis, sides[1].diagnosis
+        whole = settled_whole(total, kernels, diagnoses, judged.limits, lone=lone)
+        if whole != total:
+            kernel_time = total = whole
+            findings, hidden = matched.findings([total, *categories, *changed], rules, settings)
+    return _Decided(total, kernel_time, categories, kernels, findings, hidden)
 
 
 def _context(whole: Change, head: Side, settings: Settings) -> Context:
@@ -280,81 +326,6 @@ def _sampled(sides: tuple[Side, Side], per: Per) -> By:
         return "runs"
     several = per == "step" and min(len(side.steps) for side in sides) > 1
     return "steps" if several else "none"
-
-
-def _settled(
-    kernels: Sequence[Change], findings: Sequence[Finding], skip: int, lone: bool
-) -> list[Change]:
-    """The kernels' verdicts with what rules know: a clock that explains a change takes the
-    verdict back; where no times can be judged, counters that got worse give one."""
-    fired: dict[int, dict[str, Finding]] = {}
-    for finding in findings:
-        if finding.state == "fired" and finding.subject_index is not None:
-            fired.setdefault(finding.subject_index - skip, {})[finding.rule] = finding
-    return [_settle(one, fired.get(at, {}), lone) for at, one in enumerate(kernels)]
-
-
-def _settle(change: Change, fired: Mapping[str, Finding], lone: bool) -> Change:
-    clock = fired.get(_CLOCK_RULE)
-    if clock and change.verdict in ("regressed", "improved"):
-        return replace(change, verdict="inconclusive", basis=None, reason=clock.because)
-    if lone and change.verdict in ("unchanged", "inconclusive"):
-        worse = [
-            one for one in fired.values() if one.rule in _COUNTER_RULES and one.severity != "info"
-        ]
-        if worse:
-            return replace(change, verdict="regressed", basis="counters", reason="")
-    return change
-
-
-def _is_counted(sides: tuple[Side, Side]) -> bool:
-    return all(one.diagnosis.time_basis == "counter-tool" for one in sides)
-
-
-def _founded(total: Change, kernels: Sequence[Change], is_counted: bool) -> Change:
-    """The whole of a run without steps, no better founded than its kernels: where none is paired,
-    two programs were measured; where a counter tool timed single kernels and none is decided, their
-    sum is not either."""
-    if total.verdict not in ("regressed", "improved"):
-        return total
-    if all(one.verdict in ("new", "gone") for one in kernels):
-        reason = "the runs have no kernel in common"
-    elif is_counted and not any(one.verdict in _DECIDED for one in kernels):
-        reason = "a counter tool timed single kernels, of which none is decided"
-    else:
-        return total
-    return replace(total, verdict="inconclusive", basis=None, reason=reason)
-
-
-_DECIDED = ("regressed", "improved", "unchanged")
-
-
-def _wall_ns(base: Diagnosis, head: Diagnosis) -> tuple[float, float] | None:
-    """The wall times of two timelines; a counter tool's launches pass one by one, between passes."""
-    if {base.time_basis, head.time_basis} != {"timeline"}:
-        return None
-    one, other = base.totals.wall_ns, head.totals.wall_ns
-    return (float(one), float(other)) if one and other else None
-
-
-def _walls(sides: tuple[Side, Side]) -> tuple[float, float] | None:
-    return _wall_ns(sides[0].diagnosis, sides[1].diagnosis)
-
-
-def _not_against_the_wall(
-    total: Change, walls: tuple[float, float] | None, limits: Thresholds
-) -> Change:
-    """The kernel time is no verdict on a run whose wall time went the other way, or moved alone by
-    what a single run would have to show."""
-    if walls is None or total.verdict not in ("regressed", "improved", "unchanged"):
-        return total
-    moved = (walls[1] / walls[0] - 1) * 100
-    least = limits.single_percent if total.verdict == "unchanged" else limits.total_percent
-    against = {"regressed": moved <= -least, "improved": moved >= least}
-    if not against.get(total.verdict, abs(moved) >= least):
-        return total
-    reason = f"the wall time changed by {moved:+.1f} %, but the kernel time did not change with it"
-    return replace(total, verdict="inconclusive", basis=None, reason=reason)
 
 
 def _overall(total: Change, parts: Sequence[Change], compared: bool) -> Overall:

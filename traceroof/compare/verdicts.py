@@ -7,6 +7,7 @@ neither is ``inconclusive``, with what is missing. Things on one side only are `
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -76,76 +77,167 @@ def judge(
     where it was measured before; what it tells of is judged by it from 3 runs per side on, and the
     whole from one on.
     """
-    n, m = base.shape[1], head.shape[1]
-    b, h = np.median(base, axis=1), np.median(head, axis=1)
-    b_mad, h_mad = mad(base, b), mad(head, h)
-    delta = h - b
-    spread = spread_of(b, h, b_mad, h_mad, n, m)
-    floor = np.maximum(percent / 100 * b, least_ns)
-    matters = np.abs(delta) >= np.maximum(floor, np.finfo(float).tiny)
-    replicated = min(n, m) >= limits.runs and by == "runs"
-
-    known = ~np.isnan(delta)
-    made = _tests(base, head, known, (b + h) / 2, least_ns, limits) if replicated else None
-    tests = made or _Tests.none(len(b))
-    tested = tests.budget > 0
-    z = z_of(np.where(tested, np.minimum(limits.p, limits.q * tests.budget), limits.p))
-    sure = (tests.p < limits.p) & (tests.q <= limits.q)
-    if not replicated:
-        # Samples that differ by more than a change that matters do not show that there is none.
-        still = ~matters & ~(spread * b > floor)
-    else:
-        sure &= _apart(base, head, 2 * limits.false * tests.budget)
-        still = ~matters & (tests.low > -floor) & (tests.high < floor)
-    if n == m:
-        still |= known & (np.sort(base, axis=1) == np.sort(head, axis=1)).all(axis=1)
-    detectable = least_detectable(spread, z, n, m)
+    sides = _Sides.of(base, head, by)
+    floor = np.maximum(percent / 100 * sides.base_ns, least_ns)
+    matters = np.abs(sides.delta_ns) >= np.maximum(floor, np.finfo(float).tiny)
+    found = _from_samples(sides, matters, floor, least_ns, limits)
     told = None
-    runs = (n, m) if by == "runs" else (1, 1)
     if noise is not None:
         limits = replace(limits, runs=min(limits.runs, LEAST_RUNS))
-    if noise is not None and (whole or min(runs) >= LEAST_RUNS):
-        chances = 2 * limits.false * _shares(np.where(known, (b + h) / 2, 0.0), least_ns)
-        told = decided(base, head, noise, runs=runs, floor=floor, false=chances)
-        sure = np.where(told.known, told.sure, sure)
-        within = (told.low > -floor) & (told.high < floor)
-        still = np.where(told.known, ~matters & (within | still & replicated), still)
-        spread = np.where(told.known, told.sigma, spread)
-        detectable = np.where(told.known, told.detectable, detectable)
-        tests = tests.with_known(told)
+    if noise is not None and (whole or min(sides.runs) >= LEAST_RUNS):
+        chances = 2 * limits.false * _shares(np.where(sides.known, sides.mean_ns, 0.0), least_ns)
+        told = decided(base, head, noise, runs=sides.runs, floor=floor, false=chances)
+        found = found.with_noise(told, matters, floor)
     words = [
         _word(known=a, changed=c, still=s, slower=d > 0)
-        for a, c, s, d in zip(known, matters & sure, still, delta.tolist(), strict=True)
+        for a, c, s, d in zip(
+            sides.known, matters & found.sure, found.still, sides.delta_ns.tolist(), strict=True
+        )
     ]
 
     def why(row: int) -> str:
-        if told is not None and told.known[row] and known[row]:
-            return why_known(told, row, float(b[row]))
-        return why_not(
-            by, n, m, limits.runs, limits.p, limits.q,
-            known=bool(known[row]), matters=bool(matters[row]), tested=bool(tested[row]),
-            testable=int(tested.sum()), p=float(tests.p[row]), q=float(tests.q[row]),
-            low=relative(tests.low[row], b[row]), high=relative(tests.high[row], b[row]),
-            noise=float(spread[row]),
-            runs=runs_needed(spread[row], relative(floor[row], b[row]), z[row]),
-        )  # fmt: skip
+        if told is not None and told.known[row] and sides.known[row]:
+            return why_known(told, row, float(sides.base_ns[row]))
+        return _why_open(row, sides, found, matters, floor, limits)
 
+    tests = found.tests
     return Verdicts(
         word=tuple(words),
         reason=tuple(why(row) if one == "inconclusive" else "" for row, one in enumerate(words)),
-        base_ns=b,
-        head_ns=h,
-        base_mad_ns=b_mad,
-        head_mad_ns=h_mad,
-        delta_ns=delta,
+        base_ns=sides.base_ns,
+        head_ns=sides.head_ns,
+        base_mad_ns=sides.base_mad_ns,
+        head_mad_ns=sides.head_mad_ns,
+        delta_ns=sides.delta_ns,
         low_ns=np.where(np.isfinite(tests.low), tests.low, np.nan),
         high_ns=np.where(np.isfinite(tests.high), tests.high, np.nan),
         p=tests.p,
         q=tests.q,
-        noise=spread,
-        detectable=detectable,
-        measured=np.zeros(len(b), dtype=bool) if told is None else told.known,
+        noise=found.spread,
+        detectable=found.detectable,
+        measured=np.zeros(len(words), dtype=bool) if told is None else told.known,
     )
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The samples (g, n) and (g, m) of g things, and their medians and scatter in ns."""
+
+    base: Reals
+    head: Reals
+    by: By
+    base_ns: Reals
+    head_ns: Reals
+    base_mad_ns: Reals
+    head_mad_ns: Reals
+
+    @classmethod
+    def of(cls, base: Reals, head: Reals, by: By) -> "_Sides":
+        b, h = np.median(base, axis=1), np.median(head, axis=1)
+        return cls(base, head, by, b, h, mad(base, b), mad(head, h))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Samples per side."""
+        return self.base.shape[1], self.head.shape[1]
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """Runs per side: steps are samples of one."""
+        return self.counts if self.by == "runs" else (1, 1)
+
+    @cached_property
+    def delta_ns(self) -> Reals:
+        return np.asarray(self.head_ns - self.base_ns)
+
+    @property
+    def mean_ns(self) -> Reals:
+        return np.asarray((self.base_ns + self.head_ns) / 2)
+
+    @cached_property
+    def known(self) -> Mask:
+        """Of which things both times are known."""
+        return ~np.isnan(self.delta_ns)
+
+    @property
+    def equal(self) -> Mask:
+        """Which things have the same samples on both sides."""
+        if self.base.shape != self.head.shape:
+            return np.zeros(len(self.base), dtype=bool)
+        same = np.sort(self.base, axis=1) == np.sort(self.head, axis=1)
+        return np.asarray(self.known & same.all(axis=1))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What samples show of g things. sure: they differ by more than chance; still: no change that
+    matters fits them; spread, detectable: as in ``Verdicts``; z: of the least change that is seen."""
+
+    tests: "_Tests"
+    sure: Mask
+    still: Mask
+    spread: Reals
+    detectable: Reals
+    z: Reals
+    tested: Mask
+    replicated: bool
+
+    def with_noise(self, told: Decided, matters: Mask, floor: Reals) -> "_Found":
+        """The same, judged by the noise that was measured before where it tells of a thing."""
+        within = (told.low > -floor) & (told.high < floor)
+        still = ~matters & (within | self.still & self.replicated)
+        return replace(
+            self,
+            tests=self.tests.with_known(told),
+            sure=np.where(told.known, told.sure, self.sure),
+            still=np.where(told.known, still, self.still),
+            spread=np.where(told.known, told.sigma, self.spread),
+            detectable=np.where(told.known, told.detectable, self.detectable),
+        )
+
+
+def _from_samples(
+    sides: _Sides, matters: Mask, floor: Reals, least_ns: float, limits: Thresholds
+) -> _Found:
+    """What the samples themselves show."""
+    n, m = sides.counts
+    spread = spread_of(sides.base_ns, sides.head_ns, sides.base_mad_ns, sides.head_mad_ns, n, m)
+    replicated = sides.by == "runs" and min(sides.counts) >= limits.runs
+    tests = _tests(sides, least_ns, limits) if replicated else _Tests.none(len(sides.base_ns))
+    tested = tests.budget > 0
+    z = z_of(np.where(tested, np.minimum(limits.p, limits.q * tests.budget), limits.p))
+    sure = (tests.p < limits.p) & (tests.q <= limits.q)
+    if replicated:
+        sure &= _apart(sides.base, sides.head, 2 * limits.false * tests.budget)
+        still = ~matters & (tests.low > -floor) & (tests.high < floor)
+    else:
+        # Samples that differ by more than a change that matters do not show that there is none.
+        still = ~matters & ~(spread * sides.base_ns > floor)
+    return _Found(
+        tests=tests,
+        sure=sure,
+        still=still | sides.equal,
+        spread=spread,
+        detectable=least_detectable(spread, z, n, m),
+        z=z,
+        tested=tested,
+        replicated=replicated,
+    )
+
+
+def _why_open(
+    row: int, sides: _Sides, found: _Found, matters: Mask, floor: Reals, limits: Thresholds
+) -> str:
+    """What the samples of one thing lack for a verdict."""
+    b, tests = sides.base_ns[row], found.tests
+    return why_not(
+        sides.by, *sides.counts, limits.runs, limits.p, limits.q,
+        known=bool(sides.known[row]), matters=bool(matters[row]), tested=bool(found.tested[row]),
+        testable=int(found.tested.sum()), p=float(tests.p[row]), q=float(tests.q[row]),
+        low=relative(tests.low[row], b), high=relative(tests.high[row], b),
+        noise=float(found.spread[row]),
+        runs=runs_needed(found.spread[row], relative(floor[row], b), found.z[row]),
+    )  # fmt: skip
 
 
 def _apart(base: Reals, head: Reals, chance: Reals) -> Mask:
@@ -196,15 +288,13 @@ class _Tests:
         )
 
 
-def _tests(
-    base: Reals, head: Reals, known: Mask, size: Reals, least_ns: float, limits: Thresholds
-) -> _Tests:
+def _tests(sides: _Sides, least_ns: float, limits: Thresholds) -> _Tests:
     """The interval of each known thing, and the rank test of those that get one."""
+    base, head, known = sides.base, sides.head, sides.known
     low, high = np.full(len(known), -np.inf), np.full(len(known), np.inf)
     p, q = np.full(len(known), np.nan), np.full(len(known), np.nan)
     low[known], high[known] = shift_interval(base[known], head[known], limits.level)
-    sides = base.shape[1], head.shape[1]
-    budget = _budget(np.where(known, size, 0.0), least_ns, *sides, limits.q)
+    budget = _budget(np.where(known, sides.mean_ns, 0.0), least_ns, *sides.counts, limits.q)
     tested = budget > 0
     p[tested] = mann_whitney(base[tested], head[tested])
     # Weights of mean 1 (Genovese, Roeder and Wasserman, Biometrika 93 (2006) 509).

@@ -1,7 +1,7 @@
 """From a recording to a diagnosis: totals, categories, kernel groups with a class, findings, advice."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from traceroof.diagnosis.not_judged import not_judged
 from traceroof.diagnosis.open_time import open_time
 from traceroof.diagnosis.savings import bounds_pct
 from traceroof.diagnosis.totals import pool_of_run, run_totals, with_savings
-from traceroof.diagnosis.vendor_verdicts import capped, verdicts_of_groups
+from traceroof.diagnosis.vendor_verdicts import VendorVerdict, capped, verdicts_of_groups
 from traceroof.hardware import ceiling_words, ceilings
 from traceroof.hardware.ceilings import Attainable, MeasuredRate
 from traceroof.hardware.devices import knowing
@@ -117,38 +117,27 @@ def _diagnosed(
     run = run if isinstance(run, Run) else Run(recording=run, name=_name_of(run))
     recording = without_reported(run.recording.judged(), settings.peaks)
     judged = judged_groups(recording, device, settings, attainable, calibration)
-    grouped, devices, categories = judged.grouped, judged.devices, judged.categories
-    variants = judged.part.variants
+    grouped, categories, variants = judged.grouped, judged.categories, judged.part.variants
     partial = partial_of_run(recording, judged.category_of_row)
     lines, across = list(partial.timelines), ranks.ranks(partial)
     totals = run_totals(variants, lines)
-    parts = Patterns()
-    if recording.time_basis == "timeline":
-        parts = find_patterns(judged.part, categories, judged.role, grouped, lines)
+    parts = _patterns(recording, judged, lines)
     scopes = _scopes(recording, judged, lines, across, totals, parts)
     context = _context(recording, judged, totals, attainable, settings)
     judged_by = settings.rules(plugins.rules() if rules is None else rules)
     pool = pool_of_run(variants, grouped, lines)
-    grounds = Grounds(judged_by, scopes, context, pool)
+    grounds = Grounds(judged_by, scopes, context, pool, _source_lines(recording, judged))
+    places = places_of(variants, grouped.of_row)
+    concerned = Concerned(places, categories, parts.members, judged_by)
     found, hidden = find_all(grounds.rules, scopes, context)
-    verdicts = capped(
-        verdicts_of_groups(judged.verdict_table, judged.verdict_rows, len(grouped)),
-        bounds_pct(grouped.facts, found).tolist(),
-    )
-    concerned = Concerned(
-        places_of(variants, grouped.of_row), categories, parts.members, grounds.rules
-    )
-    found = concerned.with_wheres(found)
-    lines_of = _source_lines(recording, judged)
-    found = tuple(lines_of.named(one) for one in found)
-    grounds = replace(grounds, lines=lines_of)
-    groups_made = kernel_groups(grouped, verdicts, concerned.where, lines_of)
+    found = tuple(grounds.lines.named(one) for one in concerned.with_wheres(found))
+    verdicts = _vendor_verdicts(judged, found)
+    groups_made = kernel_groups(grouped, verdicts, concerned.where, grounds.lines)
     category_times = _category_times(scopes["category"])
     asked = not_judged(groups_made, found, grounds)
     unexplained = open_time(groups_made, pool, asked)
     advice = advice_of(found, pool, concerned.place, settings.steps, unexplained)
-    holding = {name_of(one): one for one in found if one.state == "fired"}
-    made = Diagnosis(
+    diagnosis = Diagnosis(
         run_id=run.id,
         run_name=run.name,
         format=recording.format,
@@ -156,7 +145,7 @@ def _diagnosed(
         sources=recording.all_sources,
         join=judged.joined,
         clocks=judged.clocks,
-        devices=devices,
+        devices=judged.devices,
         totals=with_savings(totals, advice),
         categories=category_times,
         kernels=groups_made,
@@ -169,13 +158,21 @@ def _diagnosed(
         ranks=across,
         hidden_findings=hidden,
         not_judged=asked,
-        notes=(*_run_notes(totals, devices, grouped.facts), *_failures(found)),
+        notes=(*_run_notes(totals, judged.devices, grouped.facts), *_failures(found)),
         settings=settings,
-        places=concerned.tables(holding),
+        places=concerned.tables({name_of(one): one for one in found if one.state == "fired"}),
         grounds=grounds,
     )
-    rows = Rows(judged.category_of_row, judged.of_row, variants, grouped.of_row, categories)
-    return made, rows
+    return diagnosis, Rows(
+        judged.category_of_row, judged.of_row, variants, grouped.of_row, categories
+    )
+
+
+def _patterns(recording: Recording, judged: JudgedGroups, lines: Sequence[Timeline]) -> Patterns:
+    """What kernels do together; only a timeline has their order."""
+    if recording.time_basis != "timeline":
+        return Patterns()
+    return find_patterns(judged.part, judged.categories, judged.role, judged.grouped, lines)
 
 
 def _context(
@@ -199,6 +196,14 @@ def _context(
         settings=settings,
         hidden_share=settings.steps["low"],
     )
+
+
+def _vendor_verdicts(
+    judged: JudgedGroups, found: Sequence[Finding]
+) -> tuple[tuple[VendorVerdict, ...], ...]:
+    """What the profilers say of each kernel group, with bounds no larger than ours."""
+    verdicts = verdicts_of_groups(judged.verdict_table, judged.verdict_rows, len(judged.grouped))
+    return capped(verdicts, bounds_pct(judged.grouped.facts, found).tolist())
 
 
 def _source_lines(recording: Recording, judged: JudgedGroups) -> Lines:
