@@ -36,12 +36,13 @@ CPU time (user and system) of a whole process, median of {runs}; `diagnose` read
 |---|--:|
 {rows}
 
-Load while it ran: {load:.0f} processes on {cores} cores; CPU times grow by half and more on a busy
-machine, so compare two versions side by side. What remains of `diagnose` is numpy, pyarrow, rich and
-the command-line library (about half), and the modules of formats and rules. A pattern is compiled only
-where a text holds one of its words; the tables of devices and categories are parsed once per
-installation and kept beside the bytecode. pandas is imported from 32,768 rows on and for timelines;
-sqlalchemy for a store; plotly for a report.
+The load average was {load:.0f} on {cores} cores. CPU times grow by half and more on a busy machine, so
+compare two versions side by side. What remains of `diagnose` is numpy, pyarrow, rich and
+the command-line library (about half), and the modules of the diagnosis and the rules. Parsers are loaded
+only for files that can be theirs. A regular expression is compiled only where a text contains one of its
+words. The tables of devices and categories are parsed once per installation and kept beside the
+bytecode. pandas is imported from 32,768 rows on and for timelines, sqlalchemy for a store, plotly for a
+report.
 """
 
 

@@ -8,7 +8,7 @@ satisfies ``Parser``) and ``traceroof.rules`` (a ``Rule`` or a list of them).
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from traceroof.parser import Parser
 from traceroof.rule import Rule
 
 
-def _built_in(package_name: str, attribute: str) -> Iterator[tuple[str, Any]]:
+def _built_in(
+    package_name: str, attribute: str, left_out: Collection[str]
+) -> Iterator[tuple[str, Any]]:
     """What the modules of a package hold, each with its file as seen from the repository."""
     folder = package_name.rpartition(".")[2]
     package = importlib.import_module(package_name)
     for module in sorted(pkgutil.iter_modules(package.__path__), key=lambda found: found.name):
-        if module.ispkg or module.name.startswith("_"):
+        if module.ispkg or module.name.startswith("_") or module.name in left_out:
             continue  # what several parsers or rules share
         found = getattr(_imported(f"{package_name}.{module.name}"), attribute, None)
         if found is not None:
@@ -74,16 +76,28 @@ def _registrations() -> tuple[bytes, ...]:
     )
 
 
-def _found(group: str, attribute: str) -> Iterator[tuple[str, Any]]:
-    yield from _built_in(group, attribute)
+def _found(group: str, attribute: str, left_out: Collection[str] = ()) -> Iterator[tuple[str, Any]]:
+    yield from _built_in(group, attribute, left_out)
     yield from _installed(group)
 
 
-@cache
 def parsers() -> tuple[Parser, ...]:
     """All parsers. Raises TraceroofError for a plug-in that is none."""
+    return _parsers(frozenset())
+
+
+def parsers_for(head: bytes) -> tuple[Parser, ...]:
+    """The parsers that may know a file that begins so; for a folder (no bytes) all."""
+    if not head:
+        return parsers()
+    looks = _imported("traceroof.parsers._first_look").LOOKS
+    return _parsers(frozenset(name for name, look in looks.items() if not look(head)))
+
+
+@cache
+def _parsers(left_out: frozenset[str]) -> tuple[Parser, ...]:
     found: list[Parser] = []
-    for _, parser in _found("traceroof.parsers", "PARSER"):
+    for _, parser in _found("traceroof.parsers", "PARSER", left_out):
         if not isinstance(parser, Parser):
             raise TraceroofError(f"the plug-in {parser!r} is not a parser (see traceroof.parser)")
         found.append(parser)

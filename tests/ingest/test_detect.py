@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from traceroof import TraceroofError
+from traceroof import TraceroofError, plugins
 from traceroof.compare import compare
 from traceroof.core.recording import Run
-from traceroof.ingest import detect
+from traceroof.ingest import decompress, detect
+from traceroof.parser import HEAD_BYTES
+from traceroof.parsers._first_look import LOOKS
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
 STATS = """"Name","Calls","TotalDurationNs","AverageNs","Percentage"
@@ -89,3 +91,41 @@ def test_a_folder_without_profiles_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
     with pytest.raises(TraceroofError, match="no profiler file in"):
         detect.read([tmp_path])
+
+
+def _all_files(*folders: Path) -> list[Path]:
+    return [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def _not_asked(path: Path) -> set[str]:
+    """The parsers that would know a file and are not asked after the first look."""
+    try:
+        head = decompress.head(path, HEAD_BYTES)
+    except TraceroofError:
+        return set()
+    asked = {one.name for one in plugins.parsers_for(head)}
+    known = {one.name for one in plugins.parsers() if head and one.recognises(head, path)}
+    return known - asked
+
+
+def test_a_parser_that_knows_a_file_is_asked(samples: Path) -> None:
+    files = _all_files(samples, Path(__file__).parents[1] / "field_cases")
+    assert {path: lost for path in files if (lost := _not_asked(path))} == {}
+
+
+@pytest.mark.corpus
+def test_a_parser_that_knows_a_real_file_is_asked(corpus: Path) -> None:
+    files = _all_files(corpus)
+    assert {path: lost for path in files if (lost := _not_asked(path))} == {}
+
+
+def test_a_first_look_leaves_most_parsers_unloaded(samples: Path) -> None:
+    """A table of Nsight Compute is no JSON, no database, no binary and no table of AMD's tools."""
+    asked = {one.name for one in plugins.parsers_for((samples / SAMPLE).read_bytes())}
+    assert {"nsight-compute-csv", "nsight-compute-text", "nsys-stats", "nvprof"} <= asked
+    assert not asked & {"rocprofv3-csv", "rocpd", "torch-profiler", "nsight-systems"}
+
+
+def test_every_first_look_is_at_a_parser() -> None:
+    modules = {path.stem for path in (Path(__file__).parents[2] / "parsers").glob("[a-z]*.py")}
+    assert set(LOOKS) <= modules

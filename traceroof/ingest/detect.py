@@ -132,7 +132,7 @@ def _explaining(paths: Sequence[Path]) -> frozenset[Path]:
 def sniff(path: Path) -> Parser:
     """The parser that reads this file or folder. Raises TraceroofError when there is none."""
     head = b"" if path.is_dir() else decompress.head(path, HEAD_BYTES)
-    sure = [(parser.recognises(head, path), parser) for parser in plugins.parsers()]
+    sure = [(parser.recognises(head, path), parser) for parser in plugins.parsers_for(head)]
     best = max((score for score, _ in sure), default=0)
     if best == 0:
         if head.startswith(MAGIC):
@@ -331,7 +331,7 @@ def _known_refusal(file: Path) -> TraceroofError | None:
     """What a parser that only refuses says of a file that it knows."""
     try:
         head = decompress.head(file, HEAD_BYTES) if file.stat().st_size else b""
-        claims = [one for one in plugins.parsers() if head and one.recognises(head, file)]
+        claims = [one for one in plugins.parsers_for(head) if head and one.recognises(head, file)]
         if claims and not any(one.gives for one in claims):
             claims[0].read(file, silent, Options())
     except TraceroofError as error:
@@ -345,7 +345,7 @@ def _is_sure(file: Path) -> bool:
         head = decompress.head(file, HEAD_BYTES)
     except TraceroofError:
         return False
-    sure = [one for one in plugins.parsers() if head and one.recognises(head, file) == 2]
+    sure = [one for one in plugins.parsers_for(head) if head and one.recognises(head, file) == 2]
     return bool(sure) and all(one.gives for one in sure)
 
 

@@ -1,0 +1,51 @@
+"""A first look at a file: which parsers may know it, so that the modules of the others stay unloaded.
+
+Each look is a fact that every head has which the parser recognises; one that is not listed is always
+asked. A head is the first bytes of a file, decompressed.
+"""
+
+from collections.abc import Callable, Mapping
+
+from traceroof.ingest.sqlite import MAGIC
+from traceroof.parsers.amd.kinds import layout
+
+
+def _is_database(head: bytes) -> bool:
+    return head.startswith(MAGIC)
+
+
+def _is_json(head: bytes) -> bool:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def _is_binary(head: bytes) -> bool:
+    return b"\0" in head[:4096]
+
+
+def _is_amd_table(head: bytes) -> bool:
+    return layout(head) is not None
+
+
+LOOKS: Mapping[str, Callable[[bytes], bool]] = {
+    "amd_counter_list": _is_amd_table,
+    "amd_kernel_stats": _is_amd_table,
+    "amd_no_kernels": _is_amd_table,
+    "hipprof": lambda head: _is_database(head) or _is_json(head) or _is_amd_table(head),
+    "nsight_compute_report": _is_binary,
+    "nsight_systems": _is_database,
+    "nsight_systems_report": _is_binary,
+    "own_output": _is_json,
+    "proton": _is_json,
+    "rocpd": _is_database,
+    "rocprof_compute": _is_amd_table,
+    "rocprof_compute_text": lambda head: "│".encode() in head,
+    "rocprof_v1_csv": _is_amd_table,
+    "rocprof_v1_db": _is_database,
+    "rocprof_v1_json": _is_json,
+    "rocprofv2_csv": _is_amd_table,
+    "rocprofv3_csv": _is_amd_table,
+    "rocprofv3_json": _is_json,
+    "rpd": lambda head: _is_database(head) or _is_json(head),
+    "torch_profiler": _is_json,
+    "xplane": lambda head: head.startswith(b"\n"),
+}
