@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -181,13 +180,12 @@ def parse(path: Path) -> None:
     from traceroof.parser import Options
     from traceroof.parsers.nsight import report_blocks
 
-    made = messages("bench.ncu_rep", described())
-    report_blocks.report_messages = cache(lambda: made)
+    result = messages("bench.ncu_rep", described())["Result"]
     with open_inflated(path, Options()) as stream:
         report_blocks.read_headers(stream)
     with open_inflated(path, Options()) as stream:
-        for _ in report_blocks.read_results(stream, lambda module: None):
-            pass
+        for found in report_blocks.read_results(stream, lambda module: None):
+            result().ParseFromString(found.data)
 
 
 def read(path: Path) -> None:

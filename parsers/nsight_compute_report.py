@@ -67,20 +67,20 @@ class _NsightComputeReport:
         batch: list[tuple[int, Found]] = []
         with open_inflated(source, options) as stream:
             for number, found in enumerate(read_results(stream, lines.add_module)):
-                if found.is_range and not is_read(found.message, names):
+                if found.is_range and not is_read(found, names):
                     continue
                 ranges += found.is_range
-                if found.message is None:
+                if found.data is None:
                     damaged += 1
                     continue
                 batch.append((number, found))
-                waiting += found.size
+                waiting += len(found.data)
                 if waiting >= _BATCH:
-                    add_results(batch, headers, names, lines)
+                    damaged += add_results(batch, headers, names, lines)
                     batch, waiting = [], 0
-                progress(stream.consumed, size)
+                    progress(stream.consumed, size)
             notes = stream.notes
-        add_results(batch, headers, names, lines)
+        damaged += add_results(batch, headers, names, lines)
         if not launches.found:
             raise _why_nothing(source, headers, damaged)
         _note_losses(launches, headers, damaged, ranges)

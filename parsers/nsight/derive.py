@@ -5,7 +5,7 @@ uneven load only there: their metrics are printed nowhere else.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -366,7 +366,7 @@ class RuleFacts:
     def _set(self, column: str, row: int, value: float) -> None:
         self.columns.setdefault(column, {}).setdefault(row, value)
 
-    def add_maxima(self, metrics: dict[str, Floats]) -> None:
+    def add_maxima(self, metrics: MutableMapping[str, Floats]) -> None:
         """Give ``metrics`` the maxima over units that only the sentences tell."""
         for unit, known in self.excess.items():
             mean = metrics.get(f"{unit}__cycles_active.avg")

@@ -7,10 +7,11 @@ several rows) is in ``_nsight_derive``.
 
 import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,12 +36,14 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 class Formula:
     """One way to compute a column.
 
-    needs: metrics that must all be known. direct: the metric whose value the column takes over
-    as it is, or scaled by a constant; None where several are combined.
+    needs: metrics that must all be known. names: these and those that it can do without. direct: the
+    metric whose value the column takes over as it is, or scaled by a constant; None where several are
+    combined.
     """
 
     tree: ast.expr
     needs: frozenset[str]
+    names: frozenset[str]
     direct: str | None
 
     def __call__(self, metrics: Metrics, count: int) -> Floats | None:
@@ -58,7 +61,8 @@ def parse_formula(text: str) -> Formula:
     names, optional = _names(tree)
     plain = {name for name in names if name != "duration_s"}
     scaled = len(names) == 1 and not optional and not _has_sum(tree)
-    return Formula(tree, frozenset(names), next(iter(plain), None) if scaled else None)
+    direct = next(iter(plain), None) if scaled else None
+    return Formula(tree, frozenset(names), frozenset(names | optional), direct)
 
 
 def _names(node: ast.expr) -> tuple[set[str], set[str]]:
@@ -191,12 +195,13 @@ def apply_formulas(metrics: Metrics, count: int) -> Columns:
     columns = Columns(count)
     formulas = book().columns
     columns.fill("duration_ns", formulas["duration_ns"], metrics)
-    known: dict[str, Floats] = dict(metrics)
+    seconds: dict[str, Floats] = {}
+    known: Metrics = ChainMap(seconds, cast("MutableMapping[str, Floats]", metrics))
     if "duration_ns" in columns.values:
         duration = columns.values["duration_ns"]
         # No rate over a time that cannot be one.
         possible = (duration > 0) & (duration < 2**63)
-        known["duration_s"] = np.where(possible, duration * 1e-9, np.nan)
+        seconds["duration_s"] = np.where(possible, duration * 1e-9, np.nan)
     for column, ways in formulas.items():
         if column != "duration_ns":
             columns.fill(column, ways, known)
@@ -211,7 +216,8 @@ def _apply_rates(columns: Columns, metrics: Metrics) -> None:
     timed = np.zeros(columns.count, dtype=bool) if duration is None else duration > 0
     if timed.all():
         return
-    untimed = {name: np.where(timed, np.nan, value) for name, value in metrics.items()}
+    needed = {name for ways in book().rates.values() for way in ways for name in way.names}
+    untimed = {name: np.where(timed, np.nan, metrics[name]) for name in needed if name in metrics}
     for column, ways in book().rates.items():
         columns.fill(column, ways, untimed)
 

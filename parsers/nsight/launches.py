@@ -7,15 +7,15 @@ its text once. ``recording`` makes a recording of them.
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from traceroof.parsers.nsight.formulas import Floats
 from traceroof.parsers.nsight.metrics import fits, metric_name, section_id
+from traceroof.parsers.nsight.number_rows import NumberRows
 from traceroof.parsers.nsight.numbers import DecimalSign
-from traceroof.parsers.nsight.rows import Rows, Slot, Small
+from traceroof.parsers.nsight.rows import Rows, Slot
 
 
 class Launch(NamedTuple):
@@ -60,7 +60,7 @@ class Launches:
 
     spreadsheet: the file was saved again by a spreadsheet (semicolons, tabs). sign: the decimal
     sign, where the format fixes it. row_launch, row_slot, row_cell: the launch, slot and cell of each
-    metric row. number_rows: the same and a value, in parts, from formats that hold numbers.
+    metric row. numbers: the same from formats that hold numbers, which have no other rows.
     """
 
     spreadsheet: bool = False
@@ -74,7 +74,7 @@ class Launches:
     row_cell: "array[int]" = field(default_factory=lambda: array("i"))
     cells: list[str] = field(default_factory=list)
     _cell_ids: dict[str, int] = field(default_factory=dict)
-    number_rows: tuple[list[Any], ...] = field(default_factory=lambda: ([], [], [], []))
+    numbers: NumberRows = field(default_factory=NumberRows)
     verdicts: list[Verdict] = field(default_factory=list)
     sources: list[tuple[int, pa.Table]] = field(default_factory=list)
     knows_metrics: bool = False
@@ -118,18 +118,12 @@ class Launches:
         self.cells.append(text)
 
     def cell(self, text: str) -> int:
-        """The number of a cell that many launches share, for ``add_rows``."""
+        """The number of a cell that many launches share, for ``numbers``."""
         found = self._cell_ids.get(text)
         if found is None:
             found = self._cell_ids[text] = len(self.cells)
             self.cells.append(text)
         return found
-
-    def add_rows(self, launches: Small, slots: Small, cells: Small, values: Floats) -> None:
-        """Take metric rows in file order, from formats that hold numbers: values in base units (NaN:
-        none), else the number of a cell (-1: none)."""
-        for column, part in zip(self.number_rows, (launches, slots, cells, values), strict=True):
-            column.append(part)
 
     def measured(self) -> frozenset[tuple[int, str]]:
         """Every launch with the metrics that it has rows of."""
@@ -165,16 +159,9 @@ class Launches:
         )
 
     def rows(self) -> Rows:
-        """The metric rows in file order. Uses up those of formats that hold numbers."""
-        if not self.number_rows[0]:
-            launch, slot, cell = (
-                np.frombuffer(column, dtype=np.int32).copy()
-                for column in (self.row_launch, self.row_slot, self.row_cell)
-            )
-            return Rows(launch, slot, self.cells, cell)
-        whole = []
-        for column in self.number_rows:
-            whole.append(np.concatenate(column))
-            column.clear()
-        launch, slot, cell, value = whole
-        return Rows(launch, slot, self.cells, cell, value)
+        """The printed metric rows in file order."""
+        launch, slot, cell = (
+            np.frombuffer(column, dtype=np.int32).copy()
+            for column in (self.row_launch, self.row_slot, self.row_cell)
+        )
+        return Rows(launch, slot, self.cells, cell)

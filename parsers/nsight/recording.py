@@ -4,7 +4,7 @@ Decides the decimal sign, brings units to their base, and fills the kernel table
 ends in a column or among the raw metrics.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, MutableMapping
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from traceroof.parsers.nsight.launch_devices import devices_of, with_printed_nam
 from traceroof.parsers.nsight.launch_identity import add_identity, add_shapes
 from traceroof.parsers.nsight.launches import Launches
 from traceroof.parsers.nsight.metrics import is_counted, is_whole
+from traceroof.parsers.nsight.number_rows import MeasuredNumbers
 from traceroof.parsers.nsight.numbers import DecimalSign, number, vote, whole
 from traceroof.parsers.nsight.repeated_runs import split_runs
 from traceroof.parsers.nsight.rows import Measured, Rows
@@ -45,12 +46,8 @@ def recording(
     reason: what the profiler itself said of a failure. gpus: the GPUs that the program's own
     output names.
     """
-    drop_strays(launches)
-    rows = launches.rows()
-    rows = split_runs(launches, rows)
-    sign = launches.sign or _decimal_sign(launches, rows)
-    measured = Measured.read(rows, launches.slots, sign)
-    refuse_unmeasured(launches, path, rows, measured, reason)
+    measured = _measured(launches)
+    refuse_unmeasured(launches, path, measured, reason)
     metrics = measured.metrics(len(launches.found))
     _doubt_beyond_peak(launches, metrics)
     facts = RuleFacts((verdict.launch, verdict.text) for verdict in launches.verdicts)
@@ -67,7 +64,7 @@ def recording(
             "gpu__time_duration.sum", statistic, len(launches.found)
         )
     kernels = kernel_table(columns.values)
-    note_cells(launches, rows, measured)
+    note_cells(launches, measured)
     names = measured.texts("device__attribute_display_name")
     found = with_printed_name(
         launches, devices_of(launches, columns, devices, metrics, names), gpus
@@ -87,6 +84,14 @@ def recording(
         verdicts=_verdict_table(launches),
         source_lines=_source_lines(launches),
     )
+
+
+def _measured(launches: Launches) -> Measured | MeasuredNumbers:
+    if launches.numbers:
+        return MeasuredNumbers(launches.numbers, launches.slots, launches.cells)
+    drop_strays(launches)
+    rows = split_runs(launches, launches.rows())
+    return Measured.read(rows, launches.slots, launches.sign or _decimal_sign(launches, rows))
 
 
 def _decimal_sign(launches: Launches, rows: Rows) -> DecimalSign:
@@ -117,12 +122,15 @@ def _decimal_sign(launches: Launches, rows: Rows) -> DecimalSign:
     return found.sign
 
 
-def _doubt_beyond_peak(launches: Launches, metrics: dict[str, Floats]) -> None:
+def _doubt_beyond_peak(launches: Launches, metrics: MutableMapping[str, Floats]) -> None:
     """Rounding and clock changes give 101 %; what is far beyond is a wrong number.
 
     More warps than there are slots cannot have been: that occupancy is unknown.
     """
-    for name, values in metrics.items():
+    for name in list(metrics):
+        if name not in _OCCUPANCIES and ".pct_of_peak_sustained_" not in name:
+            continue
+        values = metrics[name]
         beyond = values > _BEYOND_PEAK_PCT
         if not beyond.any():
             continue
@@ -130,7 +138,7 @@ def _doubt_beyond_peak(launches: Launches, metrics: dict[str, Floats]) -> None:
         if name in _OCCUPANCIES:
             metrics[name] = np.where(beyond, np.nan, values)
             launches.note(f"{name} of up to {most} is impossible: left unknown", int(beyond.sum()))
-        elif ".pct_of_peak_sustained_" in name:
+        else:
             launches.note(f"{name} of up to {most} of peak", int(beyond.sum()), severe=False)
 
 

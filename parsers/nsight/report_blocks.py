@@ -9,134 +9,24 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import PurePosixPath
 from typing import Any
 
 from traceroof.ingest.decompress import Inflated
-from traceroof.ingest.messages import messages
+from traceroof.parsers.nsight.report_fields import report_messages
 from traceroof.parsers.nsight.report_metrics import parsed
 
 MAGIC = b"NVR\0"
 #: The version in the file header of every report from 2020 to 2026.
 KNOWN_VERSION = 7
 
-# Field numbers as observed in reports of 2020.1 to 2026.2; what is not named is not read. Metrics
-# (Metric) and their instances (Instance) stay bytes: there are millions (``report_metrics``).
-_DESCRIBED = {
-    "FileHeader": "1 version uint32",
-    "BlockHeader": """
-        1 sources uint64
-        2 results uint64
-        4 strings Strings
-        5 payload uint64
-        6 process Process
-        7 ranges uint64
-    """,
-    "Strings": "1 texts *string",
-    "Process": """
-        1 id uint64
-        3 name string
-    """,
-    "Result": """
-        1 thread uint64
-        5 mangled string
-        6 function string
-        7 demangled string
-        10 grid Extent
-        11 block Extent
-        13 metrics *bytes
-        15 source SourceKey
-        19 rules *Rule
-        21 nvtx Nvtx
-        22 context uint64
-        23 stream uint64
-    """,
-    "SourceKey": "1 reference uint64",
-    "Module": """
-        1 reference uint64
-        4 image string
-        9 loaded Loaded
-    """,
-    "Loaded": """
-        1 functions *Placed
-        2 data *Placed
-    """,
-    "Placed": """
-        1 name string
-        2 address uint64
-        3 symbol uint64
-    """,
-    "Extent": """
-        1 x uint64
-        2 y uint64
-        3 z uint64
-    """,
-    "Metric": """
-        1 name uint64
-        2 value Value
-        3 instances *bytes
-    """,
-    "ListedMetric": """
-        1 name uint64
-        2 value Value
-        3 instances *Instance
-    """,
-    "Value": """
-        1 text string
-        2 single float
-        3 real double
-        4 small uint64
-        5 whole uint64
-    """,
-    "Instance": """
-        1 at Value
-        2 value Value
-    """,
-    "Rule": """
-        1 name string
-        3 body RuleBody
-        4 section string
-    """,
-    "RuleBody": "1 items *RuleItem",
-    "RuleItem": """
-        1 message RuleMessage
-        10 speedup Speedup
-    """,
-    "RuleMessage": """
-        1 text string
-        2 level uint64
-    """,
-    "Speedup": """
-        1 scope uint64
-        2 percent double
-    """,
-    "Nvtx": """
-        1 domains *NvtxDomain
-        2 threads *NvtxThread
-    """,
-    "NvtxDomain": """
-        1 id uint64
-        2 name string
-    """,
-    "NvtxThread": "2 stacks *NvtxStack",
-    "NvtxStack": """
-        1 domain uint64
-        3 ranges *NvtxRange
-    """,
-    "NvtxRange": "1 name string",
-}
 # No header is larger: real ones, with the strings of 2,200 metrics, have 200 kB.
 _LARGEST_HEADER = 256 << 20
 # Modules of libraries with all their kernels have 100 MB at most; larger ones are skipped.
 _LARGEST_MODULE = 256 << 20
 _STEP = 1 << 20
-
-
-@cache
-def report_messages() -> Any:
-    """The message classes of a report, by name."""
-    return messages("traceroof.ncu_rep", _DESCRIBED)
+# What is skipped within the stream's buffer is there already.
+_BUFFER = 1 << 16
 
 
 @dataclass
@@ -180,13 +70,12 @@ def read_headers(stream: Inflated) -> Headers:
 
 @dataclass(frozen=True)
 class Found:
-    """A result: the process of its block (it names only the thread that launched), its message (None
-    where that is damaged) and its bytes. is_range: it is of a range of launches, whose layout no
-    real file has shown: it is read as that of a launch."""
+    """A result: the process of its block (it names only the thread that launched) and its bytes (None
+    where they are not all there). is_range: it is of a range of launches, whose layout no real file
+    has shown: it is read as that of a launch."""
 
     process: int
-    message: Any
-    size: int = 0
+    data: bytes | None
     is_range: bool = False
 
 
@@ -241,8 +130,7 @@ def _payload(stream: Inflated, header: Any, take_module: Callable[[Any], None]) 
             break
         left -= length
         if number >= header.sources:
-            message = _parsed("Result", _exactly(stream, length))
-            yield Found(process, message, length, number >= launches)
+            yield Found(process, _exactly(stream, length), number >= launches)
         elif length > _LARGEST_MODULE:
             _skip(stream, length)
             take_module(None)
@@ -279,7 +167,7 @@ def _exactly(stream: Inflated, count: int) -> bytes:
 
 
 def _skip(stream: Inflated, count: int) -> None:
-    if stream.plain and count > _STEP:
+    if stream.plain and count > _BUFFER:
         if count >= 2**62:
             raise _Cut
         stream.seek(count - 1, os.SEEK_CUR)

@@ -44,10 +44,8 @@ class Instances:
     code: Words
 
 
-def read_metrics(raws: Sequence[bytes]) -> Metrics:
-    """Metrics of one result or several."""
-    data, start, end = wire.joined(raws)
-    words = wire.words_of(data)
+def read_metrics(data: Bytes, words: Words, start: Ints, end: Ints) -> Metrics:
+    """Metrics of one result or several, each in ``data`` from start to end."""
     number, size, good = wire.varint(words, start + 1)
     good &= (data[start] == _NAME) & (size <= _LONGEST_NAME)
     value, after, fine = wire.value(data, words, np.minimum(start + 1 + size, end), _VALUE)

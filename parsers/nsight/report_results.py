@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,9 +10,9 @@ from traceroof.core import regex
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.report_blocks import Found, Headers, decoded
 from traceroof.parsers.nsight.report_metrics import read_metrics
+from traceroof.parsers.nsight.report_places import locate
 from traceroof.parsers.nsight.report_source import ReportSource
 from traceroof.parsers.nsight.report_values import Names, Values, values_of
-from traceroof.parsers.nsight.rows import Small
 
 _LEVELS = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
 _SCOPES = {1: "local", 2: "global"}
@@ -23,60 +23,70 @@ _LINK = regex.compile(
 )
 
 
-def is_read(result: Any, names: Names) -> bool:
+def is_read(found: Found, names: Names) -> bool:
     """Whether a result of a range has the layout of a launch: measurements whose names are known."""
-    if result is None or not len(result.metrics):
-        return False
-    found = read_metrics(list(result.metrics))
-    name = found.name[found.name >= 0]
+    _, places = locate([found.data or b""])
+    read = read_metrics(places.data, places.words, places.start, places.end)
+    name = read.name[read.name >= 0]
     if not len(name) or name.max() >= len(names.texts):
         return False
     measured = sum("__" in names.texts[one] for one in name.tolist())
-    return 2 * measured > len(name) and bool(np.isfinite(found.value).any())
+    return 2 * measured > len(name) and bool(np.isfinite(read.value).any())
 
 
 def add_results(
     results: Sequence[tuple[int, Found]], headers: Headers, names: Names, source: ReportSource
-) -> None:
-    """Add results: launches with their metrics and what the rules say of them.
+) -> int:
+    """Add results: launches with their metrics and what the rules say of them. Returns how many are
+    damaged.
 
     results: each with its position in the report, which ncu prints as the launch's ID. source: takes
     what is counted per instruction.
     """
+    messages, places = locate([found.data or b"" for _, found in results])
+    sound = [
+        _Result(position, found, message)
+        for (position, found), message in zip(results, messages, strict=True)
+        if message is not None
+    ]
+    if len(sound) < len(results):
+        places = places.renumbered([message is not None for message in messages])
     into = names.into
-    values = values_of([list(found.message.metrics) for _, found in results], names)
-    identities = _identities(results, headers, values)
+    values = values_of(places, len(sound), names)
+    identities = _identities(sound, headers, values)
     launches = np.array([into.add_launch(one) for one in identities], np.int32)
-    _add_rows(values, launches, into)
+    into.numbers.add(launches, values.schema.of, values.slot, values.value, _cells(values))
     counted = zip(values.lists, values.called, _expected(values), strict=True)
-    for launch, (_, found), counts in zip(launches.tolist(), results, counted, strict=True):
-        source.add_result(launch, found.message.source.reference, *counts)
-        for rule in found.message.rules:
+    for launch, one, counts in zip(launches.tolist(), sound, counted, strict=True):
+        source.add_result(launch, one.message.source.reference, *counts)
+        for rule in one.message.rules:
             _add_rule(rule, launch, into)
+    return len(results) - len(sound)
 
 
-def _add_rows(values: Values, launches: Small, into: Launches) -> None:
-    cells: Small = np.full(len(values.name), -1, np.int32)
-    cells[list(values.said)] = [one.cell for one in values.said.values()]
-    known = np.flatnonzero(~np.isnan(values.value) | (cells >= 0))
-    slots = values.names.slots(values.name[known])
-    into.add_rows(launches[values.of[known]], slots, cells[known], values.value[known])
+class _Result(NamedTuple):
+    """A result with its position in the report and its message, which lacks the metrics."""
+
+    position: int
+    found: Found
+    message: Any
 
 
-def _identities(
-    results: Sequence[tuple[int, Found]], headers: Headers, values: Values
-) -> list[Launch]:
+def _cells(values: Values) -> dict[int, int]:
+    """Place -> the number of its cell."""
+    return {place: one.cell for place, one in values.said.items()}
+
+
+def _identities(results: Sequence[_Result], headers: Headers, values: Values) -> list[Launch]:
     devices = [values.texts(name) for name in _DEVICE]
     capability = [values.texts(f"device__attribute_compute_capability_{one}") for one in _PARTS]
     return [
         _identity(
-            found, position, headers,
+            one, headers,
             next(filter(None, device), None) or "",
             f"{major}.{minor}" if major and minor else "",
         )
-        for (position, found), *device, major, minor in zip(
-            results, *devices, *capability, strict=True
-        )
+        for one, *device, major, minor in zip(results, *devices, *capability, strict=True)
     ]  # fmt: skip
 
 
@@ -84,17 +94,15 @@ _DEVICE = ("device__attribute_device_index", "launch__device_id")
 _PARTS = ("major", "minor")
 
 
-def _identity(
-    found: Found, position: int, headers: Headers, device: str, capability: str
-) -> Launch:
-    result, process = found.message, found.process
+def _identity(one: _Result, headers: Headers, device: str, capability: str) -> Launch:
+    result, process = one.message, one.found.process
     name = decoded(result.demangled or result.function or result.mangled)
     return Launch(
-        name=name or ("range" if found.is_range else ""),
+        name=name or ("range" if one.found.is_range else ""),
         # Reports of one thread give the same number for both.
         process_id=str(process) if process else _present(result, "thread"),
         process_name=headers.processes.get(process or result.thread, ""),
-        launch_id=str(position),
+        launch_id=str(one.position),
         context=_present(result, "context"),
         stream=_present(result, "stream"),
         device=device,
@@ -108,7 +116,10 @@ def _identity(
 def _expected(values: Values) -> list[float | None]:
     """Samples that sampling from the first to the last cycle takes: one per multiprocessor and
     interval."""
-    return [_due(*one) for one in zip(*(values.texts(name) for name in _SAMPLING), strict=True)]
+    units, cycles, interval = (values.numbers(name) for name in _SAMPLING)
+    with np.errstate(all="ignore"):
+        due = units * cycles / interval
+    return [one if 0 < one < math.inf else None for one in due.tolist()]
 
 
 _SAMPLING = (
@@ -116,15 +127,6 @@ _SAMPLING = (
     "sm__cycles_active.avg",
     "smsp__pcsamp_interval_cycles",
 )
-
-
-def _due(units: str | None, cycles: str | None, interval: str | None) -> float | None:
-    try:
-        found = [float(one or 0) for one in (units, cycles, interval)]
-    except ValueError:
-        return None
-    due = found[0] * found[1] / found[2] if all(found) else math.nan
-    return due if math.isfinite(due) else None
 
 
 # --- what identifies a launch ------------------------------------------------------------------

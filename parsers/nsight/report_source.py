@@ -17,7 +17,8 @@ import pyarrow as pa
 from traceroof.core.kernel_table import TEXT
 from traceroof.core.source_lines import COUNTS, SAMPLES_OF, SOURCE, source_table
 from traceroof.parsers.nsight.cubin import Cubin, Placed
-from traceroof.parsers.nsight.report_blocks import decoded, report_messages
+from traceroof.parsers.nsight.report_blocks import decoded
+from traceroof.parsers.nsight.report_fields import report_messages
 from traceroof.parsers.nsight.report_metrics import Instances, read_instances
 from traceroof.parsers.nsight.report_values import LEAST_ADDRESS
 from traceroof.parsers.nsight.source_metrics import ACCESSES, SPACES, column_of

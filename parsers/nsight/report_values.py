@@ -2,7 +2,6 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -12,8 +11,10 @@ import numpy as np
 
 from traceroof.parsers.nsight.formulas import Floats
 from traceroof.parsers.nsight.launches import Launches
-from traceroof.parsers.nsight.report_blocks import decoded, report_messages
+from traceroof.parsers.nsight.report_blocks import decoded
+from traceroof.parsers.nsight.report_fields import report_messages
 from traceroof.parsers.nsight.report_metrics import number_of, parsed, read_metrics
+from traceroof.parsers.nsight.report_places import Places
 from traceroof.parsers.nsight.report_units import unit_of
 from traceroof.parsers.nsight.rows import Small
 from traceroof.parsers.nsight.wire import Ints, Mask
@@ -22,6 +23,9 @@ from traceroof.parsers.nsight.wire import Ints, Mask
 LEAST_ADDRESS = 1 << 16
 # Of metrics that are more than a number: how many are remembered, and up to which size.
 _REMEMBERED, _LARGEST_REMEMBERED = 1 << 14, 1 << 14
+
+
+_NO_SLOT = -2
 
 
 class Said(NamedTuple):
@@ -48,16 +52,24 @@ class Names:
         same = [self.number.setdefault(text, number) for number, text in enumerate(self.texts)]
         # The last place is that of a number without a name.
         self.same = np.array([*same, -1], np.int64)
-        self._slots: Small = np.full(len(self.texts), -1, np.int32)
+        self._slots: Small = np.array([*[_NO_SLOT] * len(self.texts), -1], np.int32)
+        self._last: Schema | None = None
         # Launches of one kernel repeat most of what is no single number, byte by byte.
         self._said: dict[bytes, Said | None] = {}
 
-    def slots(self, names: Ints) -> Small:
-        """The kinds of metric row of these names."""
-        for name in np.unique(names[self._slots[names] < 0]).tolist():
-            text = self.texts[name]
-            self._slots[name] = self.into.slot("", "", text, unit_of(text))
-        return self._slots[names]
+    def schema(self, read: Ints, of: Ints) -> "Schema":
+        """The metrics with these names in these launches. Launches of one kernel share theirs."""
+        last = self._last
+        if last is not None and np.array_equal(last.read, read) and np.array_equal(last.of, of):
+            return last
+        known = (read >= 0) & (read < len(self.texts))
+        name = self.same[np.where(known, read, -1)]
+        for one in np.unique(name[self._slots[name] == _NO_SLOT]).tolist():
+            text = self.texts[one]
+            self._slots[one] = self.into.slot("", "", text, unit_of(text))
+        repeated = len(_repeated(of, name)[0]) > 0
+        self._last = Schema(read.copy(), of, name, self._slots[name], repeated)
+        return self._last
 
     def said(self, raw: bytes) -> Said | None:
         """A metric with text or with values per unit; None where it is damaged."""
@@ -83,83 +95,127 @@ class Names:
 
 
 @dataclass(frozen=True)
+class Schema:
+    """Which metrics several launches have, in file order; those of one kernel share it.
+
+    read: the numbers of their names as read. of: which launch, counted from 0. name: -1 is none. slot:
+    the kind of metric row, -1 where there is no name. repeated: whether a launch has a name twice.
+    """
+
+    read: Ints
+    of: Ints
+    name: Ints
+    slot: Small
+    repeated: bool
+    _places: dict[int, Ints] = field(default_factory=dict)
+
+    def places(self, name: int) -> Ints:
+        """Where one metric stands."""
+        if name not in self._places:
+            self._places[name] = np.flatnonzero(self.name == name)
+        return self._places[name]
+
+
+@dataclass(frozen=True)
 class Values:
     """The metrics of several launches, in file order; each name once per launch.
 
-    of: which launch, counted from 0. name: -1 is none. value: NaN where it is no number. said: place
-    -> what is more than a number. lists: by launch, name -> values per instruction. called: by launch,
-    where the kernel and what it calls begin.
+    value: NaN where it is no number. known: which of them count. said: place -> what is more than a
+    number. lists: by launch, name -> values per instruction. called: by launch, where the kernel and
+    what it calls begin.
     """
 
     names: Names
     launches: int
-    of: Ints
-    name: Ints
+    schema: Schema
     value: Floats
+    known: Mask
     said: dict[int, Said]
     lists: list[dict[str, bytes]]
     called: list[tuple[int, ...]]
 
+    @property
+    def slot(self) -> Small:
+        """The kind of metric row of each; -1 for those that do not count."""
+        return np.where(self.known, self.schema.slot, -1).astype(np.int32)
+
     def texts(self, metric: str) -> list[str | None]:
         """The value of one metric per launch; None where it has none."""
         found: list[str | None] = [None] * self.launches
-        for place in np.flatnonzero(self.name == self.names.number.get(metric, -2)).tolist():
-            found[int(self.of[place])] = _text_of(place, self.value, self.said)
+        for place in self._places(metric):
+            found[int(self.schema.of[place])] = _text_of(place, self.value, self.said)
+        return found
+
+    def numbers(self, metric: str) -> Floats:
+        """The value of one metric per launch; NaN where it has none."""
+        found = np.full(self.launches, np.nan)
+        for place in self._places(metric):
+            found[self.schema.of[place]] = self.value[place]
+        return found
+
+    def _places(self, metric: str) -> list[int]:
+        places = self.schema.places(self.names.number.get(metric, -2))
+        found: list[int] = places[self.known[places]].tolist()
         return found
 
 
-def values_of(metrics: Sequence[Sequence[bytes]], names: Names) -> Values:
+def values_of(found: Places, launches: int, names: Names) -> Values:
     """The metrics of launches. One that a launch has twice keeps its last value."""
-    raws = [raw for one in metrics for raw in one]
-    of = np.repeat(np.arange(len(metrics)), [len(one) for one in metrics])
-    found = read_metrics(raws)
-    name, value = found.name, found.value
+    read = read_metrics(found.data, found.words, found.start, found.end)
+    name, value = read.name, read.value
     said: dict[int, Said] = {}
-    listed: dict[int, bytes] = {}
-    for place in found.odd:
-        one = names.said(raws[place])
+    for place in read.odd:
+        one = names.said(found.raw(place))
         if one is not None:
             said[place] = one
             name[place] = one.name
-    for place, (offset, first) in found.instances.items():
+    listed: dict[int, bytes] = {}
+    for place, (offset, first) in read.instances.items():
         # Values per instruction and per point in time are for the source table, the others text.
+        raw = found.raw(place)
         if first >= LEAST_ADDRESS:
-            listed[place] = raws[place][offset:]
-        elif (one := names.said(raws[place])) is not None:
+            listed[place] = raw[offset:]
+        elif (one := names.said(raw)) is not None:
             # Where the list is damaged, the value before it holds.
             said[place] = one
-    known = (name >= 0) & (name < len(names.texts))
+    schema = names.schema(name, found.of)
+    known = schema.name >= 0
     names.into.note("metrics whose name is missing in the report left out", int((~known).sum()))
-    name = names.same[np.where(known, name, -1)]
     for place in [place for place in said if not known[place]]:
         del said[place]
     odd = sum(one.odd for one in said.values())
     names.into.note("metrics whose value is of an unknown kind left unknown", odd)
-    _keep_last(of, name, value, said, known, names)
+    if schema.repeated:
+        _keep_last(schema, value, said, known, names)
     value[~known] = value[list(said)] = np.nan
-    lists: list[dict[str, bytes]] = [{} for _ in metrics]
+    lists: list[dict[str, bytes]] = [{} for _ in range(launches)]
     for place, raw in listed.items():
         if known[place]:
-            lists[int(of[place])][names.texts[int(name[place])]] = raw
-    name = np.where(known, name, -1)
-    called: list[tuple[int, ...]] = [()] * len(metrics)
-    for place in np.flatnonzero(name == names.number.get(_CALLED, -2)).tolist():
-        called[int(of[place])] = addresses_in(raws[place])
+            lists[int(found.of[place])][names.texts[int(schema.name[place])]] = raw
+    called: list[tuple[int, ...]] = [()] * launches
+    for place in schema.places(names.number.get(_CALLED, -2)).tolist():
+        if known[place]:
+            called[int(found.of[place])] = addresses_in(found.raw(place))
     kept = {place: one for place, one in said.items() if known[place]}
-    return Values(names, len(metrics), of, name, value, kept, lists, called)
+    return Values(names, launches, schema, value, known, kept, lists, called)
 
 
 _CALLED = "launch__function_pcs"
 
 
+def _repeated(of: Ints, name: Ints) -> tuple[Ints, Ints]:
+    """(where a launch has a name of which it has several, launch and name as one number)."""
+    key = of * (int(name.max(initial=0)) + 2) + name + 1
+    return np.flatnonzero((np.bincount(key)[key] > 1) & (name >= 0)), key
+
+
 def _keep_last(
-    of: Ints, name: Ints, value: Floats, said: dict[int, Said], known: Mask, names: Names
+    schema: Schema, value: Floats, said: dict[int, Said], known: Mask, names: Names
 ) -> None:
     """Of several values of one metric in one launch the last that there is stays known."""
-    key = of * (len(names.texts) + 1) + name + 1
     places_of: dict[int, list[int]] = defaultdict(list)
-    repeated = np.bincount(key)[key] > 1
-    for place in np.flatnonzero(repeated & (name >= 0)).tolist():
+    repeated, key = _repeated(schema.of, schema.name)
+    for place in repeated.tolist():
         places_of[int(key[place])].append(place)
     for places in places_of.values():
         texts = {place: _text_of(place, value, said) for place in places}

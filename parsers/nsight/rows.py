@@ -1,9 +1,10 @@
-"""Metric rows in columns, and what they measure.
+"""Printed metric rows in columns, and what they measure.
 
 ``Rows`` is what a reader collects; ``Measured`` turns cells into numbers in base units, picks the
 most precise printing of a metric, and keeps what no column of the kernel table holds.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,33 +43,22 @@ class Slot(NamedTuple):
 
 
 class Rows:
-    """Metric rows in columns: launch, slot, and the number of its cell in cells (-1: none).
+    """Metric rows in columns: launch, slot, and the number of its cell in cells."""
 
-    value: those that came as numbers, which have no cell; NaN for all others.
-    """
-
-    def __init__(
-        self, launch: Small, slot: Small, cells: list[str], cell: Small, value: Floats | None = None
-    ) -> None:
+    def __init__(self, launch: Small, slot: Small, cells: list[str], cell: Small) -> None:
         self.launch = launch
         self.slot = slot
         self.cells = cells
         self.cell = cell
-        self.value = np.full(len(cell), np.nan) if value is None else value
         self._before: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self.cell)
 
-    def text(self, row: int) -> str:
-        """The cell of a row; empty for one that came as a number."""
-        cell = self.cell[row]
-        return self.cells[cell] if cell >= 0 else ""
-
     def texts(self, rows: Ints | None = None) -> list[str]:
         """The cells of some rows, or of all."""
         found = self.cell if rows is None else self.cell[rows]
-        return [self.cells[cell] if cell >= 0 else "" for cell in found.tolist()]
+        return [self.cells[cell] for cell in found.tolist()]
 
     def repeated(self, slots: int) -> npt.NDArray[np.bool_]:
         """Rows whose launch has their kind before."""
@@ -95,9 +85,33 @@ class Rows:
         return self._before.get(row, int(self.launch[row]))
 
     def kept(self, keep: npt.NDArray[np.bool_]) -> "Rows":
-        return Rows(
-            self.launch[keep], self.slot[keep], self.cells, self.cell[keep], self.value[keep]
-        )
+        return Rows(self.launch[keep], self.slot[keep], self.cells, self.cell[keep])
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Cells as printed, and what they hold.
+
+    said: as printed. text: without what follows a value. numbers: NaN where there is none.
+    instances: cell -> the values per unit that follow it.
+    """
+
+    said: list[str]
+    text: list[str]
+    numbers: Floats
+    instances: dict[int, str]
+
+    @classmethod
+    def read(cls, said: list[str], sign: DecimalSign) -> "Cells":
+        text, instances = list(said), dict[int, str]()
+        for cell, one in enumerate(text):
+            if one.endswith(")"):
+                value_text, listed = split_instances(one)
+                if listed:
+                    instances[cell] = listed
+                    text[cell] = value_text
+        numbers = np.array([number(one, sign) for one in text], dtype=np.float64)
+        return cls(said, text, numbers, instances)
 
 
 @dataclass
@@ -127,25 +141,29 @@ class Measured:
 
     @classmethod
     def read(cls, rows: Rows, slots: list[Slot], sign: DecimalSign) -> "Measured":
-        text, instances = list(rows.cells), dict[int, str]()
-        for cell, one in enumerate(text):
-            if one.endswith(")"):
-                value_text, listed = split_instances(one)
-                if listed:
-                    instances[cell] = listed
-                    text[cell] = value_text
-        # The last is for rows without a cell.
-        numbers = np.array([*(number(one, sign) for one in text), np.nan])
-        value = np.where(rows.cell >= 0, numbers[rows.cell], rows.value)
+        cells = Cells.read(rows.cells, sign)
+        value = cells.numbers[rows.cell]
         scales = np.array([unit(slot.unit_text).scale for slot in slots], dtype=np.float64)
         if len(slots):
             value *= scales[rows.slot]
-        return cls(rows, slots, sign, value, text, instances)
+        return cls(rows, slots, sign, value, cells.text, cells.instances)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     @property
-    def is_number(self) -> npt.NDArray[np.bool_]:
-        flags: npt.NDArray[np.bool_] = ~np.isnan(self.value)
-        return flags
+    def any_number(self) -> bool:
+        return not bool(np.isnan(self.value).all())
+
+    def unread(self) -> Counter[str]:
+        """The cells without a number, and how often each is there."""
+        return Counter(self.rows.texts(np.flatnonzero(np.isnan(self.value))))
+
+    def numbers_by_slot(self) -> list[int]:
+        """How many numbers there are of each kind of row."""
+        with_number = self.rows.slot[~np.isnan(self.value)]
+        counts: list[int] = np.bincount(with_number, minlength=len(self.slots)).tolist()
+        return counts
 
     def _rows_of(self, slot: int) -> Ints:
         """The rows of one kind, in file order."""
@@ -154,8 +172,7 @@ class Measured:
     def _resolution(self, rows: Ints) -> Floats:
         """The last printed digit of each row, in base units."""
         last = [
-            10.0 ** -decimals(self.text[cell] if cell >= 0 else "", self.sign)
-            * unit(self.slots[slot].unit_text).scale
+            10.0 ** -decimals(self.text[cell], self.sign) * unit(self.slots[slot].unit_text).scale
             for cell, slot in zip(
                 self.rows.cell[rows].tolist(), self.rows.slot[rows].tolist(), strict=True
             )
@@ -191,7 +208,7 @@ class Measured:
         for position, slot in enumerate(self.slots):
             if slot.metric == metric:
                 rows = self._rows_of(position)
-                rows = rows[(self.rows.cell[rows] >= 0) & np.isnan(self.value[rows])]
+                rows = rows[np.isnan(self.value[rows])]
                 words = (self.text[cell].strip() for cell in self.rows.cell[rows].tolist())
                 found |= dict(zip(self.rows.launch[rows].tolist(), words, strict=True))
         return {launch: text for launch, text in found.items() if text}
@@ -224,38 +241,45 @@ class Measured:
                 mine = self._rows_of(position)
                 in_column[mine] = launches[self.rows.launch[mine]] & self._agrees[mine]
         rest = np.flatnonzero(~in_column).astype(np.int32)
-        main = self._raw_table(rest, self.text, self.value[rest])
-        has = np.zeros(len(self.text) + 1, dtype=bool)
+        main = self._raw(rest, self.text, self.value[rest])
+        has = np.zeros(len(self.text), dtype=bool)
         has[list(self.instances)] = True
         listed = np.flatnonzero(has[self.rows.cell])
         if not len(listed):
             return main
         words = [self.instances.get(cell, "") for cell in range(len(self.text))]
         unknown = np.full(len(listed), np.nan)
-        extra = self._raw_table(listed, words, unknown, " (instances)")
+        extra = self._raw(listed, words, unknown, " (instances)")
         return pa.concat_tables([main, extra])
 
-    def _raw_table(
-        self, rows: Ints, texts: list[str], values: Floats, suffix: str = ""
-    ) -> pa.Table:
-        """texts: by cell, of those that are no numbers."""
-        slot, cell = self.rows.slot[rows], self.rows.cell[rows]
+    def _raw(self, rows: Ints, texts: list[str], values: Floats, suffix: str = "") -> pa.Table:
+        launch, slot, cell = self.rows.launch[rows], self.rows.slot[rows], self.rows.cell[rows]
+        return raw_table(launch, slot, cell, values, self.slots, texts, suffix)
 
-        def by_slot(words: list[str]) -> pa.Array:
-            known = np.array([bool(word) for word in words], dtype=bool)
-            return _encoded(slot, known[slot], words)
 
-        return pa.table(
-            {
-                "row": pa.array(self.rows.launch[rows], pa.int64()),
-                "section": by_slot([entry.section for entry in self.slots]),
-                "metric": _encoded(slot, None, [entry.title + suffix for entry in self.slots]),
-                "unit": _encoded(slot, None, [unit(entry.unit_text).base for entry in self.slots]),
-                "value": pa.array(values, pa.float64(), from_pandas=True),
-                "text": _encoded(cell, np.isnan(values), texts),
-            },
-            schema=RAW_METRICS,
-        )
+def raw_table(
+    launches: Small, slot: Small, cell: Small, values: Floats, slots: Sequence[Slot],
+    texts: Sequence[str], suffix: str,
+) -> pa.Table:  # fmt: skip
+    """Rows of the raw-metric table. cell: where the value is NaN, the number of its text (-1: it
+    has none). suffix: of the metric's name."""
+
+    def by_slot(words: list[str]) -> pa.Array:
+        known = np.array([bool(word) for word in words], dtype=bool)
+        return _encoded(slot, known[slot], words)
+
+    without = np.isnan(values)
+    return pa.table(
+        {
+            "row": pa.array(launches, pa.int64()),
+            "section": by_slot([entry.section for entry in slots]),
+            "metric": _encoded(slot, None, [entry.title + suffix for entry in slots]),
+            "unit": _encoded(slot, None, [unit(entry.unit_text).base for entry in slots]),
+            "value": pa.array(values, mask=without),
+            "text": _encoded(cell, without & (cell >= 0), texts),
+        },
+        schema=RAW_METRICS,
+    )
 
 
 def _encoded(

@@ -37,7 +37,7 @@ class Remark(NamedTuple):
 
 def drop_strays(launches: Launches) -> None:
     """Leave out rows of damaged identity, which would be launches of their own."""
-    if launches.number_rows[0] or len(launches.found) < 2:
+    if launches.numbers or len(launches.found) < 2:
         return
     launch, slot, cell = (
         np.array(column, np.int64)

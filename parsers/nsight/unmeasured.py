@@ -1,15 +1,12 @@
 """Cells without a number: what they say, and files in which nothing was measured."""
 
-from collections import Counter
-
-import numpy as np
-
 from traceroof.core import regex
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
 from traceroof.parsers.nsight.launches import Launches
 from traceroof.parsers.nsight.metrics import fits
-from traceroof.parsers.nsight.rows import Measured, Rows
+from traceroof.parsers.nsight.number_rows import MeasuredNumbers
+from traceroof.parsers.nsight.rows import Measured
 
 #: How to permit performance counters, for every refusal that has this cause.
 PERMISSION_HINT = (
@@ -22,18 +19,18 @@ _NOT_FINITE = regex.compile(r"[-+]?(?:nan|inf(?:inity)?)")
 
 
 def refuse_unmeasured(
-    launches: Launches, path: str, rows: Rows, measured: Measured, reason: str
+    launches: Launches, path: str, measured: Measured | MeasuredNumbers, reason: str
 ) -> None:
-    if len(rows) and not launches.knows_metrics:
+    if len(measured) and not launches.knows_metrics:
         names = sorted({slot.metric for slot in launches.slots})
         raise TraceroofError(
             f"{path} has the layout of Nsight Compute's table, and none of its metrics is one "
             f"of Nsight Compute's: {', '.join(names[:5])}"[:400],
             "if labels of an own section hide them: add --print-metric-name name to ncu",
         )
-    if measured.is_number.any() or not len(rows):
+    if measured.any_number or not len(measured):
         return
-    kinds = {_no_number(text) for text in set(rows.texts())}
+    kinds = {_no_number(text) for text in measured.unread()}
     if reason and kinds <= {"n/a", "", "nan"}:
         raise TraceroofError(
             f"{path} holds no measurement: Nsight Compute reports {reason!r}, and the metrics "
@@ -55,10 +52,10 @@ def refuse_unmeasured(
         )
 
 
-def note_cells(launches: Launches, rows: Rows, measured: Measured) -> None:
+def note_cells(launches: Launches, measured: Measured | MeasuredNumbers) -> None:
     """Say what cells held no number, by kind."""
     unreadable = ""
-    for text, rows_of in Counter(rows.texts(np.flatnonzero(~measured.is_number))).items():
+    for text, rows_of in measured.unread().items():
         text = text.strip().lower()
         kind = _no_number(text)
         if kind == "n/a":
@@ -70,8 +67,7 @@ def note_cells(launches: Launches, rows: Rows, measured: Measured) -> None:
         elif text[0].isdigit() or text[0] in "+-.,":
             unreadable = unreadable or text[:40]
             launches.note(f"numbers that could not be read, such as {unreadable!r}", rows_of)
-    by_slot = np.bincount(rows.slot[measured.is_number], minlength=len(launches.slots)).tolist()
-    for slot, found in zip(launches.slots, by_slot, strict=True):
+    for slot, found in zip(launches.slots, measured.numbers_by_slot(), strict=True):
         if fits(slot.metric, slot.unit_text) is False and not slot.statistic:
             reason = f"{slot.unit_text.strip()!r} is not a unit for it"
             if not slot.unit_text.strip():

@@ -19,16 +19,16 @@ from traceroof.ingest.foreign import looks_like
 from traceroof.ingest.messages import messages
 from traceroof.parser import Options, silent
 from traceroof.parsers.nsight.metrics import fits
-from traceroof.parsers.nsight.report_blocks import _DESCRIBED
+from traceroof.parsers.nsight.report_fields import DESCRIBED
 from traceroof.parsers.nsight.report_units import unit_of
 from traceroof.parsers.nsight_compute import PARSER as CSV
 from traceroof.parsers.nsight_compute_report import PARSER
 
 #: What a report is made with: metrics and instances as messages, which the reader takes as bytes.
 WRITTEN = {
-    **_DESCRIBED,
-    "Result": _DESCRIBED["Result"].replace("metrics *bytes", "metrics *Metric"),
-    "Metric": _DESCRIBED["Metric"].replace("instances *bytes", "instances *Instance"),
+    **DESCRIBED,
+    "Result": DESCRIBED["Result"].replace("metrics *bytes", "metrics *Metric"),
+    "Metric": DESCRIBED["Metric"].replace("instances *bytes", "instances *Instance"),
 }
 _WRITE = messages("tests.ncu_rep", WRITTEN)
 Number = int | float | str | None
