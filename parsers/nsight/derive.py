@@ -1,11 +1,7 @@
-"""What formulas cannot say about a launch: stall shares, tensor work, peaks, rule texts.
-
-Rule texts matter because the default details page names stall reasons, uncoalesced accesses and
-uneven load only there: their metrics are printed nowhere else.
-"""
+"""What formulas cannot say about a launch: stall shares, tensor work, peaks."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +14,7 @@ from traceroof.parsers.nsight.formulas import (
     Metrics,
     book,
 )
-from traceroof.parsers.nsight.numbers import DecimalSign, number
+from traceroof.parsers.nsight.rule_facts import RuleFacts
 
 # Below this percentage of peak, its two printed decimals leave the peak uncertain by over 0.5 %.
 _LEAST_PCT_FOR_PEAK = 1.0
@@ -28,7 +24,7 @@ _LEAST_HZ = 1e8
 
 
 def derive(
-    columns: Columns, metrics: Metrics, devices: Sequence[int | None], rules: "RuleFacts"
+    columns: Columns, metrics: Metrics, devices: Sequence[int | None], rules: RuleFacts
 ) -> None:
     """Add to ``columns`` what needs more than one formula.
 
@@ -147,7 +143,7 @@ _SHARES = regex.compile(r"smsp__warp_issue_stalled_(?P<reason>\w+)_per_warp_acti
 _SAMPLES = regex.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?:\.sum)?")
 
 
-def _add_stalls(columns: Columns, metrics: Metrics, rules: "RuleFacts") -> None:
+def _add_stalls(columns: Columns, metrics: Metrics, rules: RuleFacts) -> None:
     """Share of a warp's time between two issues by reason, from the best family known.
 
     The ratios of all reasons, the issuing cycle ("selected") among them, add up to the warp
@@ -284,101 +280,3 @@ def _peak_by_attributes(metrics: Metrics, count: int) -> Floats:
     hertz = np.where(clock < _LEAST_HZ, clock * 1e3, clock)
     peak = 2 * hertz * width / 8
     return np.where(peak > 0, peak, np.nan)
-
-
-# --- rule texts --------------------------------------------------------------------------------
-
-_STALLED = regex.compile(
-    r"being stalled (?P<phrase>.*?)represents about (?P<pct>[\d.,]+)\s*% of the total average",
-    re.DOTALL,
-)
-_GLOBAL = regex.compile(
-    r"uncoalesced global accesses? resulting in a total of (?P<excess>[\d.,]+) excessive sectors?"
-    r" \([\d.,]+% of the total (?P<total>[\d.,]+) sectors?\)"
-)
-_SHARED = regex.compile(
-    r"uncoalesced shared accesses? resulting in a total of (?P<excess>[\d.,]+) excessive "
-    r"wavefronts? \([\d.,]+% of the total (?P<total>[\d.,]+) wavefronts?\)"
-)
-_SECTOR_USE = regex.compile(
-    r"access pattern for global (?P<what>load|store)s .*?only (?P<bytes>[\d.,]+) of the 32 bytes"
-)
-_IMBALANCE = regex.compile(
-    r"One or more (?P<unit>SMs|SMSPs|L1 Slices|L2 Slices|DRAM [A-Z]\w+) have a much .*?"
-    r"Maximum instance value is (?P<pct>[\d.,]+)% above the average"
-)
-_WAVES = regex.compile(r"resulting in only (?P<waves>[\d.,]+) full waves across all SMs")
-_SMS = regex.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
-# Real rules have up to 2,000 letters.
-_LONGEST_RULE = 8000
-_UNITS = {"SMs": "sm", "SMSPs": "smsp", "L1 Slices": "l1tex", "L2 Slices": "lts"}
-
-
-class RuleFacts:
-    """Figures that the profiler's rules print in their sentences, by launch.
-
-    columns: column -> row -> value. excess: unit -> row -> maximum over mean, minus 1.
-    used: how many values of ``columns`` ended in the table.
-    """
-
-    def __init__(self, texts: Iterable[tuple[int, str]]) -> None:
-        self.columns: dict[str, dict[int, float]] = {}
-        self.excess: dict[str, dict[int, float]] = {}
-        self.used = 0
-        self._stalls: dict[str, dict[int, float]] = {}
-        for row, text in texts:
-            self._read(row, text[:_LONGEST_RULE])
-
-    def stalls(self, count: int) -> dict[str, Floats]:
-        """Stall shares by reason."""
-        shares = {}
-        for reason, known in self._stalls.items():
-            shares[reason] = np.full(count, np.nan)
-            shares[reason][list(known)] = list(known.values())
-        return shares
-
-    def _read(self, row: int, text: str) -> None:
-        if (match := _STALLED.search(text)) and (percent := _figure(match["pct"])) is not None:
-            for phrase, reason in book().stall_phrases.items():
-                if phrase in match["phrase"]:
-                    self._stalls.setdefault(reason, {})[row] = percent / 100
-                    break
-        for pattern, total_column, part_column in (
-            (_GLOBAL, "global_sectors", "global_sectors_ideal"),
-            (_SHARED, "shared_wavefronts", "shared_conflicts"),
-        ):
-            if match := pattern.search(text):
-                total, excess = _figure(match["total"]), _figure(match["excess"])
-                if total is not None and excess is not None:
-                    part = excess if pattern is _SHARED else total - excess
-                    self._set(total_column, row, total)
-                    self._set(part_column, row, part)
-        if (match := _SECTOR_USE.search(text)) and (used := _figure(match["bytes"])) is not None:
-            self._set(f"{match['what']}_bytes_per_sector", row, used)
-        if (match := _WAVES.search(text)) and (waves := _figure(match["waves"])) is not None:
-            self._set("waves_per_sm", row, waves)
-        if match := _SMS.search(text):
-            self._set("sm_count", row, float(match["sms"]))
-        if (match := _IMBALANCE.search(text)) and (above := _figure(match["pct"])) is not None:
-            unit = _UNITS.get(match["unit"], "dram")
-            self.excess.setdefault(unit, {})[row] = above / 100
-
-    def _set(self, column: str, row: int, value: float) -> None:
-        self.columns.setdefault(column, {}).setdefault(row, value)
-
-    def add_maxima(self, metrics: MutableMapping[str, Floats]) -> None:
-        """Give ``metrics`` the maxima over units that only the sentences tell."""
-        for unit, known in self.excess.items():
-            mean = metrics.get(f"{unit}__cycles_active.avg")
-            name = f"{unit}__cycles_active.max"
-            if mean is None or name in metrics:
-                continue
-            above = np.full(len(mean), np.nan)
-            above[list(known)] = list(known.values())
-            metrics[name] = mean * (1 + above)
-
-
-def _figure(text: str) -> float | None:
-    """A number in a sentence; the final point or comma belongs to the sentence."""
-    value = number(text.rstrip(".,"), DecimalSign.POINT)
-    return None if np.isnan(value) else value

@@ -4,7 +4,7 @@ Launches of a program have mostly the same metrics: a table per set of them hold
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,7 +23,8 @@ _MOST_VALUES = 1 << 20
 
 @dataclass
 class _Table:
-    """Values of launches (rows) by slot (columns). cells: place in the values -> number of a cell."""
+    """Values of launches (rows) by slot (columns). cells: places in the values, ascending, and the
+    numbers of their cells."""
 
     slots: Small
     launches: Small
@@ -43,10 +44,11 @@ class _Open:
     count: int = 0
 
     def closed(self) -> _Table:
-        places, cells = zip(*self.cells, strict=True)
+        places, cells = (np.concatenate(parts) for parts in zip(*self.cells, strict=True))
+        order = np.argsort(places, kind="stable")
         return _Table(
             self.slots, np.concatenate(self.launches), np.concatenate(self.values),
-            (np.concatenate(places), np.concatenate(cells)),
+            (places[order], cells[order]),
         )  # fmt: skip
 
 
@@ -60,12 +62,10 @@ class NumberRows:
     def __bool__(self) -> bool:
         return bool(self._tables) or self._open is not None
 
-    def add(
-        self, launches: Small, of: Ints, slots: Small, values: Floats, cells: Mapping[int, int]
-    ) -> None:
+    def add(self, launches: Small, of: Ints, slots: Small, values: Floats, cells: Small) -> None:
         """Take the rows of some launches. of: the launch of each row, counted from the first of these.
-        slots: -1 for rows that do not count. values: in base units; NaN: none. cells: place -> the
-        number of a cell, of rows that are more than a number."""
+        slots: -1 for rows that do not count. values: in base units; NaN: none. cells: the
+        numbers of the cells of rows that are more than a number, -1 of the others."""
         start = 0
         ends = np.searchsorted(of, np.arange(len(launches)), side="right").tolist()
         while start < len(launches):
@@ -76,13 +76,12 @@ class NumberRows:
             whole = (len(slots) - first) == width * (len(launches) - start)
             if width and whole and bool((slots[first:].reshape(-1, width) == mine).all()):
                 stop = len(launches)
-            self._add(launches[start:stop], mine, values[first : ends[stop - 1]], first, cells)
+            rows = slice(first, ends[stop - 1])
+            self._add(launches[start:stop], mine, values[rows], cells[rows])
             start = stop
 
-    def _add(
-        self, launches: Small, slots: Small, values: Floats, first: int, cells: Mapping[int, int]
-    ) -> None:
-        """Launches with the same metrics. first: the place of the first of their values."""
+    def _add(self, launches: Small, slots: Small, values: Floats, cells: Small) -> None:
+        """Launches with the same metrics."""
         table = self._fitting(slots)
         width, columns = len(slots), len(table.slots)
         counted = slots >= 0
@@ -92,15 +91,13 @@ class NumberRows:
         else:
             made = np.full((len(launches), columns), np.nan)
             made[:, into[counted]] = values.reshape(len(launches), width)[:, counted]
-        known = [one for one in cells if first <= one < first + len(values)]
-        places = np.array(known, np.int64) - first
+        places = np.flatnonzero(cells >= 0)
         row, column = np.divmod(places, max(width, 1))
         keep = counted[column] if width else np.zeros(0, bool)
-        numbers = np.array([cells[one] for one in known], np.int32)
         at = (row + table.count) * columns + into[column] if width else places
         table.launches.append(launches)
         table.values.append(made)
-        table.cells.append((at[keep], numbers[keep]))
+        table.cells.append((at[keep], cells[places[keep]]))
         table.count += len(launches)
         if table.count * columns >= _MOST_VALUES:
             self._close()
@@ -246,15 +243,10 @@ class MeasuredNumbers:
         launches = np.repeat(table.launches, rows.sum(axis=1))
         slots = np.broadcast_to(table.slots, rows.shape)[rows]
         values = np.full(len(slots), np.nan) if suffix else table.values[rows]
-        place = np.flatnonzero(rows)
-        cells: Small = np.full(len(place), -1, np.int32)
         places, numbers = table.cells
-        order = np.argsort(places)
-        at = np.searchsorted(places[order], place)
-        at = np.minimum(at, max(len(order) - 1, 0))
-        if len(order):
-            mine = places[order][at] == place
-            cells[mine] = numbers[order][at][mine]
+        every: Small = np.full(rows.size, -1, np.int32)
+        every[places] = numbers
+        cells = every.reshape(rows.shape)[rows]
         return raw_table(launches, slots, cells, values, self.slots, texts, suffix)
 
 

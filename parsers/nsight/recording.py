@@ -12,7 +12,7 @@ import pyarrow as pa
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import VERDICTS, Note, Recording, empty, source_of
 from traceroof.core.source_lines import SOURCE
-from traceroof.parsers.nsight.derive import RuleFacts, derive
+from traceroof.parsers.nsight.derive import derive
 from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
 from traceroof.parsers.nsight.launch_devices import devices_of, with_printed_name
 from traceroof.parsers.nsight.launch_identity import add_identity, add_shapes
@@ -22,6 +22,7 @@ from traceroof.parsers.nsight.number_rows import MeasuredNumbers
 from traceroof.parsers.nsight.numbers import DecimalSign, number, vote, whole
 from traceroof.parsers.nsight.repeated_runs import split_runs
 from traceroof.parsers.nsight.rows import Measured, Rows
+from traceroof.parsers.nsight.rule_facts import RuleFacts
 from traceroof.parsers.nsight.stray_rows import drop_strays
 from traceroof.parsers.nsight.unmeasured import note_cells, refuse_unmeasured
 

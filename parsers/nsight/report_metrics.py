@@ -23,13 +23,16 @@ _LONGEST_NAME = 3
 @dataclass(frozen=True)
 class Metrics:
     """n metrics, in file order. name: number of its name, -1 where it is damaged. value: NaN where it
-    is no finite number. instances: place -> where in its bytes its instances begin, and what the
-    first of them is of (-1: no number). odd: places of those that are in no usual form."""
+    is no finite number. listed: places of those with instances; begins: where in the data these
+    begin, first: what the first of them is of (-1: no number). odd: places of those that are in no
+    usual form."""
 
     name: Ints
     value: Reals
-    instances: dict[int, tuple[int, int]]
-    odd: list[int]
+    listed: Ints
+    begins: Ints
+    first: Ints
+    odd: Ints
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,7 @@ def read_metrics(data: Bytes, words: Words, start: Ints, end: Ints) -> Metrics:
     places = np.flatnonzero(good & listed)
     at, _, known = wire.value(data, words, after[places] + 2, _AT)
     first = np.where(known, np.minimum(at, 2.0**53), -1).astype(np.int64)
-    pairs = zip((after - start)[places].tolist(), first.tolist(), strict=True)
-    instances = dict(zip(places.tolist(), pairs, strict=True))
-    return Metrics(name, value, instances, np.flatnonzero(~good).tolist())
+    return Metrics(name, value, places, after[places], first, np.flatnonzero(~good))
 
 
 def read_instances(

@@ -55,7 +55,7 @@ def add_results(
     values = values_of(places, len(sound), names)
     identities = _identities(sound, headers, values)
     launches = np.array([into.add_launch(one) for one in identities], np.int32)
-    into.numbers.add(launches, values.schema.of, values.slot, values.value, _cells(values))
+    into.numbers.add(launches, values.schema.of, values.slot, values.value, values.cell)
     counted = zip(values.lists, values.called, _expected(values), strict=True)
     for launch, one, counts in zip(launches.tolist(), sound, counted, strict=True):
         source.add_result(launch, one.message.source.reference, *counts)
@@ -70,11 +70,6 @@ class _Result(NamedTuple):
     position: int
     found: Found
     message: Any
-
-
-def _cells(values: Values) -> dict[int, int]:
-    """Place -> the number of its cell."""
-    return {place: one.cell for place, one in values.said.items()}
 
 
 def _identities(results: Sequence[_Result], headers: Headers, values: Values) -> list[Launch]:

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -21,22 +22,21 @@ from traceroof.parsers.nsight.wire import Ints, Mask
 
 #: Program counters and times are large numbers; other instances are numbered from 0.
 LEAST_ADDRESS = 1 << 16
-# Of metrics that are more than a number: how many are remembered, and up to which size.
-_REMEMBERED, _LARGEST_REMEMBERED = 1 << 14, 1 << 14
+# Bytes of metrics that are more than a number that are remembered.
+_REMEMBERED = 1 << 25
 
 
 _NO_SLOT = -2
 
 
 class Said(NamedTuple):
-    """A metric that is more than a number: of which name, its value as text (None: it has none), and
-    the number of the cell that ``--print-metric-instances details`` prints. odd: its value is of an
-    unknown kind."""
+    """Metrics that are more than numbers, one behind the other: of which names, and the numbers of the
+    cells that ``--print-metric-instances details`` prints (-1: the metric is damaged). odd: values
+    of an unknown kind."""
 
-    name: int
-    text: str | None
-    cell: int
-    odd: bool
+    name: Ints
+    cell: Small
+    odd: Mask
 
 
 @dataclass
@@ -55,7 +55,10 @@ class Names:
         self._slots: Small = np.array([*[_NO_SLOT] * len(self.texts), -1], np.int32)
         self._last: Schema | None = None
         # Launches of one kernel repeat most of what is no single number, byte by byte.
-        self._said: dict[bytes, Said | None] = {}
+        self._said: dict[bytes, Said] = {}
+        self._remembered = 0
+        #: Of a cell the value before what is listed; None where it has none.
+        self.text_of: dict[int, str | None] = {}
 
     def schema(self, read: Ints, of: Ints) -> "Schema":
         """The metrics with these names in these launches. Launches of one kernel share theirs."""
@@ -71,27 +74,36 @@ class Names:
         self._last = Schema(read.copy(), of, name, self._slots[name], repeated)
         return self._last
 
-    def said(self, raw: bytes) -> Said | None:
-        """A metric with text or with values per unit; None where it is damaged."""
+    def said(self, found: Places, first: int, last: int) -> Said:
+        """Some metrics with text or with values per unit, one behind the other."""
+        raw = found.data[found.start[first] : found.end[last]].tobytes()
         try:
             return self._said[raw]
         except KeyError:
             pass
-        found = self._read(raw)
-        if len(raw) <= _LARGEST_REMEMBERED:
-            if len(self._said) >= _REMEMBERED:
-                self._said.clear()
-            self._said[raw] = found
-        return found
+        made = self._read([found.raw(place) for place in range(first, last + 1)])
+        self._remembered += len(raw)
+        if self._remembered > _REMEMBERED:
+            self._said.clear()
+            self._remembered = len(raw)
+        self._said[raw] = made
+        return made
 
-    def _read(self, raw: bytes) -> Said | None:
-        metric = parsed(raw, report_messages()["Metric"])
-        if metric is None or metric.name >= 2**31:
-            # A number that no table of strings reaches names nothing, as a damaged metric does.
-            return None
-        text = value_text(metric.value)
-        cell = self.into.cell(_cell("n/a" if text is None else text, raw, metric))
-        return Said(metric.name, text, cell, text is None and bool(metric.value.ByteSize()))
+    def _read(self, raws: Sequence[bytes]) -> Said:
+        name = np.full(len(raws), -1, np.int64)
+        cell: Small = np.full(len(raws), -1, np.int32)
+        odd = np.zeros(len(raws), dtype=bool)
+        for place, raw in enumerate(raws):
+            metric = parsed(raw, report_messages()["Metric"])
+            if metric is None or metric.name >= 2**31:
+                # A number that no table of strings reaches names nothing, as a damaged metric does.
+                continue
+            text = value_text(metric.value)
+            name[place] = metric.name
+            cell[place] = self.into.cell(_cell("n/a" if text is None else text, raw, metric))
+            self.text_of[int(cell[place])] = text
+            odd[place] = text is None and bool(metric.value.ByteSize())
+        return Said(name, cell, odd)
 
 
 @dataclass(frozen=True)
@@ -120,8 +132,8 @@ class Schema:
 class Values:
     """The metrics of several launches, in file order; each name once per launch.
 
-    value: NaN where it is no number. known: which of them count. said: place -> what is more than a
-    number. lists: by launch, name -> values per instruction. called: by launch, where the kernel and
+    value: NaN where it is no number. known: which of them count. cell: of what is more than a number;
+    -1 for the others. lists: by launch, name -> values per instruction. called: by launch, where the kernel and
     what it calls begin.
     """
 
@@ -130,7 +142,7 @@ class Values:
     schema: Schema
     value: Floats
     known: Mask
-    said: dict[int, Said]
+    cell: Small
     lists: list[dict[str, bytes]]
     called: list[tuple[int, ...]]
 
@@ -143,7 +155,7 @@ class Values:
         """The value of one metric per launch; None where it has none."""
         found: list[str | None] = [None] * self.launches
         for place in self._places(metric):
-            found[int(self.schema.of[place])] = _text_of(place, self.value, self.said)
+            found[int(self.schema.of[place])] = _text_of(place, self.value, self.cell, self.names)
         return found
 
     def numbers(self, metric: str) -> Floats:
@@ -163,41 +175,51 @@ def values_of(found: Places, launches: int, names: Names) -> Values:
     """The metrics of launches. One that a launch has twice keeps its last value."""
     read = read_metrics(found.data, found.words, found.start, found.end)
     name, value = read.name, read.value
-    said: dict[int, Said] = {}
-    for place in read.odd:
-        one = names.said(found.raw(place))
-        if one is not None:
-            said[place] = one
-            name[place] = one.name
-    listed: dict[int, bytes] = {}
-    for place, (offset, first) in read.instances.items():
-        # Values per instruction and per point in time are for the source table, the others text.
-        raw = found.raw(place)
-        if first >= LEAST_ADDRESS:
-            listed[place] = raw[offset:]
-        elif (one := names.said(raw)) is not None:
-            # Where the list is damaged, the value before it holds.
-            said[place] = one
+    # Values per instruction and per point in time are for the source table, the others text.
+    is_count = read.first >= LEAST_ADDRESS
+    more = np.union1d(read.odd, read.listed[~is_count])
+    cell, odd = _said(found, more, name, names)
     schema = names.schema(name, found.of)
     known = schema.name >= 0
     names.into.note("metrics whose name is missing in the report left out", int((~known).sum()))
-    for place in [place for place in said if not known[place]]:
-        del said[place]
-    odd = sum(one.odd for one in said.values())
-    names.into.note("metrics whose value is of an unknown kind left unknown", odd)
+    cell[~known] = -1
+    odd_ones = int((odd & known).sum())
+    names.into.note("metrics whose value is of an unknown kind left unknown", odd_ones)
     if schema.repeated:
-        _keep_last(schema, value, said, known, names)
-    value[~known] = value[list(said)] = np.nan
+        _keep_last(schema, value, cell, known, names)
+    value[~known | (cell >= 0)] = np.nan
+    cell[~known] = -1
     lists: list[dict[str, bytes]] = [{} for _ in range(launches)]
-    for place, raw in listed.items():
+    counts = read.listed[is_count], read.begins[is_count]
+    for place, begins in zip(*(one.tolist() for one in counts), strict=True):
         if known[place]:
+            raw = found.data[begins : found.end[place]].tobytes()
             lists[int(found.of[place])][names.texts[int(schema.name[place])]] = raw
     called: list[tuple[int, ...]] = [()] * launches
     for place in schema.places(names.number.get(_CALLED, -2)).tolist():
         if known[place]:
             called[int(found.of[place])] = addresses_in(found.raw(place))
-    kept = {place: one for place, one in said.items() if known[place]}
-    return Values(names, launches, schema, value, known, kept, lists, called)
+    return Values(names, launches, schema, value, known, cell, lists, called)
+
+
+def _said(found: Places, more: Ints, name: Ints, names: Names) -> tuple[Small, Mask]:
+    """(the cells of metrics, whether their value is of an unknown kind). more: places of those that
+    are more than a number. name: filled in where these name themselves."""
+    cell: Small = np.full(len(name), -1, np.int32)
+    odd = np.zeros(len(name), dtype=bool)
+    if not len(more):
+        return cell, odd
+    apart = (np.diff(more) > 1) | (np.diff(found.of[more]) > 0)
+    last = np.append(more[:-1][apart], more[-1])
+    first = np.append(more[0], more[1:][apart])
+    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+        said = names.said(found, begin, end)
+        mine = slice(begin, end + 1)
+        # Where a list is damaged, the value before it holds.
+        name[mine] = np.where(said.cell >= 0, said.name, name[mine])
+        cell[mine] = said.cell
+        odd[mine] = said.odd
+    return cell, odd
 
 
 _CALLED = "launch__function_pcs"
@@ -209,16 +231,14 @@ def _repeated(of: Ints, name: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero((np.bincount(key)[key] > 1) & (name >= 0)), key
 
 
-def _keep_last(
-    schema: Schema, value: Floats, said: dict[int, Said], known: Mask, names: Names
-) -> None:
+def _keep_last(schema: Schema, value: Floats, cell: Small, known: Mask, names: Names) -> None:
     """Of several values of one metric in one launch the last that there is stays known."""
     places_of: dict[int, list[int]] = defaultdict(list)
     repeated, key = _repeated(schema.of, schema.name)
     for place in repeated.tolist():
         places_of[int(key[place])].append(place)
     for places in places_of.values():
-        texts = {place: _text_of(place, value, said) for place in places}
+        texts = {place: _text_of(place, value, cell, names) for place in places}
         with_value = [place for place in places if texts[place] is not None]
         for before, after in pairwise(with_value):
             if texts[before] != texts[after]:
@@ -228,9 +248,9 @@ def _keep_last(
             known[place] = place == (with_value or places)[-1]
 
 
-def _text_of(place: int, value: Floats, said: dict[int, Said]) -> str | None:
-    if place in said:
-        return said[place].text
+def _text_of(place: int, value: Floats, cell: Small, names: Names) -> str | None:
+    if cell[place] >= 0:
+        return names.text_of[int(cell[place])]
     return None if np.isnan(value[place]) else _real(float(value[place]))
 
 
