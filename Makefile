@@ -58,7 +58,7 @@ docs-check: $(READY)
 LIMIT := --timeout 600 --timeout-method thread
 
 unit: $(READY)  # tests/rules ran already, with coverage
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(LIMIT) --ignore=tests/rules $(PYTEST)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --max-worker-restart 1 $(LIMIT) --ignore=tests/rules $(PYTEST)
 
 rule-coverage: $(READY)
 	@$(BIN)/python -m pytest -q tests/rules $(LIMIT) $(PYTEST) --cov=rules --cov-branch --cov-fail-under=100 \
