@@ -3,8 +3,8 @@
 A topic is one thing that one person can go and do something about. Its ``claims`` say which part of
 the run's time a fix of that topic takes its saving from, so that two fixes never promise the same
 time: causes of idle time (``traceroof.timeline.CAUSES``, patterns allowed; ``pause`` is the part of
-``host`` in waits of 1 ms or longer), ``communication`` and ``copy`` that nothing hides, or
-``kernels``.
+``host`` in waits of 1 ms or longer), ``communication`` and ``copy`` that nothing hides (what of
+the first a slow link or late ranks cost has claims of its own), or ``kernels``.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 KERNELS = "kernels"
 COMMUNICATION = "communication"
+#: What of it a slow link and ranks that take longer cost: other causes, so that both add up.
+SLOW_LINK, LATE_RANK = "communication:slow-link", "communication:late-rank"
 COPY = "copy"
 #: All idle time, whatever its cause.
 IDLE = "idle:*"
@@ -73,10 +75,11 @@ TOPICS: Mapping[str, Topic] = {
     "device-copy": Topic("copies within the device"),
     "exposed-communication": Topic("communication that nothing hides", (COMMUNICATION,)),
     "slow-communication": Topic("communication below the speed of its link", (COMMUNICATION,)),
-    "slow-link": Topic("one link is slower than others of its kind", (COMMUNICATION,)),
+    "slow-link": Topic("one link is slower than others of its kind", (SLOW_LINK, COMMUNICATION)),
     "small-messages": Topic("many small collectives", (COMMUNICATION,)),
     "late-rank": Topic(
-        "some ranks keep the others waiting", (COMMUNICATION, *_idle("communication"))
+        "some ranks keep the others waiting",
+        (LATE_RANK, COMMUNICATION, *_idle("communication")),
     ),
     # The measurement itself.
     "recording-skew": Topic(

@@ -125,7 +125,7 @@ def _diagnosed(
     scopes = _scopes(recording, judged, lines, across, totals, parts)
     context = _context(recording, judged, totals, attainable, settings)
     judged_by = settings.rules(plugins.rules() if rules is None else rules)
-    pool = pool_of_run(variants, grouped, lines)
+    pool = pool_of_run(variants, grouped, lines, across)
     grounds = Grounds(judged_by, scopes, context, pool, _source_lines(recording, judged))
     places = places_of(variants, grouped.of_row)
     concerned = Concerned(places, categories, parts.members, judged_by)

@@ -114,7 +114,8 @@ class Pool:
     """The time of a run, in cells that fixes take their savings from.
 
     The first cells are the kernel groups, by their order; then the idle time by cause, the
-    communication and the copies that nothing hides. GPUs run side by side, so they share these
+    communication and the copies that nothing hides, with what a slow link and late ranks cost of
+    the former apart. GPUs run side by side, so they share these
     cells, and each holds the time of the GPU on which it is longest. Times in ns, kernels' as on
     the timeline ``reference`` (the longest; None without any).
 
@@ -168,11 +169,12 @@ def pool_of(
     category: Sequence[str],
     lines: Sequence[Timeline],
     on_reference: Reals | None = None,
+    apart: Mapping[str, float] | None = None,
 ) -> Pool:
     """The pool of a run.
 
     time_ns: of each kernel group, all GPUs together; on_reference: what part of it, 0-1, lies on
-    the longest timeline.
+    the longest timeline. apart: what certain causes cost of the exposed communication, ns.
     """
     time = np.nan_to_num(time_ns)
     part = np.ones(len(time)) if on_reference is None else on_reference
@@ -193,6 +195,9 @@ def pool_of(
         }
         for name, ns in own_time.items():
             hidden[name] = max(hidden.get(name, 0.0), float(ns))
+    for name, ns in (apart or {}).items():
+        hidden[name] = min(ns, hidden[COMMUNICATION])
+        hidden[COMMUNICATION] -= hidden[name]
     line = lines[reference]
     exposed = line.exposed_communication_ns + line.exposed_memcpy_ns
     # Communication claims from its own cell: what of it is hidden shortens nothing.

@@ -6,12 +6,14 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core.topics import LATE_RANK, SLOW_LINK
 from traceroof.diagnosis.advice import Entry
 from traceroof.diagnosis.diagnosis import Totals
 from traceroof.diagnosis.savings import Pool, longest, pool_of
 from traceroof.kernels.groups import Groups, kernel_rows
 from traceroof.kernels.variants import Variants, summed
 from traceroof.timeline import Timeline
+from traceroof.timeline.ranks import Ranks
 
 
 def run_totals(variants: Variants, lines: Sequence[Timeline]) -> Totals:
@@ -45,7 +47,9 @@ def with_savings(totals: Totals, advice: Sequence[Entry]) -> Totals:
     )
 
 
-def pool_of_run(variants: Variants, grouped: Groups, lines: Sequence[Timeline]) -> Pool:
+def pool_of_run(
+    variants: Variants, grouped: Groups, lines: Sequence[Timeline], across: Ranks | None = None
+) -> Pool:
     """The time of the run that advice takes its savings from."""
     see = grouped.facts.only(("time_ns", "category"))
     part = None
@@ -55,7 +59,17 @@ def pool_of_run(variants: Variants, grouped: Groups, lines: Sequence[Timeline]) 
         counted = summed(group[on], variants.by_step["time_ns"][on], len(grouped))
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.clip(np.nan_to_num(counted / see.time_ns), 0.0, 1.0)
-    return pool_of(see.time_ns, see.category.tolist(), lines, part)
+    return pool_of(see.time_ns, see.category.tolist(), lines, part, _apart(across))
+
+
+def _apart(across: Ranks | None) -> dict[str, float]:
+    """What the slowest link and the slowest rank cost, ns."""
+    found: dict[str, float] = {}
+    if across and across.slow_groups:
+        found[SLOW_LINK] = float(max(one.excess_ns for one in across.slow_groups))
+    if across and across.stragglers:
+        found[LATE_RANK] = float(across.stragglers[0].more_ns)
+    return found
 
 
 def _on(by_step: Mapping[str, npt.NDArray[np.int64]], line: Timeline) -> npt.NDArray[np.bool_]:
