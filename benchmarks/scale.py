@@ -250,41 +250,38 @@ def kill(folder: Path, engines: list[str], times: int, seed: int) -> None:
     try:
         for number, engine in enumerate(engines):
             with _cluster(engine) as (options, workers_of):
-                began = time.monotonic()
                 calm = place / f"calm{number}"
                 _ingest(files, calm, options)
-                usual = time.monotonic() - began
                 for turn in range(times):
-                    _kill_driver(
-                        files, place / f"driver{turn}", calm, options, rng.random() * usual
-                    )
-                    _kill_worker(
-                        files, place / f"worker{turn}", calm, options, rng, usual, workers_of
-                    )
+                    _kill_driver(files, place / f"driver{turn}", calm, options, rng)
+                    _kill_worker(files, place / f"worker{turn}", calm, options, rng, workers_of)
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _kill_driver(files: list[str], store: Path, calm: Path, options: str, after: float) -> None:
+def _kill_driver(
+    files: list[str], store: Path, calm: Path, options: str, rng: random.Random
+) -> None:
     process = _started(files, store, options)
-    time.sleep(after)
+    _wait(process, store, rng.randrange(len(files)), rng.random() * _PART_S)
     # The driver alone: those who work for it must notice.
     process.kill()
     process.wait()
     kept = len(list((store / "parts").iterdir())) if (store / "parts").exists() else 0
     _ingest(files, store, options)
     same = _compared(store, calm)
-    print(f"{options}: driver killed after {after:.1f} s, {kept} of {len(files)} parts kept: {same}",
+    print(f"{options}: driver killed, {kept} of {len(files)} parts kept: {same}",
           flush=True)  # fmt: skip
     shutil.rmtree(store)
 
 
 def _kill_worker(
-    files: list[str], store: Path, calm: Path, options: str, rng: random.Random, usual: float,
+    files: list[str], store: Path, calm: Path, options: str, rng: random.Random,
     workers_of: Callable[[int], list[int]],
 ) -> None:  # fmt: skip
     process = _started(files, store, options)
-    time.sleep(rng.uniform(0.3, 0.9) * usual)
+    # With two files or more to go, both workers have one.
+    _wait(process, store, rng.randrange(len(files) - 3), rng.random() * _PART_S)
     workers = workers_of(process.pid) if process.poll() is None else []
     if workers:
         os.kill(rng.choice(workers), signal.SIGKILL)
@@ -292,6 +289,22 @@ def _kill_worker(
     said = "a worker killed" if workers else "it had ended"
     print(f"{options}: {said}, exit {process.returncode}: {_compared(store, calm)}", flush=True)
     shutil.rmtree(store)
+
+
+# A part takes about so long, seconds.
+_PART_S = 0.2
+
+
+def _wait(process: "subprocess.Popen[bytes]", store: Path, parts: int, more: float) -> None:
+    """Wait until so many parts are there and for some seconds more: however busy the machine is, the
+    moment lies within the map."""
+    while process.poll() is None:
+        if not parts or (
+            (store / "parts").exists() and len(list((store / "parts").iterdir())) >= parts
+        ):
+            break
+        time.sleep(0.02)
+    time.sleep(more)
 
 
 def _started(files: list[str], store: Path, options: str) -> "subprocess.Popen[bytes]":

@@ -12,6 +12,7 @@ import pytest
 import traceroof
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import kernel_table
+from traceroof.core.topics import LATE_RANK, SLOW_LINK
 from traceroof.diagnosis.advice import Entry, advice_of
 from traceroof.diagnosis.findings import Finding, Lowered
 from traceroof.diagnosis.nothing_to_gain import LITTLE, NO_TIME, OPEN, OpenTime
@@ -87,6 +88,24 @@ def test_a_second_fix_has_what_it_saves_beyond_the_first() -> None:
     assert told(advice_of(found, pool())) == [
         ("first", 40_000, ["second"]),
         ("other", 8_000, []),
+    ]
+
+
+def test_a_slow_link_and_late_ranks_add_up() -> None:
+    """GIVEN 40 µs of exposed communication, of which a link costs 20 and late ranks 15 THEN each has
+    its own, and the 5 that are left are for what hides communication."""
+    found = [
+        finding("link", "slow-link", 20_000, confidence=0.9, scope="run"),
+        finding("late", "late-rank", 15_000, confidence=0.9, scope="run"),
+        of_line("hide", "exposed-communication", 5_000),
+    ]
+    apart = {SLOW_LINK: 20_000.0, LATE_RANK: 15_000.0}
+    split = pool_of(TIMES, CATEGORIES, [timeline()], apart=apart)
+    assert split.capacity[split.cells["communication"]] == 5_000
+    assert told(advice_of(found, split)) == [
+        ("link", 20_000, []),
+        ("late", 15_000, []),
+        ("hide", 5_000, []),
     ]
 
 

@@ -1,15 +1,17 @@
 """What several paths are together: each content once, and what is no profiler file."""
 
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from traceroof import TraceroofError, plugins
 from traceroof.compare import compare
-from traceroof.core.recording import Run
+from traceroof.core.recording import Recording, Run
 from traceroof.ingest import decompress, detect
-from traceroof.parser import HEAD_BYTES
+from traceroof.ingest.detect import File
+from traceroof.parser import HEAD_BYTES, Options, Progress
 from traceroof.parsers._first_look import LOOKS
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
@@ -51,6 +53,34 @@ def test_content_of_the_same_size_may_differ(tmp_path: Path) -> None:
     recording = detect.read([one, other, one], mode="ranks")
     assert [len(one.notes) for one in recording.sources] == [1, 0]
     assert recording.kernels["kernel_name"].to_pylist() == ["kern_a(float*)", "kern_b(float*)"]
+
+
+def test_content_with_equal_ends_may_differ(tmp_path: Path) -> None:
+    """As many bytes, and the same 4 kB at both ends: only the name in the middle tells them apart."""
+    head, row = STATS.format(name="filler").splitlines()
+    files = []
+    for name in ("kern_a", "kern_b"):
+        rows = [*([row] * 200), row.replace("filler", name), *([row] * 200)]
+        path = tmp_path / f"{name}_kernel_stats.csv"
+        path.write_text("\n".join([head, *rows]) + "\n")
+        files.append(path)
+    recording = detect.read(files, mode="ranks")
+    assert len(recording.sources) == 2
+    assert {"kern_a(float*)", "kern_b(float*)"} < {*recording.kernels["kernel_name"].to_pylist()}
+
+
+def test_a_reader_is_read_to_its_end(tmp_path: Path) -> None:
+    """Cut off, its processes would be ended rather than let go."""
+    ended = []
+
+    def reader(
+        files: Sequence[File], progress: Progress, options: Options
+    ) -> Iterator[Recording | TraceroofError]:
+        yield from detect.in_turn(files, progress, options)
+        ended.append(len(files))
+
+    detect.read_each([stats(tmp_path / "1_kernel_stats.csv")], reader=reader)
+    assert ended == [1]
 
 
 def test_copies_in_and_across_folders_are_read_once(samples: Path, tmp_path: Path) -> None:
