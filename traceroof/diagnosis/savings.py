@@ -195,8 +195,8 @@ def pool_of(
         }
         for name, ns in own_time.items():
             hidden[name] = max(hidden.get(name, 0.0), float(ns))
-    for name, ns in (apart or {}).items():
-        hidden[name] = min(ns, hidden[COMMUNICATION])
+    for name, cost in (apart or {}).items():
+        hidden[name] = min(cost, hidden[COMMUNICATION])
         hidden[COMMUNICATION] -= hidden[name]
     line = lines[reference]
     exposed = line.exposed_communication_ns + line.exposed_memcpy_ns
