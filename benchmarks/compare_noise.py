@@ -193,7 +193,7 @@ def percent(share: float, digits: int = 1) -> str:
 
 def rows(trials: int) -> Iterable[str]:
     """The tables as Markdown."""
-    yield f"{trials:,} trials a row and kind; the noise of a kernel is independent and normal."
+    yield f"{trials:,} trials per row and kind; the noise of a kernel is independent and normal."
     yield ""
     yield from _header("runs per side", "jitter")
     for runs in RUNS:
@@ -212,7 +212,7 @@ def rows(trials: int) -> Iterable[str]:
     yield ""
     yield from measured(trials)
     yield ""
-    yield "Runs per side that find it in 95 of 100 trials, and what no test can do with fewer:"
+    yield "Runs per side that find the slow kernel in 95 of 100 trials, and below how many no test could:"
     yield ""
     yield "| jitter | found from | no test below |"
     yield "|--:|--:|--:|"
@@ -220,7 +220,7 @@ def rows(trials: int) -> Iterable[str]:
         needed = runs_needed(jitter, trials=max(trials // 4, 1))
         yield f"| {percent(jitter, 0)} | {needed} | {least_runs(jitter)} |"
     yield ""
-    yield "Jitter of 10 % from launch to launch, at so many launches a run (its mean is the sample):"
+    yield "Jitter of 10 % from launch to launch, with so many launches per run (the sample is their mean):"
     yield ""
     yield from _header("runs per side", "launches")
     for runs in (5, 10):

@@ -107,7 +107,7 @@ async def _loop(folder: Path) -> str:
             {"verdict": ..., "needs": ..., "open": _CHANGE},
             base=base[0], head=head[0], kernel="transpose",
         )  # fmt: skip
-        said.append("Five runs per side decide:\n")
+        said.append("Five runs per side are enough for a verdict:\n")
         made = await call("diagnose", {"run": {"id": ...}, "headline": ...}, paths=head, top=1)
         await call(
             "compare",

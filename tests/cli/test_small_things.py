@@ -68,7 +68,7 @@ def test_equal_files_are_one_measurement(samples: Path, tmp_path: Path) -> None:
     (both / "b.csv").write_bytes(copy.read_bytes())
     said = run("compare", copy, both, cwd=tmp_path).stdout
     assert "one run per side" in said
-    assert "(1 file equal to another: one measurement)" in " ".join(said.split())
+    assert "(1 file with the same content as another: one measurement)" in " ".join(said.split())
 
 
 def test_an_entry_says_how_to_go_on(samples: Path, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_one_run_a_side_decides_twenty_percent_of_the_whole_and_nothing_less() -
         assert made.verdict == verdict, factor
         assert made.sampled == "none"
         assert not made.of("regressed"), "a kernel is never judged by one run's time"
-    assert kernel(made, "sgemm").reason == "one run per side: 5 runs per side decide"
+    assert kernel(made, "sgemm").reason == "one run per side; a verdict needs 5 runs per side"
 
 
 def test_steps_of_one_run_gate_on_the_step_time_alone() -> None:
@@ -78,7 +78,7 @@ def test_steps_of_one_run_gate_on_the_step_time_alone() -> None:
     assert failures(made, ("regression", *SEVERITIES)) == []
     small = kernel(made, "small")
     assert [small.verdict, small.delta_ns] == ["inconclusive", 90_000]
-    assert small.reason == "one run per side: 5 runs per side decide"
+    assert small.reason == "one run per side; a verdict needs 5 runs per side"
     (other,) = [one for one in made.categories if one.name == small.category]
     assert [other.verdict, other.reason] == ["inconclusive", small.reason]
     # 7.073 ms and 60 % of 4 ms more.
@@ -228,7 +228,7 @@ def test_one_launch_of_a_counter_tool_decides_no_more_for_the_whole_than_for_its
     made = compare(base, single("sgemm(float*)", 200_000))
     assert [one.verdict for one in made.kernels] == ["inconclusive"]
     assert made.verdict == "inconclusive"
-    assert "none is decided" in made.total.reason
+    assert "no kernel has a verdict" in made.total.reason
     # What counters decide, the whole may rest on.
     slower = compare(
         single("sgemm(float*)", 400_000, registers_per_thread=64.0),
@@ -431,7 +431,7 @@ def test_gates() -> None:
     assert len(failures(slower, ("low",))) == 1
     unclear = compare(side([one_run()]), side([one_run(factor=1.1)]))
     assert failures(unclear, ("inconclusive",)) == [
-        "inconclusive: one run per side: 5 runs per side decide"
+        "inconclusive: one run per side; a verdict needs 5 runs per side"
     ]
     assert failures(compare(repeated(FIVE), repeated(FIVE)), ("regression", "low")) == []
 

@@ -177,14 +177,14 @@ def test_compare_uses_the_measured_noise_and_says_so(profile: Profile, root: Pat
         "noise was measured on 10 runs of train (2026-11-30), whose kernel time scatters by" in text
     )
     assert "with 1 run per side" in text
-    assert "3 runs per side decide the rest" in text
+    assert "all other times need 3 runs per side" in text
     form = json.loads(json.dumps(made.to_dict()))
     assert form["noise"]["runs"] == 10
     assert form["total"]["noise_from"] == "measured"
     jsonschema.validate(form, json.loads((root / "docs" / "comparison.schema.json").read_text()))
     # Kernels need three runs per side: single runs say what is missing.
     assert not made.of("regressed", "improved")
-    assert made.of("inconclusive")[0].reason == "one run per side: 3 runs per side decide"
+    assert made.of("inconclusive")[0].reason == "one run per side; a verdict needs 3 runs per side"
 
 
 def test_three_runs_a_side_decide_kernels_with_measured_noise(profile: Profile) -> None:
@@ -222,7 +222,7 @@ def test_small_differences_say_how_many_runs_would_decide(profile: Profile) -> N
     base, head = runs(times(3, seed=30, noise=0.03)), runs(times(3, seed=31, noise=0.03, slow=1.06))
     made = compare(base, head, noise=[profile])
     reasons = [one.reason for one in made.kernels if one.verdict == "inconclusive"]
-    assert any("fits the measured noise of" in one and "would decide" in one for one in reasons)
+    assert any("with the measured noise of" in one and "would be enough" in one for one in reasons)
 
 
 def test_only_the_noise_of_this_workload_on_this_device_is_used(profile: Profile) -> None:
@@ -317,4 +317,4 @@ def test_the_table_says_what_its_columns_are(profile: Profile) -> None:
     assert "train on H100-SXM5-80GB: 10 runs, whose kernel time scatters by" in text
     assert "detectable from" in text
     assert "softmax" in text
-    assert "runs one after another" in text
+    assert "successive runs are" in text

@@ -41,7 +41,7 @@ def test_a_gain_names_the_element_type_first() -> None:
     operator = {name: "aten::mm" for name in (*base, *head) if "gemm" in name}
     (story,) = told(base, head, columns={"operator": operator})
     assert story.where.startswith("400 → 100 µs × 10 launches = -3 ms")
-    assert story.why.startswith("operands fp32 → bf16; in the place of sgemm_64x64")
+    assert story.why.startswith("operands fp32 → bf16; replaces sgemm_64x64")
     # A gain needs no advice.
     assert story.attempt == ""
 

@@ -57,7 +57,7 @@ def test_four_runs_are_too_few() -> None:
         by="runs", least_ns=1.0, percent=5.0, limits=LIMITS,
     )  # fmt: skip
     assert made.word == ("inconclusive",)
-    assert made.reason == ("4 runs on base, need 5",)
+    assert made.reason == ("4 runs of the base; a verdict needs 5 per side",)
     assert np.isnan(made.p[0])
 
 
@@ -72,7 +72,7 @@ def test_runs_that_overlap_are_inconclusive_and_say_how_many_more_would_do() -> 
     assert made.noise[0] == pytest.approx(spread)
     needed = np.ceil(2 * (spread / 0.05 * (2.576 + 1.645)) ** 2 / 0.955)
     assert made.reason[0] == (
-        f"runs overlap (p = 0.31); about {needed:.0f} runs per side would decide"
+        f"the runs of both sides overlap (p = 0.31); about {needed:.0f} runs per side would be enough"
     )
 
 
@@ -84,7 +84,7 @@ def test_steps_of_one_run_decide_nothing_of_a_kernel() -> None:
             by="steps", least_ns=1.0, percent=5.0, limits=LIMITS,
         )  # fmt: skip
         assert made.word == ("inconclusive",)
-        assert made.reason == ("one run per side: 5 runs per side decide",)
+        assert made.reason == ("one run per side; a verdict needs 5 runs per side",)
         assert made.delta_ns[0] == pytest.approx(100 * (factor - 1)), "the change is shown"
         assert np.isnan(made.p[0]), "steps of one run say nothing of other runs"
     assert verdict(base, [value * 1.01 for value in base], by="steps") == "unchanged"
@@ -132,7 +132,7 @@ def test_what_five_runs_cannot_test_is_said() -> None:
     assert made.word == (*["regressed"] * 6, "inconclusive")
     assert (
         made.reason[6]
-        == "5 runs per side can decide 6 kernels at once, the largest; 7 runs decide more"
+        == "5 runs per side are enough to test the 6 largest kernels; 7 runs per side test more"
     )
 
 

@@ -107,9 +107,9 @@ def test_page_says_what_compare_says(changed: Comparison, page: str) -> None:
 def test_inconclusive_is_said_with_what_is_missing() -> None:
     page = render.render(compare(side([one_run()]), side([one_run(factor=1.1)])))
     assert "Inconclusive: wall time +9.9\u00a0%" in page
-    assert "<b>One run per side: 5 runs per side decide.</b>" in page
+    assert "<b>One run per side; a verdict needs 5 runs per side.</b>" in page
     assert [row[-1] for row in rows_of(page)] == ["? unclear"] * 3
-    assert "3 kernels without a verdict" in page
+    assert "Kernels without a verdict, or judged by counters alone: 3" in page
 
 
 OTHER = DeviceInfo(index=0, name="NVIDIA H100 80GB HBM3")
@@ -138,7 +138,7 @@ def test_forced_times_compare_under_a_warning() -> None:
     made = compare(repeated(FIVE), repeated(FIVE, HEAD, device=OTHER), force=True)
     page = render.render(made)
     assert "Forced.</b>" in page
-    assert "The times say nothing about the code alone." in page
+    assert "The times differ for these reasons, too." in page
     assert "+30 µs (+10.0 %)" in page
 
 
@@ -339,7 +339,7 @@ def test_provenance_names_both_sides(page: str) -> None:
     provenance = page[page.index('id="provenance"') :]
     assert provenance.count("<td>side0.csv<td>") == 2
     assert "Files of the base" in provenance
-    assert "Rule: a kernel counts from 5 % of its time" in provenance
+    assert "Rule: a kernel is slower or faster if it changes by 5 % of its own time" in provenance
 
 
 def test_another_driver_is_another_machine() -> None:

@@ -136,7 +136,7 @@ def test_inconclusive_says_what_is_missing() -> None:
     made = compare(side([one_run()]), side([one_run(factor=1.1)]))
     page = compare_markdown.render(made)
     assert "🟡 traceroof: **inconclusive**, wall time +9.9 % (6.07 → 6.67 ms), kernel" in page
-    assert "**one run per side: 5 runs per side decide.**" in page
+    assert "**one run per side; a verdict needs 5 runs per side.**" in page
     assert "<details><summary>3 without a verdict, or judged by counters</summary>" in page
 
 
@@ -184,7 +184,10 @@ def test_one_run_a_side_tells_where_the_time_went_although_no_kernel_is_judged()
     assert "**slower**, step time +33.9 %" in page  # 2.4 of 7.073 ms
     assert "**Where it went:** `sgemm_big` 400 → 640 µs × 10 launches = +2.40 ms" in page
     assert "| 🟡 unclear | `sgemm_big` |" in page
-    assert "of times only the step time is judged, from 20 % on; 5 runs per side decide" in page
+    assert (
+        "the step time counts if it changes by 20 % or more; all other times need 5 runs per side"
+        in page
+    )
     back = compare_markdown.render(compare(stepped(6, slow), stepped(6)))
     assert "**Where it came from:** `sgemm_big` 640 → 400 µs" in back
 
@@ -192,8 +195,7 @@ def test_one_run_a_side_tells_where_the_time_went_although_no_kernel_is_judged()
 def test_why_says_what_was_recorded() -> None:
     (told,) = stories.stories(compare(repeated(FIVE), repeated(FIVE, SLOW)))
     assert told.why == (
-        "launches as before; bytes, operations and registers not recorded; what bounds it is not "
-        "known"
+        "launches unchanged; bytes, operations and registers not recorded; its limit is not known"
     )
     counters = {
         "registers_per_thread": dict.fromkeys(PROGRAM, 64.0),
@@ -203,7 +205,7 @@ def test_why_says_what_was_recorded() -> None:
     }
     made = compare(repeated(FIVE, columns=counters), repeated(FIVE, SLOW, columns=counters))
     (told,) = stories.stories(made)
-    assert told.why.startswith("launches, bytes and registers as before; operations not recorded")
+    assert told.why.startswith("launches, bytes and registers unchanged; operations not recorded")
     assert told.why.endswith("memory-leaning (compute 20 %, memory 90 %)")
 
 

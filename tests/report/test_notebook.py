@@ -72,7 +72,7 @@ def test_a_card_and_a_run(results: dict[str, Any]) -> None:
 def test_a_comparison_says_what_is_missing(results: dict[str, Any]) -> None:
     made = results["comparison"]._repr_html_()
     assert "Inconclusive: step time" in made
-    assert "5 runs per side decide" in made
+    assert "a verdict needs 5 runs per side" in made
     assert "Between the kernels: +2.09 ms" in made
 
 

@@ -212,7 +212,7 @@ def compare(
         settings=settings,
         idle_ns=matched.of_steps("idle_ns"),
         exposed_communication_ns=matched.of_steps("exposed_ns"),
-        notes=(*_notes(sides), *one_after_another(base, head, matched.judged.samples)),
+        notes=(*_notes(sides), *one_after_another(base, head, matched.runs)),
         noise=matched.judged.noise,
     )
 
@@ -247,6 +247,11 @@ class _Matched:
     def blocked(self) -> bool:
         """Whether something other than the code keeps the times from comparing."""
         return any(one.blocks for one in self.differences)
+
+    @property
+    def runs(self) -> tuple[int, int]:
+        """Runs per side: steps are samples of one."""
+        return self.judged.samples if self.sampled == "runs" else (1, 1)
 
     def of_steps(self, what: str) -> tuple[float, float] | None:
         """A time of a step, ns; None where no steps are compared."""

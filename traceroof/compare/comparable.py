@@ -128,16 +128,17 @@ def _clock(run: Diagnosis) -> float | None:
     return known.pop() if len(known) == 1 else None
 
 
-def one_after_another(base: Run, head: Run, samples: tuple[int, int]) -> tuple[str, ...]:
+def one_after_another(base: Run, head: Run, runs: tuple[int, int]) -> tuple[str, ...]:
     """That all runs of one side were measured before those of the other, where files tell the day: a
     drift of the machine then looks like a change. Empty for single runs."""
     windows = [utc_window(one.recording.kernels) for one in (base, head)]
-    if min(samples) < 2 or not all(windows):
+    if min(runs) < 2 or not all(windows):
         return ()
     first, last = sorted(one for one in windows if one)
     if first[1] >= last[0]:
         return ()
     text = (
-        "all runs of one side came before those of the other: a machine that drifts looks like a "
+        "all runs of one side were measured before those of the other, so a drift of the machine "
+        "looks like a change: run base and head in turn"
     )
-    return (f"{text}change; run base and head in turn",)
+    return (text,)

@@ -51,34 +51,36 @@ def why_not(
     if not known:
         return UNKNOWN_TIMES
     if by != "runs":
-        apart = "" if matters else f", whose steps differ by {noise:.0%} among themselves"
-        return f"one run per side{apart.replace('%', ' %')}: {decide} runs per side decide"
+        apart = "" if matters else f", and its steps differ by {noise:.0%} from each other"
+        return f"one run per side{apart.replace('%', ' %')}; a verdict needs {decide} runs per side"
     if min(n, m) < decide:
         side, count = ("base", n) if n <= m else ("head", m)
-        return f"{count} run{'s' * (count != 1)} on {side}, need {decide}"
+        return f"{count} run{'s' * (count != 1)} of the {side}; a verdict needs {decide} per side"
     if matters and not tested:
         return (
-            f"{min(n, m)} runs per side can decide {testable} kernels at once, the largest; "
-            f"{runs_for(2 * testable, share)} runs decide more"
+            f"{min(n, m)} runs per side are enough to test the {testable} largest kernels; "
+            f"{runs_for(2 * testable, share)} runs per side test more"
         )
-    needed = f"; about {runs} runs per side would decide" if runs and runs > min(n, m) else ""
+    needed = f"; about {runs} runs per side would be enough" if runs and runs > min(n, m) else ""
     if matters and p >= level:
-        return f"runs overlap (p = {p:.2g}){needed}"
+        return f"the runs of both sides overlap (p = {p:.2g}){needed}"
     if matters and q > share:
-        return f"p = {p:.2g} is too weak among {testable} kernels (q = {q:.2g}){needed}"
+        return (
+            f"p = {p:.2g} is not enough where {testable} kernels are tested (q = {q:.2g}){needed}"
+        )
     if matters:
         return f"a difference this large occurs by chance too often with {min(n, m)} runs{needed}"
-    return f"anything from {low:+.0%} to {high:+.0%} fits the runs{needed}".replace("%", " %")
+    return f"the runs allow any change from {low:+.0%} to {high:+.0%}{needed}".replace("%", " %")
 
 
 def why_known(told: Decided, row: int, base_ns: float) -> str:
     """What is missing for a verdict where the noise was measured."""
     low, high = (relative(one[row], base_ns) for one in (told.low, told.high))
     runs = told.runs[row]
-    needed = f"; about {runs:.0f} runs per side would decide" if np.isfinite(runs) else ""
+    needed = f"; about {runs:.0f} runs per side would be enough" if np.isfinite(runs) else ""
     return (
-        f"anything from {low:+.1%} to {high:+.1%} fits the measured noise of "
-        f"{told.sigma[row]:.1%}{needed}".replace("%", " %")
+        f"with the measured noise of {told.sigma[row]:.1%}, any change from {low:+.1%} to "
+        f"{high:+.1%} is possible{needed}".replace("%", " %")
     )
 
 

@@ -76,8 +76,8 @@ class _Watch:
             growth = produced / max(self.file.tell(), 1)
             if growth > self.options.max_inflation:
                 raise TraceroofError(
-                    f"{self.path} grows more than {self.options.max_inflation} times when "
-                    f"decompressed, and profiler files do not",
+                    f"{self.path} is more than {self.options.max_inflation} times larger when "
+                    f"decompressed, which no profiler file is",
                     "if the file is what it should be: read it with --max-inflation FACTOR",
                 )
 

@@ -96,7 +96,7 @@ def _verdict(comparison: Comparison) -> list[str]:
         lines += ["", f"**{text(missing)}**"]
     if comparison.forced:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
-        lines += ["", f"⚠ **Forced:** {text(apart)}. The times say nothing about the code alone."]
+        lines += ["", f"⚠ **Forced:** {text(apart)}. The times differ for these reasons, too."]
     if configured := comparison.settings.words():
         lines += ["", text(configured)]
     return lines
@@ -181,7 +181,8 @@ def _time_difference(change: Change) -> str:
 
 def _trust(comparison: Comparison) -> list[str]:
     return [
-        "**What this rests on:** " + " · ".join(text(one) for one in trust_words.trust(comparison))
+        "**Basis of the verdict:** "
+        + " · ".join(text(one) for one in trust_words.trust(comparison))
     ]
 
 

@@ -70,10 +70,10 @@ def lines(found: Profile) -> list[str]:
     limits = Thresholds()
     made = [
         (
-            "scatter: standard deviation of one run (largest: most that two runs differ). N per side: the least "
-            "change that compare calls in 95 of 100 comparisons with N runs per side; changes under "
-            f"{limits.percent:.0f} % of a kernel and {limits.total_percent:.0f} % of the whole do not "
-            "matter (--min-percent)."
+            "scatter: standard deviation of one run (largest: largest difference between two runs). N per "
+            "side: smallest change that compare finds in 95 of 100 comparisons with N runs per side. "
+            f"Changes of less than {limits.percent:.0f} % of a kernel and {limits.total_percent:.0f} % "
+            "of the whole are never reported (--min-percent)."
         ),
         _correlation(found),
     ]
@@ -82,14 +82,14 @@ def lines(found: Profile) -> list[str]:
         text = f"within a run, a step scatters by {_pct(steps.sigma)}"
         if steps.correlation >= _SEEN:
             text += (
-                f"; a step resembles the one before (correlation {steps.correlation:.2f}), so that "
-                f"{steps.steps:.0f} steps tell as much as {steps.independent:.0f} independent ones"
+                f"; successive steps are correlated ({steps.correlation:.2f}), so {steps.steps:.0f} steps "
+                f"are worth {steps.independent:.0f} independent ones"
             )
         made.append(text)
     if found.runs < _FEW:
         made.append(
-            f"{found.runs} runs tell their own scatter roughly: {_FEW} or more make smaller changes "
-            "detectable"
+            f"{found.runs} runs give a rough estimate of the scatter: with {_FEW} or more, smaller changes "
+            "are detectable"
         )
     return made
 
@@ -103,11 +103,8 @@ _WIDE = 100
 
 def _correlation(found: Profile) -> str:
     if found.correlation < _SEEN:
-        return "runs one after another do not resemble each other more than others"
-    return (
-        f"runs one after another resemble each other (correlation {found.correlation:.2f}): run base "
-        "and head in turn"
-    )
+        return "successive runs are not correlated"
+    return f"successive runs are correlated ({found.correlation:.2f}): run base and head in turn"
 
 
 def _name(one: Scatter) -> str:
@@ -128,7 +125,7 @@ def _pct(share: float) -> str:
 def listed(profiles: Sequence[Profile], *, width: int = 80) -> str:
     """What is stored, a line each."""
     if not profiles:
-        return "No noise was measured: `traceroof noise RUN RUN RUN…` does it.\n"
+        return "No noise was measured yet: `traceroof noise RUN RUN RUN…` measures it.\n"
     limits = Thresholds()
     rows = [
         (

@@ -213,7 +213,7 @@ def _why(comparison: Comparison, change: Change) -> str:
     elif not found and change.pair and change.pair.same_name:
         found.append(_as_before(change))
     if change.pair and change.pair.head:
-        found.append(_limits(change) or "what bounds it is not known")
+        found.append(_limits(change) or "its limit is not known")
     return "; ".join(found)
 
 
@@ -228,11 +228,11 @@ def _each(change: Change, by_calls: str) -> str:
 def _took_the_place(change: Change) -> str:
     assert change.pair is not None
     name = change.pair.base[0].kernel
-    return f"in the place of {short_names([name], _NAME_WIDTH)[name]} (paired by {change.pair.by})"
+    return f"replaces {short_names([name], _NAME_WIDTH)[name]} (paired by {change.pair.by})"
 
 
 def _as_before(change: Change) -> str:
-    """'launches and registers as before; bytes and operations not recorded': no rule fired."""
+    """'launches and registers unchanged; bytes and operations not recorded': no rule fired."""
     assert change.pair is not None
     pair = change.pair
     same: list[str] = ["launches"]
@@ -242,7 +242,7 @@ def _as_before(change: Change) -> str:
             any(name in group.metrics for name in names) for group in (*pair.base, *pair.head)
         )
         (same if recorded else unknown).append(label)
-    text = f"{_listing(same)} as before"
+    text = f"{_listing(same)} unchanged"
     return f"{text}; {_listing(unknown)} not recorded" if unknown else text
 
 

@@ -40,7 +40,7 @@ def render(comparison: Comparison, *, top: int = 10, width: int = 80, color: boo
             _categories(console, comparison)
         counted = [one for one in comparison.of("regressed") if one.basis == "counters"]
         _remarks(console, comparison, "Slower by counters", counted, width)
-        _remarks(console, comparison, "Not decided", comparison.of("inconclusive"), width)
+        _remarks(console, comparison, "Inconclusive", comparison.of("inconclusive"), width)
         _trust(console, comparison)
 
     return to_text(draw, width=width, color=color)
@@ -54,7 +54,7 @@ def _verdict(console: Console, comparison: Comparison) -> None:
         _indented(console, missing)
     if comparison.forced:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
-        _indented(console, f"Forced: {apart}. The times say nothing about the code alone.")
+        _indented(console, f"Forced: {apart}. The times differ for these reasons, too.")
     if configured := comparison.settings.words():
         _indented(console, configured)
     _indented(console, f"kernels: {words.counts(comparison)}")
@@ -186,7 +186,7 @@ def _remarks(
 
 
 def _trust(console: Console, comparison: Comparison) -> None:
-    heading(console, "What this rests on")
+    heading(console, "Basis of the verdict")
     for line in (*trust_words.trust(comparison), trust_words.thresholds(comparison)):
         _indented(console, line)
 

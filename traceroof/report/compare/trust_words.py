@@ -18,7 +18,7 @@ def trust(comparison: Comparison) -> list[str]:
     if line := _noise(comparison, total):
         lines.append(line)
     if comparison.base.time_basis == comparison.head.time_basis == "counter-tool":
-        lines.append("times are those of a counter tool, kernel by kernel: use them as ratios")
+        lines.append("a counter tool timed each kernel alone: compare its times as ratios")
     lines += [str(one) for one in comparison.differences if not one.blocks]
     lines += comparison.notes
     return lines
@@ -40,7 +40,7 @@ def _noise(comparison: Comparison, total: Change) -> str:
     elif comparison.sampled == "runs":
         text = (
             f"the runs' {total.name} scatters by {total.noise:.1%}: {shows} (`traceroof noise` "
-            "measures it on repeats, so that fewer runs decide)"
+            "measures the scatter of repeats; fewer runs are then enough)"
         )
     else:
         return ""
@@ -54,16 +54,16 @@ def samples(comparison: Comparison) -> str:
         text = f"{base} against {head} runs"
         needed = _runs_needed(comparison)
         few = min(base, head) < needed
-        return f"{text}: {needed} per side decide" if few else text
+        return f"{text}; verdicts need {needed} per side" if few else text
     if comparison.total.measured:
         return (
             f"one run per side: the {comparison.total.name} is judged by the measured noise; "
-            f"{_runs_needed(comparison)} runs per side decide the rest{_equal_files(comparison)}"
+            f"all other times need {_runs_needed(comparison)} runs per side{_equal_files(comparison)}"
         )
     single = (
-        f"of times only the {comparison.total.name} is judged, from "
-        f"{comparison.limits.single_percent:.0f} % on; {comparison.limits.runs} runs per side decide "
-        "the rest"
+        f"the {comparison.total.name} counts if it changes by "
+        f"{comparison.limits.single_percent:.0f} % or more; all other times need "
+        f"{comparison.limits.runs} runs per side"
     )
     single += _equal_files(comparison)
     if comparison.sampled == "steps":
@@ -86,14 +86,18 @@ def _equal_files(comparison: Comparison) -> str:
         if note.text.startswith(READ_ONCE)
     ]
     copies = sum(note.count for note in notes)
-    return f" ({count(copies, 'file')} equal to another: one measurement)" if copies else ""
+    return (
+        f" ({count(copies, 'file')} with the same content as another: one measurement)"
+        if copies
+        else ""
+    )
 
 
 def surroundings(comparison: Comparison) -> str:
     """Whether GPU, driver, clocks and tool are the same."""
     if comparison.blocked:
         apart = "; ".join(str(one) for one in comparison.differences if one.blocks)
-        how = "compared all the same (--force)" if comparison.forced else "times not compared"
+        how = "compared anyway (--force)" if comparison.forced else "times not compared"
         return f"{apart}: {how}"
     known = [one.name for one in comparison.head.devices if one.name]
     gpu = ", ".join(dict.fromkeys(known)) or "not named"
@@ -118,8 +122,10 @@ def _pairs(comparison: Comparison) -> str:
         return f"{len(paired)} of {len(comparison.kernels)} kernels paired"
     by_name = sum(one.slower_ns for one in named) / everything
     by_work = sum(one.slower_ns for one in paired) / everything - by_name
-    text = f"{percent(by_name)} of the time in kernels paired by name"
-    return f"{text}, {percent(by_work)} by what they compute" if by_work >= 0.0005 else text
+    text = f"{percent(by_name)} of the kernel time is in kernels paired by name"
+    return (
+        f"{text}, {percent(by_work)} in kernels paired by their work" if by_work >= 0.0005 else text
+    )
 
 
 def thresholds(comparison: Comparison) -> str:
@@ -131,11 +137,12 @@ def thresholds(comparison: Comparison) -> str:
         else quantity(limits.least_ns, "ns")
     )
     return (
-        f"a kernel counts from {limits.percent:g} % of its time and {least} on, with "
-        f"p < {limits.p:g} (Mann-Whitney) and q <= {limits.q:g} (Benjamini-Hochberg, weighted by "
-        f"time), its means apart by Student's t; {limits.runs} runs per side"
+        f"a kernel is slower or faster if it changes by {limits.percent:g} % of its own time and by "
+        f"{least} or more, with p < {limits.p:g} (Mann-Whitney), q <= {limits.q:g} "
+        f"(Benjamini-Hochberg, weighted by time) and means apart by Student's t, over at least "
+        f"{limits.runs} runs per side"
         + (
-            f". What has measured noise is judged by it (Student's t), from {LEAST_RUNS} runs per side on"
+            f". Measured noise replaces these tests (Student's t) from {LEAST_RUNS} runs per side on"
             if comparison.noise is not None
             else ""
         )

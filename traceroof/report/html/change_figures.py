@@ -63,7 +63,7 @@ def _categories(changes: Changes, chart: Chart | None) -> Chart | None:
         "numbers are in the table beside.",
         caption=f"Time {changes.unit}, median. "
         + (
-            "The upper bar is now, divided by the wall that the kernels hit; the lower one is the base."
+            "Upper bar: now, split by what bounds the kernels. Lower bar: the base."
             if comparison.compared
             else "Divided by the wall that the kernels of the category hit."
         ),

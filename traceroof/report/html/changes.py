@@ -83,7 +83,7 @@ class Changes(ChangedFixes):
             return cut(words.missing(comparison), _LONGEST)
         surroundings = trust_words.surroundings(comparison)
         if comparison.forced:
-            return cut(f"{surroundings}. The times say nothing about the code alone.", _LONGEST)
+            return cut(f"{surroundings}. The times differ for these reasons, too.", _LONGEST)
         text = f"{surroundings}; {trust_words.samples(comparison)}."
         return cut(f"{text[:1].upper()}{text[1:]}", _LONGEST)
 
