@@ -17,6 +17,7 @@ from traceroof.core.recording import (
     Source,
 )
 from traceroof.errors import TraceroofError
+from traceroof.hardware.device_lookup import gfx_of_pair
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
 from traceroof.parsers.xla.activities import Rows, add_device, add_host
@@ -151,6 +152,7 @@ def _device(plane: Plane, index: int) -> DeviceInfo:
         name=stats.get("device_type_string") or None,
         vendor=vendor,
         compute_capability=capability,
+        gfx_target=gfx_of_pair(capability) if vendor == "amd" and capability else None,
         sm_count=stats.get("core_count"),
         memory_bytes=stats.get("memory_size"),
         sm_clock_hz=clock * 1000.0 if clock else None,

@@ -355,13 +355,15 @@ def test_what_was_not_judged_comes_first_where_all_else_is_small(bound: int, fir
 
 def test_causes_without_a_figure_come_after_what_says_that_nothing_is_known() -> None:
     """GIVEN spills on a kernel of which neither the time nor the class is known THEN that comes first;
-    beside a saving of another kernel, that saving does."""
+    where the times of other kernels are known, it is no news; beside a saving, that saving comes first."""
     blind = {"severity": "info", "role": "class", "informs": True}
     found = [
         finding(NO_TIME, "not-enough-metrics", None, **blind, **on(0)),
         finding("spills", "spills", None, **on(0)),
     ]
-    assert [one.lead.rule for one in advice_of(found, pool())] == [NO_TIME, "spills"]
+    untimed = pool_of(np.full(3, np.nan), CATEGORIES, ())
+    assert [one.lead.rule for one in advice_of(found, untimed)] == [NO_TIME, "spills"]
+    assert [one.lead.rule for one in advice_of(found, pool())] == ["spills"]
     found.append(finding("a", "gemm-efficiency", 30_000, **on(1)))
     assert [one.lead.rule for one in advice_of(found, pool())] == ["a", "spills"]
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceroof.errors import TraceroofError
-from traceroof.hardware.device_lookup import find, matches
+from traceroof.hardware.device_lookup import find, gfx_of_pair, matches
 from traceroof.hardware.devices import DTYPES, Device, all_devices
 from traceroof.hardware.partitions import scaled
 
@@ -873,3 +873,9 @@ def test_amd_devices_of_the_corpus(corpus: Path) -> None:
                         wavefront=int(row["Wave_Front_Size"]),
                     )
                     assert agent == device("MI350X")
+
+
+def test_the_target_of_a_pair_that_hip_prints() -> None:
+    assert gfx_of_pair("9.5") == "gfx950"
+    assert gfx_of_pair("9.4") == "gfx942"
+    assert gfx_of_pair("8.0") is None  # NVIDIA's

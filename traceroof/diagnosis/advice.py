@@ -151,8 +151,8 @@ def advice_of(
     elif not unfit and kept and not before and (blind := undecided(rest, pool, kept)):
         before = [blind]
     kept.sort(key=lambda one: -one.expected(one.claimed))
-    if not kept and unknown and not unfit:
-        # Causes without a figure, of kernels of which neither time nor class is known.
+    if not kept and unknown and not unfit and not pool.kernels_ns:
+        # Causes without a figure, where neither the time nor the class of any kernel is known.
         before = [*before, *untold(rest)]
     listed = [*unfit, *before, *kept, *unknown, *behind] or settled([*rest, *worthless], pool)
     made = (_entry(one, pool, where or _of_first, rank) for rank, one in enumerate(listed, 1))

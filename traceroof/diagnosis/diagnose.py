@@ -22,6 +22,7 @@ from traceroof.diagnosis.diagnosis import CategoryTime, Diagnosis, Grounds, Tota
 from traceroof.diagnosis.find import find_all
 from traceroof.diagnosis.finding_places import Concerned
 from traceroof.diagnosis.findings import Context, Finding
+from traceroof.diagnosis.framework_terms import framework_of
 from traceroof.diagnosis.headline import headline_of
 from traceroof.diagnosis.judged_groups import JudgedGroups, judged_groups
 from traceroof.diagnosis.kernel_groups import kernel_groups
@@ -195,6 +196,7 @@ def _context(
         alone=recording.time_basis == "counter-tool",
         settings=settings,
         hidden_share=settings.steps["low"],
+        framework=framework_of(recording.format),
     )
 
 

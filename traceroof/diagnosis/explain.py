@@ -28,7 +28,6 @@ from traceroof.diagnosis.nothing_to_gain import UNSAID
 from traceroof.diagnosis.rule_firing import judge_all
 from traceroof.diagnosis.savings import SPARE
 from traceroof.errors import TraceroofError
-from traceroof.hardware.vendor_terms import said
 from traceroof.rule import Scope
 from traceroof.scopes.subjects import vocabulary
 
@@ -116,8 +115,8 @@ def _explanation(explained: ExplainedRule, row: int) -> Explanation:
     bound, saved = explained_savings.bound(explained, row, facts) if finding else ((), None)
     return Explanation(
         rule=rule.id,
-        title=said(rule.title, context.words),
-        why=said(rule.why, context.words),
+        title=context.said(rule.title),
+        why=context.said(rule.why),
         scope=rule.scope,
         subject=explained.subjects.names[row],
         number=row + 1,
@@ -144,7 +143,7 @@ def _explanation(explained: ExplainedRule, row: int) -> Explanation:
         missing=missing,
         command=collect.command(missing, named, vendor=context.tool) if missing else None,
         fix=finding.fix if finding else "",
-        refute=said(rule.refute, context.words),
+        refute=context.said(rule.refute),
         references=rule.references,
         outcomes=explained.outcomes(),
         traced=condition.op != NUMBER,

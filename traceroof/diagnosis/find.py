@@ -13,7 +13,7 @@ from traceroof.diagnosis.findings import (
     ranked,
 )
 from traceroof.diagnosis.rule_firing import broke, judge_all
-from traceroof.hardware.vendor_terms import AMD, said
+from traceroof.hardware.vendor_terms import AMD
 from traceroof.rule import (
     Judgement,
     Rule,
@@ -107,7 +107,7 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
         return None
     return _not_evaluable(
         rule,
-        title=said(rule.title, context.words),
+        title=context.said(rule.title),
         subject=named[0] if len(named) == 1 else f"{len(named)} {_PLURAL[rule.scope]}",
         subject_index=int(rows[0]) if len(named) == 1 else None,
         because=f"missing: {', '.join(missing)}",

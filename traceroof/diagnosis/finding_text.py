@@ -24,7 +24,6 @@ from traceroof.diagnosis.findings import (
 )
 from traceroof.diagnosis.rule_firing import LEAST_REMAINS
 from traceroof.diagnosis.savings import saved, severity
-from traceroof.hardware.vendor_terms import said
 from traceroof.kernels.counter_join import side_of
 from traceroof.kernels.utilisation import BASIS_OF, SOURCE_OF_BASIS
 from traceroof.rule import (
@@ -138,10 +137,8 @@ class _Judged:
     @cached_property
     def said(self) -> _Said:
         """The texts of the rule in the vendor's words."""
-        rule, words = self.judgement.rule, self.context.words
-        return _Said(
-            *(said(one, words) for one in (rule.title, rule.because, rule.fix, rule.refute))
-        )
+        rule, says = self.judgement.rule, self.context.said
+        return _Said(*(says(one) for one in (rule.title, rule.because, rule.fix, rule.refute)))
 
     # Of each finding.
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from traceroof.config import NONE, Settings
 from traceroof.core.facts import Mask
+from traceroof.diagnosis.framework_terms import in_terms_of
 from traceroof.hardware.ceilings import Attainable
 from traceroof.hardware.devices import AMD as LIKE_AMD
-from traceroof.hardware.vendor_terms import AMD, INTEL, NVIDIA
+from traceroof.hardware.vendor_terms import AMD, INTEL, NVIDIA, said
 from traceroof.kernels.places import NOWHERE, Place
 from traceroof.rule import SEVERITY_STEPS, Scope, Severity, State
 
@@ -181,6 +182,7 @@ class Context:
     total_ns: the time that severities are measured against. attainable: the ceilings, of each
     kernel group where they differ; overall: those of the whole run. calibrated: whether (where)
     they were measured on this device. few_matter: durations scatter, so few launches say little.
+    framework: what the program is written in (``framework_terms``).
     vendor: whose GPU it is; other tools collect what is missing on AMD's, and other words say it.
     tool: which vendor's tool collects what is missing (``collect.tool_for``).
     hidden_share: what saves a smaller part of total_ns, 0-1, is only counted; where each kernel was
@@ -197,6 +199,11 @@ class Context:
     tool: str | None = None
     alone: bool = False
     settings: Settings = NONE
+    framework: str = ""
+
+    def said(self, text: str) -> str:
+        """A text of a rule in the words of the vendor and the framework."""
+        return said(in_terms_of(text, self.framework), self.words)
 
     @property
     def words(self) -> str:

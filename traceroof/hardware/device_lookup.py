@@ -285,6 +285,13 @@ def _capabilities(device: Device) -> tuple[str, ...]:
     return (f"{digits[:-2]}.{digits[-2]}",) if len(digits) > 2 else ()
 
 
+def gfx_of_pair(pair: str) -> str | None:
+    """AMD's target by the pair that HIP makes of it ("9.5" is gfx950); None where several have it."""
+    rows = [row for row in shipped_devices() if row.gfx_target and pair in _capabilities(row)]
+    targets = {row.gfx_target for row in rows}
+    return targets.pop() if len(targets) == 1 else None
+
+
 def _has_memory(device: Device, memory_bytes: int | None) -> bool:
     if memory_bytes is None or device.memory_bytes is None:
         return True

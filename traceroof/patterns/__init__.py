@@ -53,6 +53,7 @@ CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
          "nominal peak"),
         ("spare_ns", "ns", "time above the least time at nominal peaks, of those launches", ""),
         ("products", "launch", "matrix products of the whole run", ""),
+        ("matrix_products_pct", "%", "products of two matrices in the whole run", "GPU time"),
         ("conv_layout_pct", "%", "layout changes that convolutions launch, by operator or name",
          "GPU time"),
         ("conv_layout_per_conv", "", "layout changes for each kernel that convolves", ""),
@@ -193,12 +194,14 @@ def _by_category(
     per_category = dict(zip(labels, launches_of.sum(axis=1).tolist(), strict=True))
     own, products = per_category.get("conv", 0.0), per_category.get("gemm", 0.0)
     launchers = _Launchers(variants.kernels)
+    matrices = float(_time_of_matrices(grouped)) / total * 100 if total else np.nan
     ranked = sorted(range(len(labels)), key=lambda at: (-time_of[at].sum(), labels[at]))
     found: dict[str, Mapping[str, float | str]] = {}
     for rank, at in enumerate(ranked, start=1):
         values: dict[str, float | str] = {
             "rank_by_time": float(rank),
             "products": products,
+            "matrix_products_pct": matrices,
             "conv_layout_pct": float(moved_time[at]) / total * 100,
             "conv_layout_per_conv": float(moved_launches[at]) / own if own else np.nan,
             **_under_the_roof(labels[at], grouped),
@@ -211,6 +214,12 @@ def _by_category(
                 values[f"{slug(one)}_from"] = launchers.most(here, time)
         found[labels[at]] = values
     return found
+
+
+def _time_of_matrices(grouped: Groups) -> float:
+    """ns of the products of two matrices: not of those with a vector, as their names say."""
+    see = grouped.facts.only(("category", "time_ns", "name_no_matrix"))
+    return float(np.nansum(see.time_ns[(see.category == "gemm") & (see.name_no_matrix != 1)]))
 
 
 def _under_the_roof(category: str, grouped: Groups) -> Mapping[str, float]:

@@ -115,7 +115,7 @@ def covers_little(diagnosis: Diagnosis) -> bool:
 
 def _devices(diagnosis: Diagnosis) -> Iterable[str]:
     for device in diagnosis.devices:
-        capability = device.info.compute_capability or device.info.gfx_target
+        capability = device.info.gfx_target or device.info.compute_capability
         if device.name:
             yield device.name
         elif capability:
