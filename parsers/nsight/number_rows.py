@@ -105,11 +105,13 @@ class NumberRows:
     def _fitting(self, slots: Small) -> _Open:
         """The table of launches with these metrics; a new one where the last has too few or too many
         columns."""
-        known = slots[slots >= 0]
         last = self._open
+        if last is not None and np.array_equal(last.slots, slots):
+            return last
+        known = slots[slots >= 0]
         if last is not None:
-            lacks = known[last.column[np.minimum(known, len(last.column) - 1)] < 0]
-            lacks = np.union1d(lacks, known[known >= len(last.column)])
+            place = np.minimum(known, len(last.column) - 1)
+            lacks = known[(last.column[place] < 0) | (known >= len(last.column))]
             fills = len(known) * _LEAST_FILLED >= len(last.slots)
             if fills and not len(lacks):
                 return last

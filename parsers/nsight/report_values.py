@@ -177,7 +177,7 @@ def values_of(found: Places, launches: int, names: Names) -> Values:
     name, value = read.name, read.value
     # Values per instruction and per point in time are for the source table, the others text.
     is_count = read.first >= LEAST_ADDRESS
-    more = np.union1d(read.odd, read.listed[~is_count])
+    more = np.sort(np.concatenate([read.odd, read.listed[~is_count]]))
     cell, odd = _said(found, more, name, names)
     schema = names.schema(name, found.of)
     known = schema.name >= 0

@@ -24,8 +24,15 @@ from tests.parsers.ncu_fixtures import (
 )
 from tests.parsers.test_amd_formats import hipprof_rows, v3_json, v3_record
 from tests.parsers.test_amd_rocpd import OWN_SCHEMA, write_counted
+from tests.parsers.test_amd_samples import (
+    write_database,
+    write_host_trap,
+    write_json,
+    write_stochastic,
+)
 from tests.parsers.test_nsight_compute_report import Maker
 from tests.parsers.test_report_modules import COUNTS, launch, module
+from tests.parsers.test_source_page import cuda, cuda_sass, ptx, sass
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus"
@@ -95,6 +102,9 @@ _PATHS: dict[str, tuple[str, ...]] = {
     ),
     "ncu-rep": (
         "corpus:ncu_rep/NVIDIA__nsight-training__CuVectorAddDrv.ncu-rep",
+        "corpus:ncu_rep/armleth__cuda-mlp-inference__report.ncu-rep",
+        "corpus:ncu_rep/extra-p__extrap__ex-gpu.s10.ncu-rep",
+        "corpus:ncu_rep/wdmapp__gene-paper-artifacts-pop2020__dram_dgdxy_time-0.ncu-rep",
     ),
     "nsys-sqlite": ("sample_traces/nsight_systems/training.sqlite",),
     "nsys-stats": (
@@ -223,6 +233,34 @@ def _report() -> bytes:
     return made.written()
 
 
+def _views() -> dict[str, bytes]:
+    """The source page in every view, one kernel and two."""
+    views = {"sass": sass, "cuda_sass": cuda_sass, "cuda": cuda, "ptx": ptx}
+    return {
+        **{f"{name}.csv": view().encode() for name, view in views.items()},
+        **{f"{name}_2.csv": (view() + view("g(int)")).encode() for name, view in views.items()},
+    }
+
+
+def _samples() -> Iterator[Seed]:
+    """Program-counter samples of AMD GPUs by every method and in every kind of file."""
+    writers: dict[str, Callable[[Path], None]] = {
+        "": write_stochastic,
+        ".": write_host_trap,
+        "908_results.json": write_json,
+        "28_results.db": write_database,
+    }
+    for name, write in writers.items():
+        with TemporaryDirectory() as place:
+            folder = Path(place)
+            if name.strip("."):
+                write(folder / name)
+                yield Seed({name: _content(folder / name)})
+            else:
+                write(folder)
+                yield Seed({one.name: one.read_bytes() for one in sorted(folder.iterdir())}, True)
+
+
 def _variants() -> dict[str, bytes]:
     """The details page in every layout and two locales, and the pages of other kinds."""
     rule = Rule("WarpStateStats", "CPIStall", "OPT", 'a, b\n"c" (d)', "local", "5.818")
@@ -245,11 +283,13 @@ _MADE: dict[str, Callable[[], dict[str, bytes]]] = {
     "rocprof-v1-json": lambda: {"results.json": _v1_json()},
     "rocpd": lambda: {"28_results.db": _rocpd()},
     "ncu-rep": lambda: {"made.ncu-rep": _report()},
+    "ncu-source": _views,
     "hipprof": lambda: {"pmc_results_0.csv": hipprof_rows("TCC_EA_RDREQ", 10).encode()},
     "rocprofv3-json": lambda: {"9_results.json": _v3_json()},
 }
 
-FORMATS = tuple(dict.fromkeys([*_PATHS, *_MADE]))
+_SAMPLES = "pc-samples"
+FORMATS = tuple(dict.fromkeys([*_PATHS, *_MADE, _SAMPLES]))
 
 
 @cache
@@ -258,6 +298,8 @@ def seeds(name: str) -> tuple[Seed, ...]:
     found = list(_read(name))
     if name in _MADE:
         found += [Seed({file: data}) for file, data in _MADE[name]().items()]
+    if name == _SAMPLES:
+        found += _samples()
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ import traceroof
 from tests.kernels.test_counter_join import SPELLINGS
 from tests.parsers import ncu_fixtures as ncu
 from tests.parsers.nsys_fixtures import Writer
+from tests.parsers.test_nsight_compute_report import Maker
 from traceroof.core.canonical_names import canonical
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
@@ -72,6 +73,8 @@ def _nsys(path: Path, names: Sequence[str]) -> Path:
 
 
 def _counters(path: Path, names: Sequence[str], page: str) -> Path:
+    if page == "report":
+        return _report(path.with_suffix(".ncu-rep"), names)
     launches = [
         ncu.Launch(
             name=name, id=at, grid=_GRID,
@@ -86,6 +89,20 @@ def _counters(path: Path, names: Sequence[str], page: str) -> Path:
     return path
 
 
+def _report(path: Path, names: Sequence[str]) -> Path:
+    made = Maker()
+    for at, name in enumerate(names):
+        counted = {
+            "lts__t_sector_hit_rate.pct": at + 1.0,
+            "gpu__time_duration.sum": 12_000 + 2 * at,
+        }
+        result = made.result(counted, name=name.encode())
+        result.grid.x = _GRID[0]
+        made.block(result)
+    path.write_bytes(made.written())
+    return path
+
+
 def _table(made: Diagnosis) -> tuple[int, int, int]:
     """Kernels of the timeline that were matched, that are ambiguous, that got another's counters."""
     hit_of = {canonical(names[0]): float(at + 1) for at, names in enumerate(PROGRAM)}
@@ -97,7 +114,7 @@ def _table(made: Diagnosis) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("spelling", [2, 3], ids=["demangled", "mangled"])
-@pytest.mark.parametrize("page", ["details", "raw"])
+@pytest.mark.parametrize("page", ["details", "raw", "report"])
 @pytest.mark.parametrize("timeline", ["kineto", "kineto-mangled", "nsys"])
 def test_one_program_in_every_spelling(
     tmp_path: Path, timeline: str, page: str, spelling: int

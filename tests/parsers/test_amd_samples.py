@@ -39,6 +39,11 @@ EXPECTED = [
 
 
 def stochastic(folder: Path, taken: list[Any] = TAKEN) -> Recording:
+    write_stochastic(folder, taken)
+    return read(folder)
+
+
+def write_stochastic(folder: Path, taken: list[Any] = TAKEN) -> None:
     rows = [
         f'1,255,{dispatch},"{code}","{place}",1,{issued},"T","{REASON}{reason}",4\n'
         for dispatch, code, place, issued, reason in taken
@@ -46,7 +51,12 @@ def stochastic(folder: Path, taken: list[Any] = TAKEN) -> Recording:
     first, second = v3_launch(1, end=4_001_000), v3_launch(2, start=4_002_000, end=8_002_000)
     (folder / "7_kernel_trace.csv").write_text(v3_trace(first, second))
     (folder / "7_pc_sampling_stochastic.csv").write_text(SAMPLES + "".join(rows))
-    return read(folder)
+
+
+def write_host_trap(folder: Path) -> None:
+    rows = [f'1,255,{one[0]},"{one[1]}","{one[2]}",1\n' for one in TAKEN]
+    (folder / "7_kernel_trace.csv").write_text(v3_trace(v3_launch(1), v3_launch(2)))
+    (folder / "7_pc_sampling_host_trap.csv").write_text(TRAP + "".join(rows))
 
 
 def test_stochastic_samples_of_a_table(tmp_path: Path) -> None:
@@ -73,9 +83,7 @@ def test_the_hot_line_and_the_finding_that_names_it(tmp_path: Path) -> None:
 
 
 def test_host_trap_samples_have_no_reason(tmp_path: Path) -> None:
-    rows = [f'1,255,{one[0]},"{one[1]}","{one[2]}",1\n' for one in TAKEN]
-    (tmp_path / "7_kernel_trace.csv").write_text(v3_trace(v3_launch(1), v3_launch(2)))
-    (tmp_path / "7_pc_sampling_host_trap.csv").write_text(TRAP + "".join(rows))
+    write_host_trap(tmp_path)
     recording = read(tmp_path)
     assert lines(recording) == EXPECTED
     assert recording.source_lines["samples_selected"].null_count == 4
@@ -87,8 +95,7 @@ def test_of_both_methods_the_one_with_reasons(tmp_path: Path) -> None:
     assert lines(stochastic(tmp_path)) == EXPECTED
 
 
-@pytest.mark.parametrize("numbered", [False, True])
-def test_samples_of_json(tmp_path: Path, numbered: bool) -> None:
+def write_json(path: Path, numbered: bool = False) -> None:
     known = sorted({(one[1], one[2]) for one in TAKEN})
     # The order of pc_sampling.h.
     number = {"WAITCNT": 3, "OTHER_WAIT": 8, "BARRIER_WAIT": 5, "ALU_DEPENDENCY": 2}
@@ -113,8 +120,14 @@ def test_samples_of_json(tmp_path: Path, numbered: bool) -> None:
     strings = document["rocprofiler-sdk-tool"][0]["strings"]
     strings["pc_sample_instructions"] = [code for code, _ in known]
     strings["pc_sample_comments"] = [place for _, place in known]
-    path = tmp_path / "908_results.json"
     path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("numbered", [False, True])
+def test_samples_of_json(tmp_path: Path, numbered: bool) -> None:
+    known = sorted({(one[1], one[2]) for one in TAKEN})
+    path = tmp_path / "908_results.json"
+    write_json(path, numbered)
     recording = read(path)
     assert lines(recording) == [*EXPECTED, (1, None, None, None, 1)]
     assert recording.source_lines["address"].to_pylist()[0] == 64 * known.index(
@@ -124,8 +137,7 @@ def test_samples_of_json(tmp_path: Path, numbered: bool) -> None:
     assert not [note for note in recording.notes if "not read" in note.text]
 
 
-def test_samples_of_a_database(tmp_path: Path) -> None:
-    path = tmp_path / "28_results.db"
+def write_database(path: Path) -> None:
     run = Writer(path, OWN_SCHEMA, "00003fdc")
     run.dispatch(1, 11, 1_000, 11_000)
     run.dispatch(2, 12, 20_000, 32_000)
@@ -143,6 +155,11 @@ def test_samples_of_a_database(tmp_path: Path) -> None:
         )  # fmt: skip
     run.add("pc_sampling", method="host_trap", dispatch_id=1, instruction=ADD)
     run.close()
+
+
+def test_samples_of_a_database(tmp_path: Path) -> None:
+    path = tmp_path / "28_results.db"
+    write_database(path)
     recording = read(path)
     assert lines(recording) == EXPECTED
     assert recording.kernels["stall_barrier"].to_pylist() == [pytest.approx(1 / 5), 0]
