@@ -1,5 +1,6 @@
 """What limits the resident warps: registers, shared memory, block slots, warp slots, barriers."""
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -13,10 +14,12 @@ from traceroof.core.facts import (
     Mask,
     unknown,
 )
-from traceroof.rule import Attainable, Rule, at_most, below
+from traceroof.core.thresholds import Threshold
+from traceroof.rule import Attainable, Rule, above, at_most, below
 from traceroof.rules._kernels import HEADROOM, MATRIX, MATRIX_WORK, has_headroom, matrix_work, spare
 
 _ALWAYS_REPORTED = ("registers", "shared_memory", "blocks", "warps")
+_WARP_SLOTS = "occupancy_limit_warps"
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,18 @@ def _applies(k: Facts, one: _Limit) -> Mask:
     return np.asanyarray(mask)
 
 
+def _limits_blocks(one: _Limit) -> dict[str, Threshold]:
+    """That a resource allows the fewest blocks, and fewer than the warp slots: where these hold no
+    more, less of the resource adds no block, and blocks must be smaller."""
+    fewest = {_column(one): at_most(1, of=_fewest, words="the fewest")}
+    if _column(one) == _WARP_SLOTS:
+        return fewest
+    return {**fewest, _WARP_SLOTS: above(1, of=_column(one), words="more than that")}
+
+
 def _rule(one: _Limit) -> Rule:
-    own, needs = _column(one), _needs(one)
+    own, needs, limits = _column(one), _needs(one), _limits_blocks(one)
+    fewer = ", fewer than the warp slots" if _WARP_SLOTS in limits and own != _WARP_SLOTS else ""
     others = [name for name in map(_column, _LIMITS) if name not in needs]
     return Rule(
         id=one.id or f"occ-limited-{one.name}",
@@ -125,7 +138,7 @@ def _rule(one: _Limit) -> Rule:
         ),
         condition=(
             "theoretical occupancy is below {theoretical_occupancy_pct}, "
-            f"{one.words} allow the fewest blocks (ties are all named), and nothing is at its wall; "
+            f"{one.words} allow the fewest blocks (ties are all named){fewer}, and nothing is at its wall; "
             "not where tensor-core use is {matrix_work} or more, or the name marks a tensor-core or "
             "warp-specialised kernel"
         ),
@@ -138,7 +151,7 @@ def _rule(one: _Limit) -> Rule:
             *one.uses,
         ),
         applies=partial(_applies, one=one),
-        when=lambda k: k.meets("theoretical_occupancy_pct") & k.meets(own),
+        when=lambda k: reduce(operator.and_, map(k.meets, ("theoretical_occupancy_pct", *limits))),
         because=(
             f"{one.words} allow {{{own}:.0f}} blocks per multiprocessor, which fills "
             "{theoretical_occupancy_pct} of its warp slots"
@@ -156,14 +169,15 @@ def _rule(one: _Limit) -> Rule:
             **HEADROOM,
             **MATRIX_WORK,
             "theoretical_occupancy_pct": below(80),
-            own: at_most(1, of=_fewest, words="the fewest"),
+            **limits,
         },
         references=(
             "Nsight Compute TheoreticalOccupancy rule: 80 %, smallest block limit",
             "NVIDIA CUDA C++ Programming Guide: occupancy and hardware resources",
         ),
-        fires=(_example(one, 79.9, own=2, other=4), _example(one, 50.0, own=3, other=3)),
+        fires=(_example(one, 79.9, own=2, other=4), _example(one, 50.0, own=3, other=3, warps=4)),
         silent=(
+            *(() if own == _WARP_SLOTS else (_example(one, 50.0, own=3, other=4, warps=3),)),
             _example(one, 80.0, own=2, other=4),
             _example(one, 50.0, own=4, other=2),
             {**_example(one, 25.0, own=1, other=4), "tensor_pct": 50.0},
@@ -172,8 +186,11 @@ def _rule(one: _Limit) -> Rule:
     )
 
 
-def _example(one: _Limit, occupancy: float, own: int, other: int) -> Mapping[str, Any]:
+def _example(
+    one: _Limit, occupancy: float, own: int, other: int, warps: int | None = None
+) -> Mapping[str, Any]:
     limits = {f"occupancy_limit_{name}": other for name in _ALWAYS_REPORTED}
+    limits[_WARP_SLOTS] = other if warps is None else warps
     return {
         "primary_class": "latency-bound",
         "compute_pct": 30.0,

@@ -1,5 +1,6 @@
 """What identifies a launch, as columns of the kernel table: its name, numbers and shape."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,6 +10,7 @@ from traceroof.parsers.nsight.formulas import Columns, Floats
 from traceroof.parsers.nsight.launches import Launch, Launches
 from traceroof.parsers.nsight.numbers import whole
 
+Shape = tuple[int, int, int]
 #: The name of a kernel in files that do not give one.
 NO_NAME = "(name not in the file)"
 
@@ -38,10 +40,10 @@ def add_shapes(launches: Launches, columns: Columns, metrics: Mapping[str, Float
     """
     unknown = np.full(len(launches.found), np.nan)
     flattened = np.zeros(len(launches.found), dtype=bool)
-    for what in ("grid", "block"):
+    shapes: dict[str, list[Shape | None]] = {"grid": [], "block": []}
+    for what, found in shapes.items():
         total = metrics.get(f"launch__{what}_size", unknown)
         by_axis = [columns.values.get(f"{what}_{letter}", unknown) for letter in "xyz"]
-        shapes: list[tuple[int, int, int] | None] = []
         for row, launch in enumerate(launches.found):
             known = shape(getattr(launch, what))
             if known is None and all(_countable(axis[row]) for axis in by_axis):
@@ -49,9 +51,12 @@ def add_shapes(launches: Launches, columns: Columns, metrics: Mapping[str, Float
             if known is None and _countable(total[row]):
                 known = (int(total[row]), 1, 1)
                 flattened[row] = True
-            shapes.append(known)
+            found.append(known)
+    blocks = metrics.get("launch__grid_size", unknown).tolist()
+    shapes["grid"] = list(map(_in_blocks, shapes["grid"], shapes["block"], blocks))
+    for what, found in shapes.items():
         for axis, letter in enumerate("xyz"):
-            columns.values[f"{what}_{letter}"] = [known and known[axis] for known in shapes]
+            columns.values[f"{what}_{letter}"] = [known and known[axis] for known in found]
     launches.note(
         "launches whose grid or block is known as a total only, written as (total, 1, 1)",
         int(flattened.sum()),
@@ -59,7 +64,15 @@ def add_shapes(launches: Launches, columns: Columns, metrics: Mapping[str, Float
     )
 
 
-def shape(text: str) -> tuple[int, int, int] | None:
+def _in_blocks(grid: Shape | None, block: Shape | None, blocks: float) -> Shape | None:
+    """The grid in blocks. Reports of 2020 have it in threads, beside the number of blocks."""
+    if grid is None or block is None or not _countable(blocks) or math.prod(grid) == blocks:
+        return grid
+    x, y, z = (whole // part for whole, part in zip(grid, block, strict=True))
+    return (x, y, z) if x * y * z == blocks else grid
+
+
+def shape(text: str) -> Shape | None:
     """``"(256, 1, 1)"`` -> ``(256, 1, 1)``; None for anything else, and for a shape of nothing."""
     match = _SHAPE.fullmatch(text.strip()) if text else None
     found = (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)

@@ -164,6 +164,7 @@ def _result(data: bytes, process: int | None, strings: list[str]) -> Result:
             for pc, count in listed
             if isinstance(pc, int) and pc > 0xFFFF and isinstance(count, int | float)
         }
+    made.grid = _in_blocks(made)
     for rule in every(data, 19):
         for item in (item for body in every(rule, 3) for item in every(body, 1)):
             made.sentences += [text(message, 1) for message in every(item, 1)]
@@ -172,3 +173,13 @@ def _result(data: bytes, process: int | None, strings: list[str]) -> Result:
             for one in every(rule, 5)
         ]
     return made
+
+
+def _in_blocks(one: Result) -> tuple[int, int, int] | None:
+    """Reports of 2020 have the grid in threads; the number of blocks stands beside it."""
+    if one.grid is None or one.block is None:
+        return one.grid
+    (x, y, z), (width, height, depth) = one.grid, one.block
+    if x * y * z == one.metrics.get("launch__grid_size", x * y * z):
+        return one.grid
+    return x // width, y // height, z // depth

@@ -1,6 +1,7 @@
 """Reports against a second decoder, against NVIDIA's own output, and against what ncu itself wrote
 at instructions and lines."""
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,18 @@ def test_sectors_of_instructions_add_up_to_the_kernels_counters(path: Path) -> N
         moved = [row["global_sectors"] for row in table if row["row"] == launch]
         if len(known) == 4 and any(moved):
             assert sum(one or 0 for one in moved) == pytest.approx(sum(known), rel=0.017)
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.name)
+def test_grids_are_in_blocks(path: Path) -> None:
+    """The shapes of launches multiply to the numbers of blocks and threads that ncu stored beside them,
+    also in reports of 2020, which have the grid in threads."""
+    kernels = PARSER.read(path, silent, Options()).kernels.to_pydict()
+    for row, one in enumerate(wire.results(path)):
+        for what in ("grid", "block"):
+            sizes = [kernels[f"{what}_{axis}"][row] for axis in "xyz"]
+            assert math.prod(sizes) == one.metrics[f"launch__{what}_size"]
 
 
 # --- the second decoder itself -----------------------------------------------------------------

@@ -39,6 +39,13 @@ def header_of(block: Block) -> Any:
     return header
 
 
+def emptied(block: Block) -> Block:
+    """A block without its results; the names of metrics stand in one of them."""
+    header = header_of(block)
+    header.results = 0
+    return Block(header.SerializeToString(), block.parts[: header.sources])
+
+
 def read(path: Path) -> Any:
     return traceroof.read(path).recording
 
@@ -97,7 +104,7 @@ def test_a_folder_with_a_report_per_kernel(tmp_path: Path) -> None:
     }.items():
         (tmp_path / kind).mkdir()
         for at, half in enumerate(halves):
-            kept = [one for one in blocks if one not in results or one in half]
+            kept = [emptied(one) if one in results and one not in half else one for one in blocks]
             (tmp_path / kind / f"{at}.ncu-rep").write_bytes(written(head, kept))
     whole = sorted(values(read(GENE))["duration_ns"])
     pieces, runs = (read(tmp_path / kind) for kind in ("kernels", "runs"))
