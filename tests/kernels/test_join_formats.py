@@ -92,7 +92,7 @@ def _counters(path: Path, names: Sequence[str], page: str) -> Path:
 def _report(path: Path, names: Sequence[str]) -> Path:
     made = Maker()
     for at, name in enumerate(names):
-        counted = {
+        counted: dict[str, Number] = {
             "lts__t_sector_hit_rate.pct": at + 1.0,
             "gpu__time_duration.sum": 12_000 + 2 * at,
         }
