@@ -12,7 +12,7 @@ import traceroof
 from tests.kernels.test_counter_join import SPELLINGS
 from tests.parsers import ncu_fixtures as ncu
 from tests.parsers.nsys_fixtures import Writer
-from tests.parsers.test_nsight_compute_report import Maker
+from tests.parsers.test_nsight_compute_report import Maker, Number
 from traceroof.core.canonical_names import canonical
 from traceroof.diagnosis.diagnose import diagnose
 from traceroof.diagnosis.diagnosis import Diagnosis
