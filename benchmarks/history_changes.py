@@ -163,7 +163,7 @@ def measured(
 
 
 def rows(count: int) -> Iterable[str]:
-    yield f"{count:,} series a row; found: within {NEAR} commits."
+    yield f"{count:,} series per row; found: within {NEAR} commits."
     yield ""
     yield "| detector | noise | spread | found above 2 x noise | found of all | false per series | false without changes |"
     yield "|---|---|--:|--:|--:|--:|--:|"

@@ -180,8 +180,8 @@ def formats() -> str:
     lines = [
         "# File formats",
         "",
-        "The content decides, not the name. Compressed files (gzip, zip with one member) are read",
-        "as they are; a folder that a profiler wrote is one run.",
+        "A format is recognised by the content of the file, not by its name. Compressed files (gzip, zip",
+        "with one member) can be read directly. A folder that a profiler wrote is one run.",
         "",
     ]
     for parser in readable():

@@ -1,4 +1,4 @@
-"""AMD counters in the layout of Nsight Compute: one row a counter, with its unit.
+"""AMD counters in the layout of Nsight Compute: one row per counter, with its unit.
 
 Published tables of rocprof's counters come in this form (instruction rooflines): identity, ``Metric
 Name``, ``Metric Unit``, ``Metric Value``. The time of the kernel is a row of its own.
@@ -39,7 +39,7 @@ class AmdCounterList:
 
     name = "amd-counter-list"
     title = "AMD counters in the layout of Nsight Compute: Metric Name, Metric Unit, Metric Value"
-    gives = "counters and, where it is a row, the time of each kernel"
+    gives = "counters of each kernel, and its time if the file contains it"
     collect = "rocprof --timestamp on -i counters.txt -o results.csv COMMAND"
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:

@@ -1,4 +1,4 @@
-"""Summaries that AMD's and Hygon's tools write: one row a kernel, without single launches.
+"""Summaries that AMD's and Hygon's tools write: one row per kernel, without single launches.
 
 ``Name,Calls,TotalDurationNs,AverageNs,Percentage`` comes from rocprof v1 (``results.stats.csv``),
 rocprofv3 (``*_kernel_stats.csv``, with minimum, maximum and deviation) and hipprof (with a last
@@ -48,7 +48,7 @@ class AmdKernelStats:
     title = (
         "rocprof summaries: Name, Calls, TotalDurationNs, … of rocprof v1, rocprofv3 and hipprof"
     )
-    gives = "one row a kernel: launches and mean duration"
+    gives = "one row per kernel: launches and mean duration"
     collect = "rocprofv3 --kernel-trace --stats -f csv -- COMMAND"
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:

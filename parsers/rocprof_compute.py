@@ -1,7 +1,7 @@
 """Profile folders of rocprof-compute (``rocprof-compute profile``) and of Omniperf before it.
 
-A folder holds ``pmc_perf.csv`` (all passes merged: one row a dispatch and a column a counter, or
-one row a counter), often the parts it was merged from, passes that add up a LEVEL counter, a
+A folder holds ``pmc_perf.csv`` (all passes merged: one row per dispatch and a column a counter, or
+one row per counter), often the parts it was merged from, passes that add up a LEVEL counter, a
 description of the machine, and measured ceilings. It is one run of one program.
 """
 
@@ -34,7 +34,7 @@ from traceroof.parsers.amd.passes import join_passes, middle_duration, pivot
 from traceroof.parsers.amd.run import Part, part_of, recording
 from traceroof.parsers.amd.text import TextTable, read_table
 
-# Tables with one row a dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
+# Tables with one row per dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.
 _WIDE = frozenset({Kind.COMPUTE_WIDE, Kind.V2, Kind.V1})
 _MERGED_NAME = regex.compile(r"pmc_perf\.csv", re.IGNORECASE)
 _PART_NAME = regex.compile(r"pmc_perf_\d+\.csv|SQC?_.*LEVEL.*\.csv|SQ_IFETCH.*\.csv", re.IGNORECASE)
@@ -286,7 +286,7 @@ def _named(one: Pass, level: str | None) -> Pass:
 
 
 def _of_long(source: TextTable) -> Dispatches:
-    """The dispatches of a table with one row a counter; every pass has its own duration."""
+    """The dispatches of a table with one row per counter; every pass has its own duration."""
     identity = ("dispatchid", "kernelname", "gridsize", "gpuid")
     fits, strays = fitting_rows(source, row_numbers(source, *identity))
     if strays:

@@ -278,7 +278,7 @@ def _scatter_text(
 
 
 def _raw_metrics(passes: Sequence[Pass], derived: Derived, rows: Integers) -> pa.Table:
-    """Every counter and every derived figure without a column, one row a value."""
+    """Every counter and every derived figure without a column, one row per value."""
     parts: list[pa.Table] = []
     # A merged table repeats what its parts hold: only what differs from it is shown again.
     shown = {name: values for one in passes if one.merged for name, values in one.counters.items()}

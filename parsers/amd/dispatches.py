@@ -204,7 +204,7 @@ def as_reals(values: Any) -> Reals:
 
 
 # --------------------------------------------------------------------------------------------
-# Tables with one row a dispatch: rocprof v1 and v2, rocprof-compute, hipprof
+# Tables with one row per dispatch: rocprof v1 and v2, rocprof-compute, hipprof
 
 # Kernel-table column -> what the tools call it, names squashed, newest first.
 _WHOLE = {

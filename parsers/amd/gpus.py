@@ -340,7 +340,7 @@ _RATES = {
 def with_ceilings(gpu: Gpu, table: TextTable) -> tuple[Gpu, list[Note]]:
     """Add the rates that the tool measured, where they are believable.
 
-    The table has one row a device of the machine; their median stands for the one profiled, which
+    The table has one row per device of the machine; their median stands for the one profiled, which
     the file does not name. A zero means that the type is not supported.
     """
     believed: list[tuple[str, float]] = []
