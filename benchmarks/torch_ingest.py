@@ -285,7 +285,7 @@ and over in Kineto's layout, with the Python frames and flow arrows that fill re
 measurement is a process of its own, import and exit included; CPU is user and system time, and
 peak memory the largest resident size, both as the operating system counts them. Medians of
 {rounds} rounds in which the programs take turns; `±` is half the range of the CPU times.
-Several jobs serve plain files from 64 MB on.
+Several jobs serve plain files from 256 MB on.
 *typed decode* is the yardstick: one `msgspec.json.decode` of the whole file into structs of only
 the fields that are needed, the least that can be done with that library. *read* is
 `traceroof.read` (the kernel table, host calls and spans), *diagnose* is the whole command

@@ -24,8 +24,8 @@ METADATA: Final = frozenset(
      "with_stack", "cuda_driver_version", "hip_driver_version"}
 )  # fmt: skip
 
-#: Below this a second process costs more than it saves.
-PARALLEL_BYTES: Final = 64_000_000
+#: Below this the start of other processes takes as long as they save.
+PARALLEL_BYTES: Final = 256_000_000
 # What one process takes at a time: small enough to keep all busy and results short.
 _SECTION_BYTES: Final = 32 << 20
 

@@ -4,6 +4,7 @@ import base64
 import re
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,16 @@ def test_the_terminal_says_who_is_slow_and_at_what(found: Diagnosis) -> None:
     assert lines["Stragglers"].startswith("rank 5 takes 40 µs longer (44.4 %): gemm +40 µs;")
     assert "others waited 880 µs for it in all" in lines["Stragglers"]
     assert "gemm 90 µs (90 µs to 130 µs, rank 5)" in lines["Across ranks"]
+
+
+def test_many_ranks_leave_the_kernels_their_place(found: Diagnosis) -> None:
+    """GIVEN 3,000 rows of ranks, which alone are larger than a page of few ranks may be beside what
+    draws its charts THEN the kernels are there, and the page grows by its ranks alone."""
+    assert found.ranks is not None
+    (one, *_) = found.ranks.ranks
+    many = tuple(replace(one, rank=number) for number in range(3_000))
+    page = render.render(replace(found, ranks=replace(found.ranks, ranks=many)))
+    assert page.count('<tr id="rank-') == 3_000
+    assert "No kernel ran" not in page
+    assert len(re.findall(r"<tr id=k\d+>", page)) == len(found.kernels)
+    assert len(page.encode()) <= render.MOST_BYTES + 3_000 * 330

@@ -208,9 +208,7 @@ def _dask(engine: Engine) -> "Iterator[Executor]":
     cluster: Any = None
     try:
         if where == "local":
-            cluster = dask.LocalCluster(
-                n_workers=engine.jobs, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-            )
+            cluster = _local(dask, engine.jobs)
             client = dask.Client(cluster)
             engine.tell(f"the cluster's dashboard: {client.dashboard_link}")
         elif Path(where).is_file():
@@ -229,6 +227,20 @@ def _dask(engine: Engine) -> "Iterator[Executor]":
         client.close()
         if cluster is not None:
             cluster.close()
+
+
+def _local(dask: Any, jobs: int) -> Any:
+    """A cluster of this machine. Its workers do not sample their own stacks a hundred times a
+    second, and say nothing when they lose a scheduler that ends."""
+    import logging
+
+    with import_module("dask").config.set({"distributed.worker.profile.enabled": False}):
+        return dask.LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        )
 
 
 # How long a scheduler may take to answer.

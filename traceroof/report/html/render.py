@@ -36,8 +36,11 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 #: No page is larger, however many kernels ran and however long their names are. Plotly's bundle
-#: takes 1.19 MB of it, the cards get what the rest leaves.
+#: takes 1.19 MB of it, the cards get what the rest leaves. The picture of many ranks and their table
+#: come on top (``_of_ranks``).
 MOST_BYTES = 1_600_000
+# Ranks that a page holds within that, and what the row of another one takes.
+_FEW_RANKS, _RANK_BYTES = 64, 330
 # The cells that a row of a page with a base has more.
 _CHANGE_BYTES = 120
 # Counts in the text grow by a few digits when the cards are in.
@@ -74,7 +77,14 @@ def render(what: Diagnosis | Comparison, source_root: Path | None = None) -> str
 def _room(template: "Template", context: dict[str, Any]) -> int:
     """Bytes that a page without cards leaves."""
     bare = template.render(context | _payload(context, [], []))
-    return MOST_BYTES - _MARGIN - len(bare.encode())
+    return MOST_BYTES + _of_ranks(context) - _MARGIN - len(bare.encode())
+
+
+def _of_ranks(context: Mapping[str, Any]) -> int:
+    """Bytes that many ranks may add to a page, so that their kernels keep their place."""
+    beyond = max(len(context["ranks"]) - _FEW_RANKS, 0)
+    picture = context["rank_map"].picture if beyond and context["rank_map"] else ""
+    return beyond * _RANK_BYTES + len(picture)
 
 
 def _payload(
