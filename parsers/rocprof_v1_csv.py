@@ -1,6 +1,6 @@
 """rocprof v1 (``rocprof``, ROCm up to 6): ``results.csv`` and the folder it lies in.
 
-One row a dispatch: launch, counters, and four timestamps where they were asked for. Headers vary
+One row per dispatch: launch, counters, and four timestamps where they were asked for. Headers vary
 with age, and fragments without any are in circulation. A folder often holds the same launches as
 CSV, database and JSON: they are taken once.
 """

@@ -1,6 +1,6 @@
 """rocprofv2 tables (``results_*.csv`` of ROCm 5.5 to 6.x), and single passes of rocprof-compute.
 
-One row a dispatch, or one row per dispatch and die when every XCC was asked for alone. No raw file
+One row per dispatch, or per dispatch and die when every XCC was asked for alone. No raw file
 of rocprofv2 itself was at hand: the layout is that of its writer and of the passes that
 rocprof-compute keeps.
 """

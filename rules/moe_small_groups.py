@@ -84,7 +84,7 @@ RULES = (
         uses=("category", "launches", "median_ns"),
         applies=lambda k: k.category == "moe-routing",
         when=lambda k: k.meets("share_pct"),
-        because="{launches} routing launches, {median_ns} in the median, take {share_pct} of the GPU time",
+        because="{launches} routing launches (median {median_ns}) take {share_pct} of the GPU time",
         fix=(
             "Use one fused kernel for gating and sorting (vLLM, SGLang and Megatron have them), a "
             "grouped product that gathers its rows itself, and capture the routing in the graph."

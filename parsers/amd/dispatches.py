@@ -312,7 +312,7 @@ def spans_of(source: TextTable) -> tuple[Integers | None, npt.NDArray[np.float64
 
 
 def _dies_added(found: Dispatches, source: TextTable) -> Dispatches:
-    """One row a dispatch where rocprofv2 wrote one for each die (XCC_Index)."""
+    """One row per dispatch where rocprofv2 wrote one for each die (XCC_Index)."""
     dies = source.integers("xccindex")
     ids = found.columns.get("launch_id")
     if dies is None or ids is None or not len(found) or pc.count_distinct(dies).as_py() < 2:
