@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,6 +83,31 @@ def test_a_category_alone_pairs_nothing() -> None:
     tiled = replace(BARE, name="gemm_tiled_kernel<16>")
     assert by([base], [tiled]) == [Pair((0,), (0,), "order")]
     assert [one.by for one in by([base], [replace(tiled, launches=9.0)])] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("name", "by_what"),
+    [
+        ("rms_norm_kernel_float4(float*,int)", "family"),
+        ("rms_norm_kernel_v2(float*,int)", "family"),
+        ("rms_norm_kernelUnroll4(float*,int)", "family"),
+        ("rms_norm_kernel_optimized(float*,int)", "family"),
+        # Another function, whatever its arguments are called.
+        ("rms_norm_backward_kernel(float*,int)", None),
+        ("rms_norm_kernel_grad(float*,int)", None),
+    ],
+)
+def test_a_new_version_by_its_name_is_the_kernel(name: str, by_what: str | None) -> None:
+    """GIVEN three launches of a kernel, and four of one whose name says more: no order pairs these."""
+    old = replace(BARE, name="rms_norm_kernel(float*,int)", launches=3.0)
+    new = replace(BARE, name=name, launches=4.0)
+    assert by([old], [new])[0].by == by_what
+
+
+def test_several_versions_in_one_program_are_kernels_of_their_own() -> None:
+    old = replace(BARE, name="rms_norm_kernel", launches=3.0)
+    news = [replace(BARE, name=f"rms_norm_kernel_v{at}", launches=4.0) for at in (2, 3)]
+    assert [one.by for one in by([old], news)] == [None, None, None]
 
 
 def test_other_work_stays_apart() -> None:

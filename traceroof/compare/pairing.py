@@ -86,6 +86,9 @@ def pair(base: Sequence[Identity], head: Sequence[Identity]) -> list[Pair]:
                 del left[index]
             for index in theirs[one]:
                 del right[index]
+    for one, other in list(_variants(left, right)):
+        found.append(Pair((one,), (other,), "family"))
+        del left[one], right[other]
     paired = _pair_of_each(found)
     for one, other in list(_in_order(base, head, left, right, paired)):
         found.append(Pair((one,), (other,), "order"))
@@ -93,6 +96,26 @@ def pair(base: Sequence[Identity], head: Sequence[Identity]) -> list[Pair]:
     found += [Pair((one,), (), None) for one in left]
     found += [Pair((), (other,), None) for other in right]
     return found
+
+
+# What a new version of a kernel appends to its name: rms_norm_v2, rms_norm_kernel_float4, copyUnroll4.
+_VARIANT = regex.compile(
+    r"(?i)(_*(v(er|ersion)?_?\d+|(float|half|int|double|vec)\d|vectori[sz]ed|unroll(ed)?_*\d*|opt"
+    r"|optimi[sz]ed|naive|tiled|fast|fused|new|old))+(?=\(|<|$)"
+)
+
+
+def _variants(left: dict[int, Identity], right: dict[int, Identity]) -> Iterator[tuple[int, int]]:
+    """Groups whose names differ by what a version appends, where either side has one of that name:
+    several versions in one program are kernels of their own."""
+
+    def key(one: Identity) -> Hashable:
+        return _VARIANT.sub("", one.name, count=1), one.category
+
+    mine, theirs = _by_key(left, key), _by_key(right, key)
+    for name in mine:
+        if len(mine[name]) == len(theirs.get(name, ())) == 1:
+            yield mine[name][0], theirs[name][0]
 
 
 def _by_key(groups: dict[int, Identity], key: _Key) -> dict[Hashable, list[int]]:
