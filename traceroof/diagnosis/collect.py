@@ -216,8 +216,9 @@ def _look_up(table: Mapping[str, str | list[str]], columns: Sequence[str]) -> li
     """What collects the columns, by longest prefix, each once, in the order asked for."""
     found: dict[str, None] = {}
     for column in columns:
-        prefixes = [prefix for prefix in table if column.startswith(prefix)]
-        if prefixes:
-            entry = table[max(prefixes, key=len)]
+        prefixes = (column[:length] for length in range(len(column), 0, -1))
+        longest = next((one for one in prefixes if one in table), None)
+        if longest:
+            entry = table[longest]
             found.update(dict.fromkeys([entry] if isinstance(entry, str) else entry))
     return list(found)
