@@ -82,10 +82,14 @@ def shape(text: str) -> Shape | None:
 def _name_of(launch: Launch) -> str:
     """The kernel's name; that of a range result is its range, each a workload of its own."""
     name = launch.name.strip()
-    shapes = {"".join(one.split()) for one in (launch.grid, launch.block)}
-    if name == "range" and shapes <= {"", "n/a", "(1,1,1)", "1,1,1", "1"}:
+    if name == "range" and _has_no_shape(launch):
         return f"(range {launch.range})" if launch.range else "(range)"
     return name or NO_NAME
+
+
+def _has_no_shape(launch: Launch) -> bool:
+    shapes = {"".join(one.split()) for one in (launch.grid, launch.block)}
+    return shapes <= {"", "n/a", "(1,1,1)", "1,1,1", "1"}
 
 
 def _countable(value: float) -> bool:

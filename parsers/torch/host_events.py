@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
+from traceroof.core.text_search import Texts
 from traceroof.parsers.host.containment import Containers, containers
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import Codes, Columns
@@ -92,7 +93,13 @@ class Host:
 
     def matching(self, pattern: re.Pattern[str]) -> Mask:
         """For each name whether it begins with the pattern."""
-        return np.array([bool(pattern.match(name)) for name in self.names] + [False])
+        found = self._texts.found(pattern)
+        found[found] = [bool(pattern.match(self.names[at])) for at in np.flatnonzero(found)]
+        return np.append(found, False)
+
+    @cached_property
+    def _texts(self) -> Texts:
+        return Texts(self.names)
 
     def process(self, lane: npt.NDArray[Any]) -> Whole:
         processes: Whole = self.threads[lane, 0]

@@ -87,7 +87,7 @@ def together(columns: Iterable[npt.NDArray[Any]]) -> tuple[Codes, Codes]:
 _LARGE = 1 << 31
 
 # Up to so many values sorting takes less time than importing pandas.
-_FEW = 1 << 15
+_FEW = 1 << 16
 
 
 def factorized(values: npt.NDArray[Any]) -> tuple[Codes, npt.NDArray[Any]]:

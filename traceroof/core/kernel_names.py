@@ -35,9 +35,16 @@ _LONGEST_SYMBOL = 16_384
 _ELLIPSIS = "…"
 
 
+def _is_word(name: str) -> bool:
+    """Whether a name is one word, as those of C and of Triton are: it has one spelling."""
+    return name.isascii() and name.isidentifier()
+
+
 @lru_cache(maxsize=65536)
 def key(name: str) -> str:
     """One spelling for all spellings of a kernel name, template arguments kept."""
+    if _is_word(name):
+        return name
     name = one_line(name)
     for marks, pattern, replacement in _SPELLINGS:
         for mark in marks:
@@ -70,6 +77,8 @@ def function(name: str) -> str:
 
     ``void at::native::f<float, (int)4>(float *)`` is ``f<float, 4>``.
     """
+    if _is_word(name):
+        return name
     name = key(name)
     if name.startswith("("):
         return name  # "(name not in the file)" and the like

@@ -33,8 +33,16 @@ class Texts:
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
 
+    @staticmethod
+    def of(texts: "Sequence[str] | Texts") -> "Texts":
+        """Texts as they are, or made of a list."""
+        return texts if isinstance(texts, Texts) else Texts(texts)
+
     def __len__(self) -> int:
         return len(self._texts)
+
+    def __getitem__(self, row: int) -> str:
+        return self._texts[row]
 
     def found(self, pattern: re.Pattern[str], among: Mask | None = None) -> Mask:
         """In which texts ``pattern.search`` finds something; of ``among`` only, where given."""

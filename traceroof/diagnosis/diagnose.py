@@ -176,6 +176,10 @@ def _patterns(recording: Recording, judged: JudgedGroups, lines: Sequence[Timeli
     return find_patterns(judged.part, judged.categories, judged.role, judged.grouped, lines)
 
 
+#: So many kernels somebody profiles one by one, each for its own sake.
+_LOOKED_AT = 1000
+
+
 def _context(
     recording: Recording,
     judged: JudgedGroups,
@@ -193,7 +197,7 @@ def _context(
         few_matter=recording.time_basis == "timeline",
         vendor=vendor_of(judged.devices),
         tool=tool_of(judged.devices),
-        alone=recording.time_basis == "counter-tool",
+        alone=recording.time_basis == "counter-tool" and len(judged.grouped) <= _LOOKED_AT,
         settings=settings,
         hidden_share=settings.steps["low"],
         framework=framework_of(recording.format),

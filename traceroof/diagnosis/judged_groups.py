@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from traceroof.kernels import bound_class, counter_join, groups
 from traceroof.kernels.categories import row_categories
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
+from traceroof.kernels.variants import Variants
 from traceroof.patterns import roles
 from traceroof.patterns.dram_chains import dram_chains
 from traceroof.patterns.launch_part import LaunchPart, part_of_rows, part_of_run
@@ -87,7 +88,7 @@ def judged_groups(
     device, devices = _devices(recording, device, settings)
     part, variant_of_row = _part(recording, category_of_row)
     variants = part.variants
-    categories = row_categories(variants.kernels)
+    categories = _of_variants(variants, category_of_row, variant_of_row)
     role = roles.roles_of(variants.kernels, categories)
     modelled = {**model_columns(variants.kernels, categories, variants.part), "role": role}
     grouped = groups.group(variants, categories, by_ordinal(devices), modelled, vendor_of(devices))
@@ -131,6 +132,17 @@ def _part(
     if recording.time_basis == "timeline":
         return part_of_run(recording, categories)
     return part_of_rows(recording.kernels, categories), np.arange(recording.kernels.num_rows)
+
+
+def _of_variants(
+    variants: Variants, of_row: Sequence[str], variant_of_row: npt.NDArray[np.int64] | None
+) -> list[str]:
+    """The category of each variant: that of its rows, where they are at hand."""
+    if variant_of_row is None:
+        return row_categories(variants.kernels)
+    found = np.empty(len(variants), dtype=object)
+    found[variant_of_row] = np.asarray(of_row, dtype=object)
+    return cast(list[str], found.tolist())
 
 
 def _devices(

@@ -50,7 +50,7 @@ def _missing(recording: Recording) -> int:
 def _once(recording: Recording) -> Recording:
     """Every launch once: a row that equals another in its times, its stream and its numbers is a
     copy of it, for a stream does not start two launches in the same nanosecond."""
-    candidates = _candidates(recording.kernels)
+    candidates = _several(recording.kernels, _candidates(recording.kernels))
     if not len(candidates):
         return recording
     rows = recording.kernels.select(_SAME).take(candidates).to_pylist()
@@ -89,6 +89,15 @@ def _candidates(kernels: pa.Table) -> Whole:
     )
     untimed = np.flatnonzero(~known & told & np.asarray(kernels["duration_ns"].is_valid()))
     return np.concatenate([timed, untimed])
+
+
+def _several(kernels: pa.Table, rows: Whole) -> Whole:
+    """Those of some rows that share their duration and number with another: few are looked at whole."""
+    if not len(rows):
+        return rows
+    told = (kernels[one].fill_null(-1).to_numpy()[rows] for one in ("duration_ns", "launch_id"))
+    codes, first = dictionary.together(told)
+    return rows[np.bincount(codes, minlength=len(first))[codes] > 1]
 
 
 def _of_equal_metrics(recording: Recording, several: Sequence[Sequence[int]]) -> list[list[int]]:

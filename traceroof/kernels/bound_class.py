@@ -50,8 +50,6 @@ BY_RATE = "peak FLOP rate"
 # What use is measured against where the operator's shapes alone tell it.
 _MODEL = "model, nominal peak"
 
-_LINK_CATEGORIES = {"communication": "communication", "memcpy": "copy", "memset": "copy"}
-
 
 @dataclass(frozen=True)
 class _Walls:
@@ -115,10 +113,10 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     # A model tells how far a kernel is from its roofs, not whether it waits.
     modelled = (see.compute_basis == _MODEL) & (see.dram_basis == _MODEL)
 
-    link = np.array([_LINK_CATEGORIES.get(name, "") for name in see.category], dtype=object)
+    category = np.asarray(see.category)
     outcomes = (
-        (link == "communication", "communication"),
-        (link == "copy", "copy"),
+        (category == "communication", "communication"),
+        ((category == "memcpy") | (category == "memset"), "copy"),
         (~known, "not-evaluable"),
         (short, "launch-bound"),
         (tie, "balanced"),
@@ -135,4 +133,4 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     holds = [one for one, _ in outcomes]
     names = [*(name for _, name in outcomes), "latency-bound"]
     chosen = np.select(holds, list(range(len(holds))), default=len(holds))
-    return np.array([names[index] for index in chosen.tolist()], dtype=object)
+    return np.asarray(np.array(names, dtype=object)[chosen])

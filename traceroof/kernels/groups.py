@@ -17,6 +17,7 @@ from traceroof.core import kernel_names, kernel_table
 from traceroof.core.dictionary import Coded, coded, factorized, together
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import UNKNOWN, column
+from traceroof.core.text_search import Texts
 from traceroof.hardware.devices import Device
 from traceroof.kernels import (
     launch_shapes,
@@ -75,7 +76,10 @@ def group(
     variants = launches if isinstance(launches, Variants) else of_rows(launches)
     part = Launches(variants, kernel_rows(variants.kernels))
     category = np.asarray(categories, dtype=object)[part.rows]
-    codes, first = kernel_codes(part, category)
+    if variants.kernel is None:
+        codes, first = kernel_codes(part, category)
+    else:
+        codes, first = together((variants.kernel[part.rows],))
     count = len(first)
     time = exact(codes, part.sums("time_ns"), count)
     order = np.lexsort((first, -time))
@@ -96,8 +100,9 @@ def group(
     columns["sketched"] = times.sketched.astype(np.float64)
 
     full_names = tuple(str(name) for name in part.text("kernel_name").at(first))
-    columns.update(name_features.columns(full_names))
-    columns.update(tile_shape.columns(full_names))
+    texts = Texts(full_names)
+    columns.update(name_features.columns(texts))
+    columns.update(tile_shape.columns(texts))
     ordinal = columns.get("device", np.full(count, np.nan))
     columns = work_out(DERIVED, columns, device_of_group(ordinal, devices or {}), vendor)
     columns.update(launch_shapes.columns(full_names, columns))

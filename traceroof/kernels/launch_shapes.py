@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.core.dictionary import factorized
+
 # Two shapes may be two uses of a kernel; a sweep has more.
 _LEAST_SHAPES = 3
 
@@ -32,7 +34,8 @@ def columns(
     least = np.full(len(names), np.nan)
     shape = np.full(len(names), None, dtype=object)
     sweeps: dict[tuple[str, float], list[int]] = {}
-    for row in np.flatnonzero(~np.isnan(threads) & ~np.isnan(median)).tolist():
+    usable = ~np.isnan(threads) & ~np.isnan(median) & _repeated(names, _LEAST_SHAPES)
+    for row in np.flatnonzero(usable).tolist():
         sweeps.setdefault((names[row], float(threads[row])), []).append(row)
     for rows in sweeps.values():
         shapes = {tuple(float(known[axis][row]) for axis in axes) for row in rows}
@@ -44,6 +47,12 @@ def columns(
     if np.isnan(least).all():
         return {}
     return {"best_shape_ns": least, "best_shape": shape}
+
+
+def _repeated(names: Sequence[str], least: int) -> npt.NDArray[np.bool_]:
+    """Which names stand there so often."""
+    codes, _ = factorized(np.array(names, dtype=object))
+    return np.asarray(np.bincount(codes)[codes] >= least)
 
 
 # So close are the bytes of two launches on the same data.
@@ -62,7 +71,7 @@ def same_work(
     if len(names) < 2 or any(name not in known for name in wanted):
         return {}
     blocks, threads, instructions, moved = (known[name] for name in wanted)
-    usable = ~np.isnan(blocks * threads * instructions) & (moved > 0)
+    usable = ~np.isnan(blocks * threads * instructions) & (moved > 0) & _repeated(names, 2)
     alike: dict[tuple[str, float], list[int]] = {}
     for row in np.flatnonzero(usable).tolist():
         alike.setdefault((names[row], float(threads[row])), []).append(row)

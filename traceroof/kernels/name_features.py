@@ -53,10 +53,10 @@ def marks(name: str) -> Mapping[str, float | str]:
     return found
 
 
-def columns(names: Sequence[str], only: str | None = None) -> dict[str, npt.NDArray[Any]]:
+def columns(names: Sequence[str] | Texts, only: str | None = None) -> dict[str, npt.NDArray[Any]]:
     """The columns that any of the names fills: float64 with NaN, or objects with None, where a
     name says nothing. only: one of them."""
-    texts = Texts(names)
+    texts = Texts.of(names)
     made: dict[str, npt.NDArray[Any]] = {}
     told: dict[str, npt.NDArray[np.bool_]] = {}
     for marker in markers():

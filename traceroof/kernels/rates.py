@@ -102,7 +102,9 @@ def _per_second(see: See) -> Reals:
 
 def _tensor_rows(see: See) -> Texts:
     """Key of the device table for the element type of tensor operations: fp8_e4m3 is fp8."""
-    return np.array([_tensor_row(one) for one in see.text("tensor_dtype")], dtype=object)
+    dtypes = see.text("tensor_dtype").tolist()
+    rows = {one: _tensor_row(one) for one in set(dtypes)}
+    return np.array([rows[one] for one in dtypes], dtype=object)
 
 
 def _tensor_row(dtype: Any) -> str | None:

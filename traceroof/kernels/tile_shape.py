@@ -38,13 +38,13 @@ def tile_of(name: str) -> tuple[int, int] | None:
     return None
 
 
-def columns(names: Sequence[str]) -> dict[str, npt.NDArray[np.float64]]:
+def columns(names: Sequence[str] | Texts) -> dict[str, npt.NDArray[np.float64]]:
     """The columns tile_n and tile_m of kernel groups; NaN where a name states no tile."""
-    texts = Texts(names)
+    texts = Texts.of(names)
     some = np.logical_or.reduce([texts.found(spelling) for spelling in _SPELLINGS])
     table = np.full((len(names), 2), np.nan)
     for row in np.flatnonzero(some).tolist():
-        table[row] = tile_of(names[row]) or np.nan
+        table[row] = tile_of(texts[row]) or np.nan
     if np.isnan(table).all():
         return {}
     return {"tile_n": table[:, 0], "tile_m": table[:, 1]}

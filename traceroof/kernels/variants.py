@@ -87,7 +87,8 @@ class Variants:
     """The variants of some files of a run.
 
     kernels: the kernel table of the first launches. firsts, by_step: FIRSTS and BY_STEP as columns
-    of numbers, UNKNOWN where not known; steps: the names that ``by_step`` numbers.
+    of numbers, UNKNOWN where not known; steps: the names that ``by_step`` numbers. kernel: which are
+    launches of one kernel, a number each, -1 for copies and fills; None where nobody has asked.
     """
 
     kernels: pa.Table
@@ -96,6 +97,7 @@ class Variants:
     firsts: Mapping[str, Ints]
     by_step: Mapping[str, Ints]
     steps: tuple[str, ...]
+    kernel: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.sums.row)
@@ -137,7 +139,8 @@ def variants_of(
     codes, first = together(_keys(kernels))
     said = kernel_table.narrowed(kernels.select(KEY)).take(pa.array(first))
     made = _made(kernel_table.widened(said), kernels, codes, first, part)
-    return replace(made, firsts=_firsts(kernels, kernel_of(made)[codes], codes)), codes
+    kernel = kernel_of(made)
+    return replace(made, firsts=_firsts(kernels, kernel[codes], codes), kernel=kernel), codes
 
 
 def _keys(kernels: pa.Table) -> Iterator[Ints]:
