@@ -79,3 +79,9 @@ def test_the_types_of_a_data_frame_are_those_of_every_run() -> None:
     assert str(known["start_ns"].dtype) == "Int64"
     assert str(known["operator"].dtype) == "string"
     assert list(known.columns) == list(other.columns)
+
+
+@pytest.mark.parametrize(("text", "known"), [("9.0", "9.0"), ("12.1", "12.1"), ("9.-4", None), ("n/a", None), ("", "")])  # fmt: skip
+def test_a_compute_capability_is_a_version(text: str, known: str | None) -> None:
+    """GIVEN what a file says of its GPU WHEN it is no version THEN the capability is unknown."""
+    assert DeviceInfo(compute_capability=text).compute_capability == known

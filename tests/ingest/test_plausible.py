@@ -115,3 +115,25 @@ def test_shares_that_are_of_more_rows() -> None:
     (note,) = contradictions(calls[:2], mean[:2], mean[:2], share_pct=pct[:2])
     assert note.severe
     assert note.text.startswith("by its shares a summary holds 90.0 % of the time")
+
+
+@pytest.mark.parametrize(
+    ("launches", "duration", "counts", "times", "said"),
+    [
+        (2**63 - 1, 100, [1, 3], [None, 50], "numbers of launches that cannot be (over 10^12): one launch of unknown time"),
+        (10**9, 10**12, [10**9, 3], [None, 50], "times of over a month: unknown"),
+        (10**12, 1_000, [10**12, 3], [1_000, 50], None),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_added_up_is_unknown(
+    launches: int, duration: int, counts: list[int], times: list[int | None], said: str | None
+) -> None:
+    """GIVEN a summary with more launches or more time than can be THEN no sum overflows."""
+    made = recording(
+        {"kernel_name": ["k", "j"], "launch_count": [launches, 3], "duration_ns": [duration, 50]},
+        time_basis="timeline",
+    )
+    found = plausible(made)
+    assert found.kernels["launch_count"].to_pylist() == counts
+    assert found.kernels["duration_ns"].to_pylist() == times
+    assert notes(found) == ({said: 1} if said else {})

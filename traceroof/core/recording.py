@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import pyarrow as pa
 
-from traceroof.core import dictionary, kernel_table
+from traceroof.core import dictionary, kernel_table, regex
 from traceroof.core.clock_log import CLOCK_LOG
 from traceroof.core.displayed import Displayed
 from traceroof.core.source_lines import SOURCE
@@ -129,7 +129,8 @@ class DeviceInfo:
     vendor: "nvidia", "amd", "hygon" or "intel" where the tool runs on no other's GPUs. driver: its version in
     the file's terms: "CUDA 13.0" (the newest that it runs), "HIP 7.2.53211", "ROCm 6.5.0-831".
     measured: what the tool itself measured on it: "dram" in byte/s, types of the device table in
-    FLOP/s. refused: the same, where it cannot be believed.
+    FLOP/s. refused: the same, where it cannot be believed. A compute capability that is no version
+    is none.
     """
 
     index: int | None = None
@@ -148,6 +149,13 @@ class DeviceInfo:
     driver: str | None = None
     measured: tuple[tuple[str, float], ...] = ()
     refused: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.compute_capability and not _CAPABILITY.fullmatch(self.compute_capability):
+            object.__setattr__(self, "compute_capability", None)
+
+
+_CAPABILITY = regex.compile(r"[0-9]{1,3}\.[0-9]{1,2}")
 
 
 class Summary(Protocol):

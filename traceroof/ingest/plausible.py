@@ -25,11 +25,40 @@ _SAME = (
 def plausible(recording: Recording) -> Recording:
     """The recording without launches that stand in it twice and without durations that cannot be,
     with notes on both."""
-    recording = _in_order(_once(recording))
+    recording = _in_order(_once(_countable(recording)))
     missing = _missing(recording)
     return with_notes(recording, [Note(_GAPS, missing, severe=False)] if missing else [])
 
 
+# 10^12 launches of a microsecond take eleven days; no profile is of a month of GPU time.
+_MOST_LAUNCHES: Final = 10**12
+_LONGEST_NS: Final = 30 * 86_400 * 10**9
+
+
+def _countable(recording: Recording) -> Recording:
+    """The recording with launches and times that can be added up: where there are more launches in a
+    row than can be, it is one launch of unknown time; a time of over a month is unknown."""
+    kernels = recording.kernels
+    launches = _whole(kernels["launch_count"])
+    duration = _whole(kernels["duration_ns"])
+    many = launches > _MOST_LAUNCHES
+    long = launches.astype(np.float64) * duration > _LONGEST_NS
+    if not many.any() and not long.any():
+        return recording
+    kernels = _unknown_at(kernels, "duration_ns", np.flatnonzero(many | long))
+    at = kernels.column_names.index("launch_count")
+    field = kernels.schema.field(at)
+    counts = pa.array(np.where(many, 1, launches)).cast(field.type)
+    notes = [
+        Note(text, int(mask.sum()))
+        for text, mask in ((_MANY, many), (_LONG, long & ~many))
+        if mask.any()
+    ]
+    return with_notes(replace(recording, kernels=kernels.set_column(at, field, counts)), notes)
+
+
+_MANY: Final = "numbers of launches that cannot be (over 10^12): one launch of unknown time"
+_LONG: Final = "times of over a month: unknown"
 _GAPS: Final = "launches that the profiler numbered and the file does not hold (filtered, or lost)"
 
 

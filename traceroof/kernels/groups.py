@@ -25,7 +25,7 @@ from traceroof.kernels import (
     tile_shape,
     variability,
 )
-from traceroof.kernels.derived import Reals, work_out
+from traceroof.kernels.derived import Reals, compact, work_out
 from traceroof.kernels.group_columns import DERIVED
 from traceroof.kernels.group_figures import Launches, averages, exact, medians, modelled, sums
 from traceroof.kernels.variants import Variants, of_rows
@@ -118,7 +118,8 @@ def group(
     # What a counter of zero divides is no figure.
     for name, values in columns.items():
         if values.dtype.kind == "f":
-            columns[name] = np.where(np.isinf(values), np.nan, values)
+            endless = np.isinf(values)
+            columns[name] = compact(np.where(endless, np.nan, values) if endless.any() else values)
     return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
 
 
