@@ -112,7 +112,8 @@ def _walk(
     if not isinstance(frame, dict) or not isinstance(metrics, dict) or depth > _DEEPEST:
         found.broken += 1
         return
-    name = str(frame.get("name", ""))
+    named = frame.get("name")
+    name = named if isinstance(named, str) else ""
     if name == _OVERHEAD:
         found.overhead += 1
         return

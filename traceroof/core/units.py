@@ -87,7 +87,7 @@ def no_commands(text: str) -> str:
     return _RUNNER_MARK.sub("# #", _RUNNER_LINE.sub(r"\1: :", text))
 
 
-_RUNNER_LINE = regex.compile(r"^((?:\s|\x1b\[[\d;]*m)*)::", re.MULTILINE)  # also in colour
+_RUNNER_LINE = regex.compile(r"^((?:[^\S\n]|\x1b\[[\d;]*m)*)::", re.MULTILINE)  # also in colour
 _RUNNER_MARK = regex.compile(r"##(?=\[|vso\[|teamcity\[)")
 
 
