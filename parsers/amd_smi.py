@@ -13,6 +13,8 @@ PARSER = ClockLogReader(
             r"^(?:timestamp,)?gpu,[^\n]*(?:power_usage|socket_power|gfx_clock|gfx_clk|gfx_0_clk"
             r"|gfx_activity|hotspot)",
         ),
-        layout(table_rows, r"^[ \t]*(?:timestamp\s+)?gpu\s+(?:xcp\s+)?(?:power|gpu_t|gfx_clk|gfx%)"),
+        layout(
+            table_rows, r"^[ \t]*(?:timestamp\s+)?gpu\s+(?:xcp\s+)?(?:power|gpu_t|gfx_clk|gfx%)"
+        ),
     ),
 )

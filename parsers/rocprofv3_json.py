@@ -36,10 +36,10 @@ from traceroof.parsers.amd.rocprofv3_document import (
     Counted,
     Counter,
     Dispatch,
-    Document,
     Handle,
     Symbol,
     Tool,
+    tools_of,
 )
 from traceroof.parsers.amd.run import Part, Process, of_processes
 from traceroof.parsers.amd.samples import Samples, put_samples, reason_name
@@ -76,12 +76,14 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
         data = stream.read()
         notes = list(stream.notes)
     try:
-        tools = msgspec.json.decode(data, type=Document).tools
+        tools, mistyped = tools_of(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
             f"{path} begins like rocprofv3 output but is not complete JSON: {error}",
             "it may have been cut short: copy it again",
         ) from None
+    if mistyped:
+        notes.append(Note("values of another type than rocprofv3 writes, left out", mistyped))
     size = len(data)
     del data
     progress(size, size)

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from traceroof.core import regex
+
 
 class Handle(msgspec.Struct):
     handle: int = 0
@@ -151,3 +153,38 @@ class Tool(msgspec.Struct):
 
 class Document(msgspec.Struct):
     tools: list[Tool] = msgspec.field(name="rocprofiler-sdk-tool")
+
+
+# Each takes a look at the whole document.
+_MOST_MISTYPED = 100
+_PLACE = regex.compile(r"at `\$([^`]*)`")
+_STEP = regex.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def tools_of(data: bytes) -> tuple[list[Tool], int]:
+    """The processes in a document, without values of another type than belongs there, and how many
+    these were. Raises msgspec.DecodeError for what is no such document."""
+    try:
+        return msgspec.json.decode(data, type=Document).tools, 0
+    except msgspec.ValidationError:
+        document = msgspec.json.decode(data)
+    for mistyped in range(_MOST_MISTYPED):
+        try:
+            return msgspec.convert(document, Document).tools, mistyped
+        except msgspec.ValidationError as error:
+            if not _left_out(document, str(error)):
+                raise
+    return msgspec.convert(document, Document).tools, _MOST_MISTYPED
+
+
+def _left_out(document: Any, error: str) -> bool:
+    """Delete what an error of the decoder points at; False where it points at nothing."""
+    place = _PLACE.search(error)
+    steps = [name or int(number) for name, number in _STEP.findall(place[1])] if place else []
+    if not steps:
+        return False
+    holder = document
+    for step in steps[:-1]:
+        holder = holder[step]
+    del holder[steps[-1]]
+    return True

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import traceroof
 from tests.parsers.amd_fixtures import (
     V3_AGENTS,
     V3_COUNTER_HEADER,
@@ -532,6 +533,35 @@ def test_v3_json_counters_sum_their_instances(tmp_path: Path) -> None:
     assert raw(recording, "TCC_HIT_sum") == [30]
     assert frame["l2_hit_pct"].tolist() == [75]
     assert frame["duration_ns"].tolist() == [20]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("start_timestamp", "text"), ("dispatch_info", 7), ("stream_id", [1])]
+)
+def test_v3_json_with_one_value_of_another_type(field: str, value: Any, tmp_path: Path) -> None:
+    """GIVEN one of three dispatches with a value of another type WHEN read THEN the other two are as
+    they were and a severe note (refused under --strict) counts it."""
+    records = [v3_record(n, n * 100, n * 100 + 50) for n in (1, 2, 3)]
+    records[1][field] = value
+    path = tmp_path / "9_results.json"
+    path.write_text(v3_json(kernel_dispatch=records))
+    found = traceroof.read(path).recording
+    timed = dict(
+        zip(*(found.kernels[one].to_pylist() for one in ("start_ns", "duration_ns")), strict=True)
+    )
+    assert (timed[100], timed[300]) == (50, 50)
+    assert "values of another type than rocprofv3 writes, left out" in {
+        one.text for one in found.notes
+    }
+    assert all(one.severe for one in found.notes if "another type" in one.text)
+
+
+def test_v3_json_of_another_make_is_refused(tmp_path: Path) -> None:
+    """GIVEN a document whose processes are no list THEN refused in words."""
+    path = tmp_path / "9_results.json"
+    path.write_text('{"rocprofiler-sdk-tool": 7}')
+    with pytest.raises(TraceroofError, match="not complete JSON"):
+        traceroof.read(path)
 
 
 def test_v3_folder_of_json_reads_each_process_once(tmp_path: Path) -> None:
