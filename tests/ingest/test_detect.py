@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import traceroof
 from traceroof import TraceroofError, plugins
 from traceroof.compare import compare
 from traceroof.core.recording import Recording, Run
@@ -159,3 +160,16 @@ def test_a_first_look_leaves_most_parsers_unloaded(samples: Path) -> None:
 def test_every_first_look_is_at_a_parser() -> None:
     modules = {path.stem for path in (Path(__file__).parents[2] / "parsers").glob("[a-z]*.py")}
     assert set(LOOKS) <= modules
+
+
+def test_a_timeline_of_another_tool_in_a_folder_is_left_out(samples: Path, tmp_path: Path) -> None:
+    """GIVEN a trace of Nsight Systems, and in its folder one of XLA with fewer and other kernels
+    WHEN the folder is read THEN the trace alone, and a note that names the other file."""
+    shutil.copy(samples / "nsight_systems/training.gpu_trace.csv", tmp_path)
+    shutil.copy(samples / "xplane/step.xplane.pb", tmp_path)
+    found = traceroof.read(tmp_path).recording
+    assert {one.format for one in found.sources} == {"nsys-stats"}
+    said = [one for one in found.notes if "another tool" in one.text]
+    assert [(one.count, "step.xplane.pb" in one.text, one.severe) for one in said] == [
+        (1, True, True)
+    ]

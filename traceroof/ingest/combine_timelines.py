@@ -44,6 +44,19 @@ def combine_timelines(recordings: Sequence[Recording], mode: Mode) -> Recording:
     return merge([with_role(one, "rank") for one in recordings])
 
 
+def of_one_program(
+    recordings: Sequence[Recording],
+) -> tuple[list[Recording], list[Recording]]:
+    """The recordings of a folder without, and with only, the timelines of another tool that have no
+    kernel in common with the one of most launches."""
+    timed = [one for one in recordings if one.time_basis != "counter-tool"]
+    if len(timed) < 2 or are_ranks(timed):
+        return list(recordings), []
+    main = max(timed, key=lambda one: launches(one.kernels, None))
+    foreign = [one for one in timed if one.format != main.format and not shared_time(main, one)]
+    return [one for one in recordings if not any(one is other for other in foreign)], foreign
+
+
 def _runs_of_ranks(recordings: Sequence[Recording]) -> list[list[Recording]]:
     """Files of the same ranks again and again, by run in the order given; empty where they are not."""
     ranks = [ranks_of(one) for one in recordings]

@@ -11,6 +11,7 @@ from traceroof.core.recording import Note, Recording, with_notes
 from traceroof.errors import TraceroofError
 from traceroof.ingest import decompress, folders, remote
 from traceroof.ingest.combine import combine
+from traceroof.ingest.combine_timelines import of_one_program
 from traceroof.ingest.foreign import NOT_READ, foreign, foreign_folder, looks_like
 from traceroof.ingest.gpu_models import of_one_gpu
 from traceroof.ingest.plausible import plausible
@@ -326,6 +327,11 @@ def _of_folder(
     if foreign:
         named = ", ".join(Path(one.sources[0].path).name for one in foreign[:_LISTED])
         notes.append(Note(f"files of another GPU model in {name}, left out: {named}", len(foreign)))
+    found, foreign = of_one_program(found) if one_gpu else (found, [])
+    if foreign:
+        named = ", ".join(Path(one.sources[0].path).name for one in foreign[:_LISTED])
+        text = f"files of another tool in {name} without a kernel in common, left out: {named}"
+        notes.append(Note(text, len(foreign)))
     return [with_notes(found[0], notes), *found[1:]] if found else []
 
 
