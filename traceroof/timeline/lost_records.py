@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceroof.core import regex
-from traceroof.core.dictionary import coded
+from traceroof.core.dictionary import coded, together
 from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Times
@@ -79,14 +79,17 @@ def launched(calls: pa.Table, kernels: pa.Table) -> dict[tuple[int, int], Launch
     row_source, row_process = whole(kernels["source"]), whole(kernels["process_id"])
     recorded = whole(kernels["correlation_id"])
     found = {}
-    for key in {*zip(source[wanted].tolist(), process[wanted].tolist(), strict=True)}:
+    _, first = together((source[wanted], process[wanted]))
+    for at in wanted[first]:
+        key = int(source[at]), int(process[at])
         mine = wanted[(source[wanted] == key[0]) & (process[wanted] == key[1])]
         rows = (row_source == key[0]) & np.isin(row_process, (key[1], UNKNOWN))
         ids = recorded[rows & (recorded != UNKNOWN)]
         of_process = correlation[(source == key[0]) & (process == key[1])]
         mine = mine[np.argsort(start[mine], kind="stable")]
-        captured = _captured(start[mine], duration[mine], names.at(mine), capture[mine])
-        mine = mine[~capture[mine] & ~captured]
+        if capture[mine].any():
+            captured = _captured(start[mine], duration[mine], names.at(mine), capture[mine])
+            mine = mine[~capture[mine] & ~captured]
         found[key] = _count(correlation[mine], graph[mine], ids, _density(of_process))
     return found
 
