@@ -178,8 +178,9 @@ RULES = (
         grade="observed",
         layer="operator",
         severity="info",
-        suppresses=("problem-too-small", "small-grid", "few-blocks", "latency-bound",
-                    "issue-slots-idle", "occ-*", "block-*", "stall-*", "tail-wave"),
+        # Whatever was not collected, it would not matter.
+        suppresses=("not-enough-metrics", "problem-too-small", "small-grid", "few-blocks",
+                    "latency-bound", "issue-slots-idle", "occ-*", "block-*", "stall-*", "tail-wave"),
         thresholds={"median_ns": below(5_000), "blocks": at_most(1)},
         references=("RRZE-HPC/gpu-benches, gpu-small-kernels: 1.6 to 2.6 µs for an empty kernel",),
         fires=(
