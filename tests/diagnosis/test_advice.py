@@ -353,6 +353,17 @@ def test_what_was_not_judged_comes_first_where_all_else_is_small(bound: int, fir
     assert advice_of(found, pool())[0].lead.rule == first
 
 
+def test_copies_that_were_not_judged_do_not_come_first() -> None:
+    """GIVEN copies by the runtime in place of that kernel, and 5.9 µs expected of another."""
+    blind = {"severity": "info", "role": "class", "informs": True}
+    found = [
+        finding("a", "gemm-shape", 11_800, **on(1)),
+        finding("blind", "not-enough-metrics", None, **blind, **on(0)),
+    ]
+    copies = pool_of(TIMES, ("memcpy", "gemm", "norm"), ())
+    assert advice_of(found, copies)[0].lead.rule == "a"
+
+
 def test_causes_without_a_figure_come_after_what_says_that_nothing_is_known() -> None:
     """GIVEN spills on a kernel of which neither the time nor the class is known THEN that comes first;
     where the times of other kernels are known, it is no news; beside a saving, that saving comes first."""

@@ -25,6 +25,7 @@ _MOST = 0.5
 # Where all that is advised is expected to save less than this part of the time that nothing explains,
 # that time comes first.
 _SMALL = 0.1
+_COPIES = ("memcpy", "memset")
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,14 @@ def _at_wall(finding: Finding) -> bool:
 
 def undecided(rest: Sequence[Draft], pool: Pool, kept: Sequence[Draft] = ()) -> Draft | None:
     """What could not be judged, where that is most of the kernel time and ``kept`` is expected to
-    save little beside it."""
+    save little beside it; of copies by the runtime, other advice says more."""
     expected = sum(one.expected(one.claimed) for one in kept)
     for one in rest:
         time = _time(one, pool)
         if one.topic == "not-enough-metrics" and time >= _MOST * pool.kernels_ns:
-            return one if expected < _SMALL * time else None
+            return (
+                one if expected < _SMALL * _time(one, pool, but=_COPIES if kept else ()) else None
+            )
     return None
 
 
@@ -131,7 +134,8 @@ def untold(rest: Sequence[Draft]) -> list[Draft]:
     return [one for one in rest if one.found[0].rule == NO_TIME]
 
 
-def _time(draft: Draft, pool: Pool) -> float:
-    """The time of the kernels that an entry speaks of, ns."""
+def _time(draft: Draft, pool: Pool, but: Sequence[str] = ()) -> float:
+    """The time of the kernels that an entry speaks of, of other categories than ``but``, ns."""
     rows = {one.subject_index for one in draft.found if one.scope == "kernel"}
-    return float(sum(pool.capacity[row] for row in rows if row is not None))
+    own = (row for row in rows if row is not None and pool.category[row] not in but)
+    return float(sum(pool.capacity[row] for row in own))
