@@ -1,8 +1,11 @@
 """What is missing for a verdict, in words."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from traceroof.compare.known_noise import Decided
+from traceroof.compare.noise_threshold import Thresholds
 from traceroof.compare.ranktest import smallest_p
 from traceroof.compare.samples import By
 
@@ -28,49 +31,66 @@ def runs_for(things: int, q: float) -> int:
     return next(n for n in range(2, 60) if most_tested(n, n, q) >= things)
 
 
-def why_not(
-    by: By,
-    n: int,
-    m: int,
-    decide: int,
-    level: float,
-    share: float,
-    *,
-    known: bool,
-    matters: bool,
-    tested: bool,
-    testable: int,
-    p: float,
-    q: float,
-    low: float,
-    high: float,
-    noise: float,
-    runs: int | None,
-) -> str:
+@dataclass(frozen=True)
+class Seen:
+    """What the samples of one thing show. n, m: samples per side; matters: the difference is large
+    enough to matter; tested: it was among the ``testable`` things that so many runs can test; p, q:
+    of the rank test; low, high: interval of the change, relative; noise: spread of one sample,
+    relative; runs: per side, that would show a change that matters, where known."""
+
+    by: By
+    n: int
+    m: int
+    known: bool
+    matters: bool
+    tested: bool
+    testable: int
+    p: float
+    q: float
+    low: float
+    high: float
+    noise: float
+    runs: int | None
+
+
+def why_not(seen: Seen, limits: Thresholds) -> str:
     """What is missing for a verdict."""
-    if not known:
+    n, m, p = seen.n, seen.m, seen.p
+    fewest = min(n, m)
+    if not seen.known:
         return UNKNOWN_TIMES
-    if by != "runs":
-        apart = "" if matters else f", and its steps differ by {noise:.0%} from each other"
-        return f"one run per side{apart.replace('%', ' %')}; a verdict needs {decide} runs per side"
-    if min(n, m) < decide:
+    if seen.by != "runs":
+        apart = f", and its steps differ by {seen.noise:.0%} from each other".replace("%", " %")
+        return (
+            f"one run per side{'' if seen.matters else apart}; "
+            f"a verdict needs {limits.runs} runs per side"
+        )
+    if fewest < limits.runs:
         side, count = ("base", n) if n <= m else ("head", m)
-        return f"{count} run{'s' * (count != 1)} of the {side}; a verdict needs {decide} per side"
-    if matters and not tested:
         return (
-            f"{min(n, m)} runs per side are enough to test the {testable} largest kernels; "
-            f"{runs_for(2 * testable, share)} runs per side test more"
+            f"{count} run{'s' * (count != 1)} of the {side}; a verdict needs {limits.runs} per side"
         )
-    needed = f"; about {runs} runs per side would be enough" if runs and runs > min(n, m) else ""
-    if matters and p >= level:
+    if seen.matters and not seen.tested:
+        return (
+            f"{fewest} runs per side are enough to test the {seen.testable} largest kernels; "
+            f"{runs_for(2 * seen.testable, limits.q)} runs per side test more"
+        )
+    enough = seen.runs if seen.runs and seen.runs > fewest else None
+    needed = f"; about {enough} runs per side would be enough" if enough else ""
+    if not seen.matters:
+        return (
+            f"the runs allow any change from {seen.low:+.0%} to {seen.high:+.0%}{needed}".replace(
+                "%", " %"
+            )
+        )
+    if p >= limits.p:
         return f"the runs of both sides overlap (p = {p:.2g}){needed}"
-    if matters and q > share:
+    if seen.q > limits.q:
         return (
-            f"p = {p:.2g} is not enough where {testable} kernels are tested (q = {q:.2g}){needed}"
+            f"p = {p:.2g} is not enough where {seen.testable} kernels are tested "
+            f"(q = {seen.q:.2g}){needed}"
         )
-    if matters:
-        return f"a difference this large occurs by chance too often with {min(n, m)} runs{needed}"
-    return f"the runs allow any change from {low:+.0%} to {high:+.0%}{needed}".replace("%", " %")
+    return f"a difference this large occurs by chance too often with {fewest} runs{needed}"
 
 
 def why_known(told: Decided, row: int, base_ns: float) -> str:

@@ -23,7 +23,7 @@ from traceroof.compare.noise_threshold import (
     z_of,
 )
 from traceroof.compare.ranktest import benjamini_hochberg, mann_whitney, shift_interval, smallest_p
-from traceroof.compare.reasons import most_tested, relative, why_known, why_not
+from traceroof.compare.reasons import Seen, most_tested, relative, why_known, why_not
 from traceroof.compare.samples import By
 from traceroof.compare.student import two_sided_p
 
@@ -230,14 +230,15 @@ def _why_open(
 ) -> str:
     """What the samples of one thing lack for a verdict."""
     b, tests = sides.base_ns[row], found.tests
-    return why_not(
-        sides.by, *sides.counts, limits.runs, limits.p, limits.q,
+    seen = Seen(
+        sides.by, *sides.counts,
         known=bool(sides.known[row]), matters=bool(matters[row]), tested=bool(found.tested[row]),
         testable=int(found.tested.sum()), p=float(tests.p[row]), q=float(tests.q[row]),
         low=relative(tests.low[row], b), high=relative(tests.high[row], b),
         noise=float(found.spread[row]),
         runs=runs_needed(found.spread[row], relative(floor[row], b), found.z[row]),
     )  # fmt: skip
+    return why_not(seen, limits)
 
 
 def _apart(base: Reals, head: Reals, chance: Reals) -> Mask:
