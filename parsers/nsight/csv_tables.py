@@ -188,8 +188,7 @@ class LongTable:
                 cell("rule name"),
                 level,
                 text,
-                scope,
-                cell("estimated speedup"),
+                (scope, cell("estimated speedup")),
             )
             if level == "ERR":
                 self.launches.note("rules that failed in the profiler (ERR)", severe=False)

@@ -141,10 +141,9 @@ class Launches:
         rule: str | None,
         level: str,
         text: str,
-        scope: str = "",
-        speedup: str = "",
+        estimate: tuple[str, str] = ("", ""),
     ) -> None:
-        """Take one rule row."""
+        """Take one rule row. estimate: scope and percent of the speed-up that it states."""
         self.verdicts.append(
             Verdict(
                 launch,
@@ -153,8 +152,7 @@ class Launches:
                 rule,
                 level,
                 text,
-                scope,
-                speedup,
+                *estimate,
             )
         )
 

@@ -315,7 +315,7 @@ class Page:
             speedup = match["pct"]
             text = text[match.end() :]
         self.launches.add_verdict(
-            self._current(), self._section, None, self._rule.level, text, scope, speedup
+            self._current(), self._section, None, self._rule.level, text, (scope, speedup)
         )
         self._rule = None
 

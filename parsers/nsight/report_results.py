@@ -168,8 +168,9 @@ def _add_rule(rule: Any, launch: int, into: Launches) -> None:
             decoded(rule.name),
             level,
             text,
-            _SCOPES.get(item.speedup.scope, "") if known else "",
-            f"{item.speedup.percent:.4g}" if known else "",
+            (_SCOPES.get(item.speedup.scope, ""), f"{item.speedup.percent:.4g}")
+            if known
+            else ("", ""),
         )
         if level == "ERR":
             into.note("rules that failed in the profiler (ERR)", severe=False)

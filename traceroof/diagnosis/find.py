@@ -118,14 +118,13 @@ def _unjudged(judgement: Judgement, subjects: Subjects, context: Context) -> Fin
 
 def _failed(rule: Rule, how: str) -> Finding:
     """What stands for a rule that broke."""
-    return _not_evaluable(
-        rule, title=rule.title, subject=f"the rule {rule.id}", because=how, failed=how
-    )
+    subject = f"the rule {rule.id}"
+    return replace(_not_evaluable(rule, title=rule.title, subject=subject, because=how), failed=how)
 
 
 def _not_evaluable(
     rule: Rule, *, title: str, subject: str, because: str, subject_index: int | None = None,
-    missing: tuple[str, ...] = (), command: str | None = None, failed: str | None = None,
+    missing: tuple[str, ...] = (), command: str | None = None,
 ) -> Finding:  # fmt: skip
     """A finding that judges nothing, and why."""
     return Finding(
@@ -147,7 +146,6 @@ def _not_evaluable(
         refute="",
         missing=missing,
         command=command,
-        failed=failed,
     )
 
 

@@ -7,7 +7,7 @@ guess.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -67,12 +67,11 @@ def find(
     SM count decide together, if exactly one device has both. Devices that differ in name only
     (MI210 and one GCD of an MI250) are returned as "A or B".
     """
-    return _only(
-        _candidates(
-            name, compute_capability, sm_count, memory_bytes, pci_device_id, gfx_target, wavefront,
-            dram_bytes_per_s,
-        )
+    hints = _Hints(
+        name, compute_capability, sm_count, memory_bytes, pci_device_id, gfx_target, wavefront,
+        dram_bytes_per_s,
     )  # fmt: skip
+    return _only(_candidates(hints))
 
 
 # Where a program prints its GPU: a maker's or a family's word, then up to six more words.
@@ -136,7 +135,13 @@ def in_common(
     Figures in which they differ (memory, bandwidth) are unknown. None where the hints fit no
     device, or where the devices differ in their rates: those decide verdicts.
     """
-    rows = _candidates(None, compute_capability, sm_count, None, None, None, None, dram_bytes_per_s)
+    rows = _candidates(
+        _Hints(
+            compute_capability=compute_capability,
+            sm_count=sm_count,
+            dram_bytes_per_s=dram_bytes_per_s,
+        )
+    )
     if not rows or any(row.flops_per_s != rows[0].flops_per_s for row in rows):
         return None
     if len(rows) == 1:
@@ -156,19 +161,27 @@ def _shared(rows: Sequence[Device], name: str) -> Device:
     return replace(_merged(rows), name=f"{name} (one of {len(rows)}{SEVERAL}", **differing)
 
 
-def _candidates(
-    name: str | None,
-    compute_capability: str | None,
-    sm_count: int | None,
-    memory_bytes: int | None,
-    pci_device_id: int | None,
-    gfx_target: str | None,
-    wavefront: int | None,
-    dram_bytes_per_s: float | None,
-) -> list[Device]:
-    """The devices that fit every hint; the arguments are those of ``find``."""
+@dataclass(frozen=True)
+class _Hints:
+    """What a profiler says of a device; as the arguments of ``find``."""
+
+    name: str | None = None
+    compute_capability: str | None = None
+    sm_count: int | None = None
+    memory_bytes: int | None = None
+    pci_device_id: int | None = None
+    gfx_target: str | None = None
+    wavefront: int | None = None
+    dram_bytes_per_s: float | None = None
+
+
+def _candidates(hints: _Hints) -> list[Device]:
+    """The devices that fit every hint."""
+    name, gfx_target, dram_bytes_per_s = hints.name, hints.gfx_target, hints.dram_bytes_per_s
+    compute_capability, wavefront = hints.compute_capability, hints.wavefront
+    pci_device_id = hints.pci_device_id
     # Drivers and converters write 0 for what they do not know.
-    sm_count, memory_bytes = sm_count or None, memory_bytes or None
+    sm_count, memory_bytes = hints.sm_count or None, hints.memory_bytes or None
     mig = MIG.search(name) if name else None
     key = _key(MIG.sub(" ", name)) if name else ""
     gfx = _GFX.match(gfx_target or key)
