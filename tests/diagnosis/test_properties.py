@@ -108,10 +108,12 @@ def tables(
 
 
 def _operators(rows: Sequence[str], random: Random) -> dict[str, list[Any]]:
-    """The framework's call behind each kernel, one shape a kernel: products and additions."""
-    calls = {}
-    for name in dict.fromkeys(rows):
-        m, n, k = (random.choice([1, 7, 64, 1000, 4096]) for _ in range(3))
+    """The framework's call behind each kernel, one shape a kernel: products and additions. No two
+    kernels share a shape: neighbours that do are taken for one call, and that depends on the order."""
+    calls, sizes = {}, [1, 7, 64, 1000, 4096]
+    kernels = list(dict.fromkeys(rows))
+    for name, m in zip(kernels, random.sample(sizes, len(kernels)), strict=True):
+        n, k = random.choice(sizes), random.choice(sizes)
         product = "gemm" in name or "Cijk" in name
         calls[name] = (
             ("aten::mm", [[m, k], [k, n]]) if product else ("aten::add", [[m, n], [m, n], []])
