@@ -182,7 +182,6 @@ def values_of(found: Places, launches: int, names: Names) -> Values:
     schema = names.schema(name, found.of)
     known = schema.name >= 0
     names.into.note("metrics whose name is missing in the report left out", int((~known).sum()))
-    cell[~known] = -1
     odd_ones = int((odd & known).sum())
     names.into.note("metrics whose value is of an unknown kind left unknown", odd_ones)
     if schema.repeated:

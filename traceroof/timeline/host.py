@@ -87,12 +87,7 @@ class _Rows:
 
 def _kinds(names: Coded, categories: Coded) -> npt.NDArray[np.int8]:
     """Index into HOST_KINDS per call; each distinct (name, category) is looked at once."""
-    # Steps are many, each with a name of its own.
-    plain = [
-        _NUMBER["other" if text.startswith("ProfilerStep#") else kind_of(text)]
-        for text in names.texts
-    ]
-    plain.append(_NUMBER["other"])
+    plain = [_NUMBER[kind_of(text)] for text in names.texts] + [_NUMBER["other"]]
     result: npt.NDArray[np.int8] = names.spread(np.array(plain, dtype=np.int8))
     for category, kind in OF_CATEGORY.items():
         if category in categories.texts:
