@@ -49,8 +49,8 @@ class _NsightComputeReport:
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         # Imported for a report alone: every file is held against every parser.
+        from traceroof.core.locales import DecimalSign
         from traceroof.parsers.nsight.launches import Launches
-        from traceroof.parsers.nsight.numbers import DecimalSign
         from traceroof.parsers.nsight.recording import recording
         from traceroof.parsers.nsight.report_results import add_results, is_read
         from traceroof.parsers.nsight.report_source import ReportSource

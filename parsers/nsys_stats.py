@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
+from traceroof.core.locales import LOCALE_READ, DecimalSign
 from traceroof.core.recording import RAW_METRICS, DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
@@ -22,8 +23,8 @@ from traceroof.parser import Options, Progress
 from traceroof.parsers.nsight.stats_tables import Printed, Table, printed
 
 _SIGN = regex.compile(
-    rb"(?m)^(?:Row#[,\t])?\"?Time ?\(%\)\"?[,\t]\"?Total Time|^Start \(\w+\)[,\t]Duration \(\w+\)[,\t]Corr"
-    rb"|^Total \(\w+\)[,\t]Count[,\t]|^Total[,\t]Operations[,\t]|^SKIPPED: .* does not contain "
+    rb"(?m)^(?:Row#[,;\t])?\"?Time ?\(%\)\"?[,;\t]\"?Total Time|^\"?Start \(\w+\)\"?[,;\t]\"?Duration \(\w+\)\"?[,;\t]\"?Corr"
+    rb"|^Total \(\w+\)[,;\t]Count[,;\t]|^Total[,;\t]Operations[,;\t]|^SKIPPED: .* does not contain "
     rb"|^ \*\* .*\((?:cuda|osrt|nvtx|openmp|gpu|cudaapi)\w*\):|^[ \t]+Time ?\(%\)\s+Total Time"
 )
 
@@ -121,6 +122,8 @@ def _chosen(found: Printed) -> tuple[list[Table], list[Note]]:
     rest = sum(len(one.rows) for one in tables if one.kind in _LAUNCHES and one not in chosen)
     if rest:
         notes.append(Note("rows of other tables of the same launches, left out", rest, False))
+    if any(table.sign is DecimalSign.COMMA for table in chosen):
+        notes.append(Note(LOCALE_READ, severe=False))
     broken = sum(one.broken for one in tables)
     if broken:
         notes.append(Note("lines with too few cells, left out", broken))

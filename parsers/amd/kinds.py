@@ -26,6 +26,7 @@ _LONGEST_NAME = 200
 _SEPARATORS = regex.compile(r"[-_\s]+")
 # A log may begin with "[profiling]".
 _JSON = regex.compile(rb"\s*(?:\{|\[\s*[\[{\"\]])")
+_DELIMITERS = (",", ";", "\t")
 _KD = regex.compile(r"(\[clone \.kd\]|\.kd)\"?$")
 _HEX = regex.compile(r"0x[0-9a-fA-F]+$")
 
@@ -106,12 +107,14 @@ class Layout:
     """A table found in a text.
 
     kind: what it holds. header: its column names as written (for ``V1_BARE`` the names that the
-    cells have by their position). skip: lines before its first row.
+    cells have by their position). skip: lines before its first row. delimiter: a spreadsheet may
+    have saved the table with another than the comma.
     """
 
     kind: Kind
     header: tuple[str, ...]
     skip: int
+    delimiter: str = ","
 
 
 @dataclass(frozen=True)
@@ -150,25 +153,26 @@ def _lines(head: bytes) -> Iterator[str]:
     return (line for line in text.split("\n"))
 
 
-def cells_of(line: str) -> list[str]:
+def cells_of(line: str, delimiter: str = ",") -> list[str]:
     """The cells of one CSV line; a broken one gives what can be told apart."""
     # A cell of the csv module is limited to 128 KB; longer lines are split plainly.
     try:
-        return next(csv.reader([line.rstrip("\r\n")]), [])
+        return next(csv.reader([line.rstrip("\r\n")], delimiter=delimiter), [])
     except csv.Error:
-        return line.rstrip("\r\n").split(",")
+        return line.rstrip("\r\n").split(delimiter)
 
 
 def _header(line: str, number: int, head: bytes) -> Layout | None:
-    if "," not in line:
+    delimiter = next((sign for sign in _DELIMITERS if sign in line), None)
+    if delimiter is None:
         return None
-    cells = cells_of(line)
+    cells = cells_of(line, delimiter)
     names = {squash(cell) for cell in cells if len(cell) <= _LONGEST_NAME}
     for kind, present, absent in _SIGNATURES:
         if names.issuperset(present.split()) and names.isdisjoint(absent.split()):
-            return Layout(kind, tuple(cells), number + 1)
+            return Layout(kind, tuple(cells), number + 1, delimiter)
     if names.issuperset(_FOREIGN_COLUMNS) and _AMD_COUNTER.search(head):
-        return Layout(Kind.COUNTER_ROWS, tuple(cells), number + 1)
+        return Layout(Kind.COUNTER_ROWS, tuple(cells), number + 1, delimiter)
     return None
 
 

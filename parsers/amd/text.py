@@ -27,14 +27,13 @@ from traceroof.parsers.amd.kinds import (
     layout,
     squash,
 )
+from traceroof.parsers.amd.locale import FREE_TEXT, in_plain_numbers
 from traceroof.parsers.amd.values import Integers, Mask, Reals, integers, reals
 
 # Rows are parsed in blocks, so that one broken line costs one block the slow way.
 _BLOCK_BYTES = 8 << 20
 # No table has lines this long (2,718 columns take 60 KB); what does is no table.
 _LONGEST_LINE = 4 << 20
-# Text columns that may hold commas and, unescaped, quotation marks.
-_FREE_TEXT = frozenset({"kernelname", "name", "function"})
 _NUMERIC = regex.compile(r"\s*\"?[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?\"?\s*")
 
 
@@ -100,7 +99,7 @@ def read_table(path: Path, options: Options, progress: Progress) -> TextTable:
             raise TraceroofError(f"{path} holds no table that an AMD profiler writes")
         size = max(path.stat().st_size, 1)
         source = io.BufferedReader(_Rest(head, stream))
-        reader = _Reader(_skip(source, found))
+        reader = _Reader(_skip(source, found), found.delimiter)
         for block in _blocks(source):
             reader.add(block)
             progress(min(stream.consumed, size), size)
@@ -139,7 +138,7 @@ def _skip(source: BinaryIO, found: Layout) -> tuple[str, ...]:
     if found.kind.name == "V1_BARE":
         return found.header
     text = line.decode("utf-8", "replace").removeprefix("\ufeff")
-    return tuple(cells_of(text))
+    return tuple(cells_of(text, found.delimiter))
 
 
 def _blocks(source: BinaryIO) -> Iterator[bytes]:
@@ -162,10 +161,11 @@ def _blocks(source: BinaryIO) -> Iterator[bytes]:
 class _Reader:
     """Turns blocks of lines into text columns."""
 
-    def __init__(self, header: tuple[str, ...]) -> None:
+    def __init__(self, header: tuple[str, ...], delimiter: str) -> None:
         self.header = header
+        self.delimiter = delimiter
         names = [squash(name) for name in header]
-        self.free = next((place for place, name in enumerate(names) if name in _FREE_TEXT), None)
+        self.free = next((place for place, name in enumerate(names) if name in FREE_TEXT), None)
         self.columns: list[list[pa.Array]] = [[] for _ in header]
         self.header_rows = 0
         self.broken = 0
@@ -199,7 +199,9 @@ class _Reader:
                 read_options=pa_csv.ReadOptions(
                     column_names=names, block_size=len(block) + 1, use_threads=False
                 ),
-                parse_options=pa_csv.ParseOptions(invalid_row_handler=refuse),
+                parse_options=pa_csv.ParseOptions(
+                    delimiter=self.delimiter, invalid_row_handler=refuse
+                ),
                 convert_options=pa_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
                     strings_can_be_null=False,
@@ -245,17 +247,17 @@ class _Reader:
         """The cells of one line; None when it is no row."""
         count = len(self.header)
         try:
-            cells = next(csv.reader([line], strict=True), [])
+            cells = next(csv.reader([line], delimiter=self.delimiter, strict=True), [])
             if len(cells) == count:
                 return cells
         except csv.Error:
             pass
         # The number of cells before and after the name is known: what is between is the name.
-        parts = line.split(",")
+        parts = line.split(self.delimiter)
         if self.free is None or len(parts) < count:
             return None
         after = count - self.free - 1
-        name = ",".join(parts[self.free : len(parts) - after])
+        name = self.delimiter.join(parts[self.free : len(parts) - after])
         cells = [*parts[: self.free], name, *parts[len(parts) - after :]]
         if not name.startswith('"') or not name.endswith('"') or len(name) < 2:
             # A name that was not quoted: the numbers behind it say where it ends.
@@ -267,8 +269,12 @@ class _Reader:
         return [_unquoted(cell) for cell in cells]
 
     def table(self, path: Path) -> TextTable:
-        cells = [pa.chunked_array(parts, pa.string()) for parts in self.columns]
         notes: list[Note] = []
+        cells = in_plain_numbers(
+            [squash(name) for name in self.header],
+            [pa.chunked_array(parts, pa.string()) for parts in self.columns],
+            notes,
+        )
         if self.broken:
             notes.append(Note("lines that are not rows of the table were skipped", self.broken))
         if self.repaired:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from traceroof.core.locales import DecimalSign, number
 from traceroof.parsers.nsight.csv_variants import (
     Header,
     Skipped,
@@ -15,7 +16,7 @@ from traceroof.parsers.nsight.csv_variants import (
     title_parts,
 )
 from traceroof.parsers.nsight.launches import Launch, Launches
-from traceroof.parsers.nsight.numbers import DecimalSign, number, whole
+from traceroof.parsers.nsight.numbers import whole
 
 Row = Sequence[str]
 

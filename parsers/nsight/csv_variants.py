@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import Literal
 
 from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.hardware import device_lookup
+from traceroof.parsers.nsight.line_prefix import line_prefix
 from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
 from traceroof.parsers.nsight.source_metrics import ALL_SAMPLES, column_of_title
 
@@ -54,7 +54,7 @@ _GROUPED_IN_1252 = regex.compile(rb"\d\xa0\d{3}(?!\d)")
 def head_text(head: bytes) -> str:
     """The first bytes as text, for a look at what they are; a cut letter at the end is lost."""
     lines = _head_lines(head)
-    if (prefix := _prefix(lines)) is not None:
+    if (prefix := line_prefix(lines)) is not None:
         lines = [prefix.sub("", line, count=1) for line in lines]
     return "\n".join(lines)
 
@@ -83,37 +83,9 @@ def plain_line(line: str) -> str:
     return line
 
 
-# What "grep -n", "cat -n", a viewer or an editor puts before each line.
-_NUMBER = regex.compile(r" {0,8}(\d{1,7})(?: ?[:|\u2192\u2502]|\t| (?= )) ?")
-
-
-# The same in brackets, and what launchers put there: torchrun, srun --label, mpirun --tag-output,
-# docker compose.
-_PREFIXES = (
-    _NUMBER,
-    regex.compile(r"L?(\d{1,7}): ?"),
-    regex.compile(r"\[(?:default|rank)?(\d{1,7})\]:? ?"),
-    regex.compile(r"\[\d{1,7},(\d{1,7})\]<std(?:out|err)>: ?"),
-    regex.compile(r"[A-Za-z][\w.-]{0,40}?[-_](\d{1,7}) {0,20}\| "),
-)
-
-
 def prefix_of(head: bytes) -> re.Pattern[str] | None:
-    """What stands before each line of a text, and is none of it: its number, in growing order, or
-    the label of the one process that printed it. None where nothing does."""
-    return _prefix(_head_lines(head))
-
-
-def _prefix(lines: list[str]) -> re.Pattern[str] | None:
-    lines = [line for line in lines[:200] if line.strip()]
-    for pattern in _PREFIXES:
-        found = [int(match[1]) for line in lines if (match := pattern.match(line + " "))]
-        if len(found) < 3 or len(found) < 0.9 * len(lines):
-            continue
-        grow = all(left < right for left, right in pairwise(found))
-        if grow or (pattern is not _NUMBER and len(set(found)) == 1):
-            return pattern
-    return None
+    """What a log puts before each line of a text, and is none of it; None where nothing is."""
+    return line_prefix(_head_lines(head))
 
 
 _TIME_STAMP = regex.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z ?")

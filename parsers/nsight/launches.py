@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from traceroof.core.locales import DecimalSign
 from traceroof.parsers.nsight.metrics import fits, metric_name, section_id
 from traceroof.parsers.nsight.number_rows import NumberRows
-from traceroof.parsers.nsight.numbers import DecimalSign
 from traceroof.parsers.nsight.rows import Rows, Slot
 
 

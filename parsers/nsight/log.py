@@ -8,7 +8,7 @@ from pathlib import Path
 from traceroof.core.recording import Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
-from traceroof.parser import Options, Progress
+from traceroof.parser import HEAD_BYTES, Options, Progress
 from traceroof.parsers.nsight.csv_records import records
 from traceroof.parsers.nsight.csv_tables import LongTable, Row, WideTable
 from traceroof.parsers.nsight.csv_variants import (
@@ -40,7 +40,7 @@ def read_log(source: Path, progress: Progress, options: Options) -> Recording:
     """Read every table and page of a file. Raises TraceroofError where none has a launch."""
     size = source.stat().st_size if source.is_file() else 0
     with open_inflated(source, options) as stream:
-        head = stream.peek(1 << 12)
+        head = stream.peek(HEAD_BYTES)
         _refuse_other_kinds(source, head)
         text = io.TextIOWrapper(stream, encoding=encoding_of(head), errors="replace")
         lines = Lines(text, lambda: progress(stream.consumed, size), prefix_of(head))

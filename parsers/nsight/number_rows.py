@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from traceroof.core.locales import DecimalSign
 from traceroof.core.recording import RAW_METRICS, empty
 from traceroof.parsers.nsight.formulas import Columns, Flags, Floats
-from traceroof.parsers.nsight.numbers import DecimalSign, unit
+from traceroof.parsers.nsight.numbers import unit
 from traceroof.parsers.nsight.rows import Cells, Ints, Slot, Small, raw_table
 
 # A launch belongs to a table if it has every so many-th of its metrics; else it begins another.

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceroof.core.kernel_table import kernel_table
+from traceroof.core.locales import LOCALE_READ, DecimalSign, number, vote
 from traceroof.core.recording import VERDICTS, Note, Recording, empty, source_of
 from traceroof.core.source_lines import SOURCE
 from traceroof.parsers.nsight.derive import derive
@@ -19,7 +20,7 @@ from traceroof.parsers.nsight.launch_identity import add_identity, add_shapes
 from traceroof.parsers.nsight.launches import Launches
 from traceroof.parsers.nsight.metrics import is_counted, is_whole
 from traceroof.parsers.nsight.number_rows import MeasuredNumbers
-from traceroof.parsers.nsight.numbers import DecimalSign, number, vote, whole
+from traceroof.parsers.nsight.numbers import split_instances, whole
 from traceroof.parsers.nsight.repeated_runs import split_runs
 from traceroof.parsers.nsight.rows import Measured, Rows
 from traceroof.parsers.nsight.rule_facts import RuleFacts
@@ -99,14 +100,14 @@ def _decimal_sign(launches: Launches, rows: Rows) -> DecimalSign:
     whole_slot = [is_whole(slot.metric, slot.unit_text) for slot in launches.slots]
     base_slot = [is_counted(slot.unit_text) for slot in launches.slots]
     marked = (
-        (text, whole_slot[slot], base_slot[slot])
+        (split_instances(text)[0], whole_slot[slot], base_slot[slot])
         for text, slot in zip(rows.texts(), rows.slot.tolist(), strict=True)
         if "," in text or "." in text
     )
     found = vote(marked, spreadsheet=launches.spreadsheet)
     if found.sign is DecimalSign.COMMA:
         launches.note(
-            "numbers read in the locale of the file: '.' groups digits, ',' begins decimals"
+            LOCALE_READ
             + (
                 " (every '.' of its counts and nanoseconds is followed by three digits)"
                 if found.by_groups

@@ -13,15 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core.locales import DecimalSign, decimals, number
 from traceroof.core.recording import RAW_METRICS
 from traceroof.parsers.nsight.formulas import Columns, Floats
-from traceroof.parsers.nsight.numbers import (
-    DecimalSign,
-    decimals,
-    number,
-    split_instances,
-    unit,
-)
+from traceroof.parsers.nsight.numbers import split_instances, unit
 
 Small = npt.NDArray[np.int32]
 #: Numbers of rows; large tables have them in 32 bits.

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from traceroof.core import regex
+from traceroof.core.locales import DecimalSign, number
 from traceroof.parsers.nsight.formulas import Floats, book
-from traceroof.parsers.nsight.numbers import DecimalSign, number
 
 _STALLED = regex.compile(
     r"being stalled (?P<phrase>.*?)represents about (?P<pct>[\d.,]+)\s*% of the total average",

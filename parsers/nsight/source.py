@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from traceroof.core import regex
 from traceroof.core.kernel_names import demangled, function
+from traceroof.core.locales import DecimalSign, number
 from traceroof.core.source_lines import COUNTS, SAMPLES_OF, source_table
 from traceroof.parsers.nsight.csv_variants import Header, source_title
 from traceroof.parsers.nsight.launches import Launch, Launches
-from traceroof.parsers.nsight.numbers import DecimalSign, number
 from traceroof.parsers.nsight.source_metrics import (
     ALL_SAMPLES,
     ALL_STALLED,

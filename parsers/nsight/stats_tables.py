@@ -3,7 +3,7 @@
 Around the tables stand lines of the tool itself (``NOTICE:``, ``Processing [...]``, ``Generating``,
 ``SKIPPED:``). A header cell is a title and often a unit, which follows ``--timeunit``. Columns as
 text and some locales group digits, and a locale may write a decimal comma: which of both a comma is
-shows in the cells of its column.
+shows in the cells of the table.
 """
 
 import csv
@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from traceroof.core import regex
+from traceroof.core.locales import DecimalSign, plain, vote
 
 _HEADER_CELL = regex.compile(r"(?P<title>.*?)\s*(?:\((?P<unit>[^()]*)\))?")
 _RULER = regex.compile(r"\s*-{3,}(?:\s+-{3,})+\s*")
@@ -66,10 +67,7 @@ class Table:
 
     def numbers(self, title: str) -> list[Decimal | None]:
         """The numbers of a column as they stand; None for an empty cell."""
-        cells = self.column(title)
-        comma = _decimal_comma(cells)
-        is_decimal = self._has_decimal_comma if comma is None else comma
-        return [_number(cell, is_decimal) for cell in cells]
+        return [_number(cell, self.sign) for cell in self.column(title)]
 
     def times_ns(self, title: str) -> list[Decimal | None]:
         """A column of times in ns."""
@@ -93,9 +91,17 @@ class Table:
         return [None if one is None else one * scale for one in self.numbers(title)]
 
     @cached_property
-    def _has_decimal_comma(self) -> bool:
-        """Whether any column shows that commas are decimal; alone, `482,333` can be both."""
-        return any(_decimal_comma([row[at] for row in self.rows]) for at in range(len(self.titles)))
+    def sign(self) -> DecimalSign:
+        """What begins decimals: one locale wrote the whole table."""
+        return vote(self._separated(), spreadsheet=False).sign
+
+    def _separated(self) -> Iterator[tuple[str, bool, bool]]:
+        for title, unit in zip(self.titles, self.units, strict=True):
+            whole = title in _WHOLE and _TIMES.get(unit) == 1
+            if whole or title in _NUMBERS:
+                for cell in self.column(title):
+                    if "." in cell or "," in cell:
+                        yield cell, whole, whole
 
 
 @dataclass
@@ -106,22 +112,16 @@ class Printed:
     skipped: list[str] = field(default_factory=list)
 
 
-_GROUPED = regex.compile(r"\d{1,3}(?:,\d{3}){2,}(?:\.\d+)?|\d{1,3}(?:,\d{3})+\.\d+")
-_DECIMAL = regex.compile(r"0,\d+|\d+,(?:\d{1,2}|\d{4,})|\d{1,3}(?:\.\d{3})+,\d+")
+# Counts, and times that are whole in ns; means and shares have decimals.
+_WHOLE: Final = frozenset(
+    {"Total Time", "Instances", "Min", "Max", "Count", "Num Calls", "Start", "Duration"}
+)
+_NUMBERS: Final = _WHOLE | {"Time", "Avg", "Med", "StdDev", "Total", "Bytes", "Throughput"}
 _NUMBER = regex.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
-def _decimal_comma(cells: Sequence[str]) -> bool | None:
-    """Whether commas of a column are decimal; None where its cells do not show it."""
-    with_comma = [cell for cell in cells if "," in cell]
-    if any(_GROUPED.fullmatch(cell) for cell in with_comma):
-        return False
-    return True if any(_DECIMAL.fullmatch(cell) for cell in with_comma) else None
-
-
-def _number(cell: str, decimal_comma: bool) -> Decimal | None:
-    if "," in cell:
-        cell = cell.replace(".", "").replace(",", ".") if decimal_comma else cell.replace(",", "")
+def _number(cell: str, sign: DecimalSign) -> Decimal | None:
+    cell = plain(cell, sign)
     if not _NUMBER.fullmatch(cell) or len(cell) > 40:
         return None
     try:
@@ -156,7 +156,7 @@ def printed(text: str) -> Printed:
 def _delimited(lines: Sequence[str], at: int) -> tuple[Table | None, int] | None:
     """The CSV or TSV table whose header is this line; None where the line is no header."""
     line = lines[at]
-    for delimiter in ",\t":
+    for delimiter in ",\t;":
         titles = next(csv.reader([line], delimiter=delimiter), [])
         if len(titles) < 3 or kind_of(_split(titles)[0]) is None:
             continue

@@ -86,6 +86,21 @@ def test_grouped_durations(
     assert column(recording, "duration_ns") == [nanoseconds]
 
 
+@pytest.mark.parametrize("count", ["2.500", "2,500", "2\u202f500", "2500"])
+def test_launches_that_a_summary_counts(tmp_path: Path, count: str) -> None:
+    """GIVEN 2,500 invocations in any locale THEN so many launches, not two."""
+    path = tmp_path / "summary.csv"
+    path.write_text(
+        '"Process ID","Process Name","Host Name","Kernel Name","Block Size","Grid Size","Device",'
+        '"CC","Invocations","Section Name","Metric Name","Metric Unit","Minimum","Maximum",'
+        f'"Average"\n"1","a","h","k","(1, 1, 1)","(1, 1, 1)","0","8.9","{count}","Command line '
+        'profiler metrics","gpu__time_duration.sum","us","23.49","83.26","31.21"\n'
+    )
+    recording = read_paths([path])
+    assert column(recording, "launch_count") == [2500]
+    assert column(recording, "duration_ns") == [31_210]
+
+
 def test_two_decimals_elsewhere_decide_against_groups(made: Callable[[str], Recording]) -> None:
     """GIVEN 41.36 % in the same file THEN the point begins decimals, of means of cycles, too."""
     recording = made(
@@ -162,6 +177,19 @@ def test_tables_that_have_a_name(case: Read) -> None:
         "0: ",
         "[1,0]<stdout>:",
         "worker-1  | ",
+        # grep -n of a file and with lines around, a pager, bat.
+        "out/ncu.txt:{n}:",
+        "{n}-",
+        "{n:7d} ",
+        "{n:4d}   \u2502 ",
+        # Loggers and CI.
+        "2024-05-01T12:00:00.{n:03d}+02:00 ",
+        "[2024-05-01 12:00:{n:02d}] ",
+        "2024-05-01 12:00:01,{n:03d} INFO ",
+        "build\tRun ncu\t2024-05-01T12:00:00.{n:07d}Z ",
+        "(train_fn pid=1234, ip=10.0.0.1) ",
+        "INFO:root:",
+        "# ",
     ],
 )
 def test_line_numbers_before_the_lines(case: Read, root: Path, tmp_path: Path, number: str) -> None:
@@ -173,6 +201,17 @@ def test_line_numbers_before_the_lines(case: Read, root: Path, tmp_path: Path, n
         "".join(number.format(n=n) + line for n, line in enumerate(page.splitlines(True), 1))
     )
     assert read_paths([numbered]).kernels.equals(case("table_name.txt").kernels)
+
+
+def test_pages_of_ranks_that_alternate_are_not_one(root: Path, tmp_path: Path) -> None:
+    """GIVEN lines of two ranks in turn THEN their labels stay: two pages would become one."""
+    page = (root / "tests/field_cases/nsight_compute/table_name.txt").read_text()
+    lines = [line for line in page.splitlines(True) if line.strip()]
+    mixed = tmp_path / "page.txt"
+    mixed.write_text("".join(f"[rank{rank}]: {line}" for line in lines for rank in (0, 1)))
+    kernels = read_paths([mixed]).kernels
+    assert kernels["duration_ns"].to_pylist() == [None, None]
+    assert [name[:7] for name in kernels["kernel_name"].to_pylist()] == ["[rank0]", "[rank1]"]
 
 
 def test_the_number_of_a_launch_is_no_label(root: Path, tmp_path: Path) -> None:

@@ -4,16 +4,9 @@ import math
 
 import pytest
 
+from traceroof.core.locales import DecimalSign, decimals, number, vote
 from traceroof.parsers.nsight.metrics import is_whole, metric_name
-from traceroof.parsers.nsight.numbers import (
-    DecimalSign,
-    decimals,
-    number,
-    split_instances,
-    unit,
-    vote,
-    whole,
-)
+from traceroof.parsers.nsight.numbers import split_instances, unit, whole
 
 POINT, COMMA, UNDECIDED = DecimalSign.POINT, DecimalSign.COMMA, DecimalSign.UNDECIDED
 
