@@ -307,6 +307,8 @@ class Skipped:
         self.signs.update(sign for sign in _SIGNS if sign in text)
         if TRACEBACK in self.signs and _EXCEPTION.match(text):
             self.exception = text[:300]
+        elif not self.exception and _FAILURE.search(text) and not text.startswith("=="):
+            self.exception = text[:300]
         if text.startswith("==ERROR=="):
             error = text.removeprefix("==ERROR==").strip()[:300]
             if error in self.errors or len(self.errors) < _MAX_ERRORS:
@@ -337,6 +339,11 @@ class Skipped:
 
 
 _EXCEPTION = regex.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b")
+# What a program or its shell says as it ends, without a traceback.
+_FAILURE = regex.compile(
+    r"out of memory|CUDA error: |CUDA_ERROR_\w|Segmentation fault|Bus error|core dumped|bad_alloc|"
+    r"MPI_ABORT was|terminate called|command not found|\bKilled\b|Aborted"
+)
 # Errors that follow from another.
 _SAYS_LITTLE = regex.compile(
     r"The application returned an error|An error occurred while trying to profile|"
