@@ -18,6 +18,7 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
 from traceroof.ingest.decompress import open_inflated
+from traceroof.ingest.sums import CONTRADICTING
 from traceroof.parser import Options, Progress
 from traceroof.parsers.nsight.nvprof_metrics import Measured, measured_kernels
 from traceroof.parsers.nsight.nvprof_tables import Table, own_lines, tables
@@ -154,6 +155,9 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
                 continue
             rows.append(found)
             devices.append(cells.get("Device", ""))
+    wrong = sum(row.pop("contradicts", False) for row in rows)
+    if wrong:
+        notes.append(Note(CONTRADICTING, wrong))
     unknown = sum(row["duration_ns"] is None for row in rows)
     if unknown:
         notes.append(Note("times that are not numbers, or below 0: unknown", unknown))
@@ -169,6 +173,7 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
     return _recording(source, "timeline", columns, devices, notes)
 
 
+_ROUNDING = 1e-3
 _EXPECTED = {"rows of host calls", "rows of unified memory"}
 
 
@@ -258,4 +263,11 @@ def _summed(cells: dict[str, str], units: dict[str, str], group: str) -> dict[st
     exact = mean if total is None or mean is None else round(total / calls)
     if exact is not None and exact < 0:
         exact = None
-    return {**_named(name, {}), "launch_count": calls, "duration_ns": exact}
+    # Both are printed with five digits.
+    contradicts = (
+        total is not None
+        and mean is not None
+        and abs(total - calls * mean) > calls + abs(total) * _ROUNDING
+    )
+    row = {**_named(name, {}), "launch_count": calls, "duration_ns": exact}
+    return {**row, "contradicts": True} if contradicts else row

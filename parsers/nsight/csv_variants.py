@@ -305,9 +305,13 @@ class Skipped:
         if not text:
             return
         self.signs.update(sign for sign in _SIGNS if sign in text)
-        if TRACEBACK in self.signs and _EXCEPTION.match(text):
-            self.exception = text[:300]
-        elif not self.exception and _FAILURE.search(text) and not text.startswith("=="):
+        if (
+            TRACEBACK in self.signs
+            and _EXCEPTION.match(text)
+            or not self.exception
+            and _FAILURE.search(text)
+            and not text.startswith("==")
+        ):
             self.exception = text[:300]
         if text.startswith("==ERROR=="):
             error = text.removeprefix("==ERROR==").strip()[:300]

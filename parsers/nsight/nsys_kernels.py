@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import Note
+from traceroof.ingest.credible import at_zero
 from traceroof.ingest.sqlite import UNKNOWN, Whole
 from traceroof.parsers.host.arrow import Texts, nulled, reals, wholes
 from traceroof.parsers.nsight.nsys_devices import Gpus
@@ -92,6 +93,10 @@ def activities_of(export: Export) -> Activities:
     columns = {one: column(one) for one in (*_IDENTITY, *_SHAPE)}
     start, end = column("start"), column("end")
     duration = np.where((start == UNKNOWN) | (end == UNKNOWN), UNKNOWN, end - start)
+    known = np.flatnonzero(start != UNKNOWN)
+    early, reaching = at_zero(start[known] - export.epoch_ns, duration[known])
+    start[known[early]] = UNKNOWN
+    duration[known[reaching]] = UNKNOWN
     kind = np.repeat(np.arange(len(sizes), dtype=np.int8), sizes)[order]
     broken = (duration < 0) | (duration > _LONGEST_NS)
     broken |= (duration == 0) & (kind == list(KINDS).index("kernel"))

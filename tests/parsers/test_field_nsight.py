@@ -289,8 +289,8 @@ def test_the_reason_that_the_log_gives(case: Read, name: str, reason: str) -> No
         ("==ERROR== Cuda driver is not compatible with Nsight Compute.\n", "Cuda driver is not"),
         ("Traceback (most recent call last):\n  File \"a.py\"\nImportError: no torch\n",
          "ImportError: no torch"),
-        ("torch.OutOfMemoryError: CUDA out of memory.\n==ERROR== The application returned an error "
-         "code (1).\n", "CUDA out of memory"),
+        ("torch.OutOfMemoryError: CUDA out of memory.\n==ERROR== An error occurred\n",
+         "CUDA out of memory"),
         ("Segmentation fault (core dumped)\n", "Segmentation fault"),
         ("CUDA error: invalid device function (err_no=98)\n", "invalid device function"),
         ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", "not permitted"),

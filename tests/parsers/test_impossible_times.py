@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.parsers.amd_writers import WRITERS, Launch
+from tests.parsers.nsys_fixtures import Writer
 from traceroof.core.recording import Recording
 from traceroof.ingest.detect import read as read_paths
 
@@ -177,4 +178,75 @@ def test_one_damaged_row_of_a_gpu_trace(
     assert starts.count(None) == (0 if has_start else 1)
     assert durations.count(None) == (0 if has_duration else 1)
     assert {*durations} - {None} == {10_000}
+    assert any(note.severe and note.count == 1 for note in recording.notes)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "known"),
+    [
+        # The end stands in the file: the duration was computed from the start.
+        (0, 2_000_500_000, (False, False)),
+        (-5, 2_000_500_000, (False, False)),
+        (2_000_500_000, 0, (True, False)),
+        (2_000_500_000, 2_000_500_000, (True, False)),
+        (2_000_500_000, 2_000_500_000 + 2**32, (True, False)),
+    ],
+)
+def test_one_damaged_kernel_of_an_export(
+    start: int, end: int, known: tuple[bool, bool], tmp_path: Path
+) -> None:
+    """GIVEN an export of Nsight Systems with one time of twelve that cannot be THEN 11 remain."""
+    path = tmp_path / "n.sqlite"
+    writer = Writer(path)
+    writer.gpu()
+    for at in range(12):
+        begin = 2_000_000_000 + at * 100_000
+        times = (start, end) if at == 5 else (begin, begin + 50_000)
+        writer.kernel("k(int)", *times, at + 1)
+    writer.close()
+    recording = read_paths([path])
+    starts, durations = (
+        recording.kernels[name].to_pylist() for name in ("start_ns", "duration_ns")
+    )
+    assert (starts.count(None) == 0, durations.count(None) == 0) == known
+    assert {*durations} - {None} == {50_000}
+    assert any(note.severe and note.count == 1 for note in recording.notes)
+
+
+def nvprof(start: str, duration: str) -> str:
+    """Twelve kernels of 100.007 us from 2 s on, the sixth as given."""
+    header = (
+        '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z",'
+        '"Registers Per Thread","Device","Context","Stream","Name"'
+    )
+    lines = ["==1== NVPROF is profiling process 1", "==1== Profiling result:", header]
+    lines.append("s,ms,,,,,,,,,,,")
+    for at in range(12):
+        times = (start, duration) if at == 5 else (f"{2 + at * 2e-4:.6f}", "0.100007")
+        lines.append(f'{",".join(times)},64,1,1,256,1,1,10,"GTX 1080 (0)","1","7","k"')
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "duration", "known"),
+    [
+        ("0.000000", "0.100007", (False, True)),
+        ("-0.000005", "0.100007", (False, True)),
+        ("0.000000", "2001.000007", (False, False)),
+        ("2.001000", "0.000000", (True, False)),
+        ("2.001000", "-0.100007", (True, False)),
+        ("2.001000", "4294.967296", (True, False)),
+    ],
+)
+def test_one_damaged_row_of_nvprof(
+    start: str, duration: str, known: tuple[bool, bool], tmp_path: Path
+) -> None:
+    path = tmp_path / "n.log"
+    path.write_text(nvprof(start, duration))
+    recording = read_paths([path])
+    starts, durations = (
+        recording.kernels[name].to_pylist() for name in ("start_ns", "duration_ns")
+    )
+    assert (starts.count(None) == 0, durations.count(None) == 0) == known
+    assert {*durations} - {None} == {100_007}
     assert any(note.severe and note.count == 1 for note in recording.notes)

@@ -122,6 +122,12 @@ def test_text_summary(tmp_path: Path) -> None:
     assert [str(note) for note in run.recording.notes] == ["rows of host calls, left out"]
 
 
+def test_a_summary_that_contradicts_itself(tmp_path: Path) -> None:
+    """GIVEN 30 ms in 20 calls of 1.5 us THEN a note: one of the figures is wrong."""
+    run = _read(tmp_path, TEXT_SUMMARY.replace("30.000us", "30.000ms"))
+    assert [note.count for note in run.recording.notes if "contradict" in note.text] == [1]
+
+
 def test_csv_metrics(tmp_path: Path) -> None:
     """GIVEN means of metrics WHEN read THEN columns in their units, and unknown is not 0."""
     run = _read(tmp_path, METRICS)

@@ -47,7 +47,8 @@ def broken_durations(start: Whole, duration: Whole, lane: Whole, name: Whole) ->
 
     lane, name: a number for the stream and for the kernel of each activity, from 0. Such a duration
     is far longer than the others of its kernel; of a kernel that ran once or twice, several
-    activities began before it ends. A stream that is not in order without them has no such order.
+    activities began before it ends, or it lasts a hundred times as long as all the rest there. A
+    stream that is not in order without them has no such order.
     """
     broken = np.zeros(len(start), dtype=bool)
     reaching = overlapping(start, duration, lane)
@@ -58,7 +59,9 @@ def broken_durations(start: Whole, duration: Whole, lane: Whole, name: Whole) ->
     far = reaching[often]
     broken[far[duration[far] > _FAR_LONGER * middle[name[far]]]] = True
     alone = reaching[~often]
-    broken[alone[_over_two(start, duration, lane)[alone]]] = True
+    rest = np.bincount(lane, weights=duration)[lane[alone]] - duration[alone]
+    beyond = _over_two(start, duration, lane)[alone] | (duration[alone] > _TIMES_THE_REST * rest)
+    broken[alone[beyond]] = True
     return broken & ~_disordered(start, duration, lane, ~broken)[lane]
 
 
@@ -107,13 +110,26 @@ def impossible(start: Whole, duration: Whole, lane: Whole, name: Whole) -> tuple
 def strays(start: Whole, duration: Whole) -> tuple[Mask, Mask]:
     """Which starts and which durations are of another clock than the rest of a recording.
 
-    A start in the first second of the clock where the rest is a minute later; an activity of over a
-    minute that lasts a hundred times as long as all the rest. Of such a one the start is doubted
-    too where the end lies among the rest.
+    A start in the first second of the clock where the rest is a minute later, before its zero, or at
+    it where the rest is a second later; an activity of over a minute that lasts a hundred times as
+    long as all the rest. Of such a one the start is doubted too where the end lies among the rest.
     """
-    none = np.zeros(len(start), dtype=bool)
+    before, reaching = at_zero(start, duration)
     if len(start) < _FEWEST:
-        return none, none
+        return before, reaching
+    early, late = _of_other_clock(start, duration)
+    return before | early, reaching | late
+
+
+def at_zero(start: Whole, duration: Whole) -> tuple[Mask, Mask]:
+    """Activities at the zero of the clock or before, and which of them last until the first other
+    one: their durations were computed from that start."""
+    first = int(np.min(start, where=start > 0, initial=np.iinfo(np.int64).max))
+    before = (start < 0) | ((start == 0) & (first > _FIRST_NS) & (len(start) > 1))
+    return before, before & (duration > first - np.minimum(start, 0))
+
+
+def _of_other_clock(start: Whole, duration: Whole) -> tuple[Mask, Mask]:
     early = (start < _FIRST_NS) & (np.median(start) > _FIRST_NS + _LONG_NS)
     long = ~early & (duration > _LONG_NS)
     rest = ~early & ~long

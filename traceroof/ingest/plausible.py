@@ -25,7 +25,7 @@ _SAME = (
 def plausible(recording: Recording) -> Recording:
     """The recording without launches that stand in it twice and without durations that cannot be,
     with notes on both."""
-    recording = _in_order(_once(_countable(recording)))
+    recording = _in_order(_once(_lasting(_countable(recording))))
     missing = _missing(recording)
     return with_notes(recording, [Note(_GAPS, missing, severe=False)] if missing else [])
 
@@ -59,6 +59,28 @@ def _countable(recording: Recording) -> Recording:
 
 _MANY: Final = "numbers of launches that cannot be (over 10^12): one launch of unknown time"
 _LONG: Final = "times of over a month: unknown"
+_MICROSECOND: Final = 1_000
+
+
+def _lasting(recording: Recording) -> Recording:
+    """The recording with kernels that last: no time at all is unknown, but in whole microseconds it
+    is less than one."""
+    kernels = recording.kernels
+    duration = _whole(kernels["duration_ns"])
+    if not (duration % _MICROSECOND).any():
+        return recording
+    none = np.asarray(kernels["duration_ns"].is_valid()) & (duration == 0)
+    rows = np.flatnonzero(none)
+    if len(rows):
+        kind = np.asarray(kernels["kind"].take(rows).to_pylist(), dtype=object)
+        rows = rows[kind == "kernel"]
+    if not len(rows):
+        return recording
+    kernels = _unknown_at(kernels, "duration_ns", rows)
+    return with_notes(replace(recording, kernels=kernels), [Note(_NO_TIME, len(rows))])
+
+
+_NO_TIME: Final = "kernels that last no time at all: duration unknown"
 _GAPS: Final = "launches that the profiler numbered and the file does not hold (filtered, or lost)"
 
 
@@ -166,7 +188,7 @@ def _in_order(recording: Recording) -> Recording:
         kernels = _unknown_at(kernels, column, timed[mask])
     notes = [
         Note(text, int(mask.sum()))
-        for text, mask in ((_STRAY, no_duration), (credible.REACHING, broken))
+        for text, mask in ((_STRAY, no_start | no_duration), (credible.REACHING, broken))
         if mask.any()
     ]
     recording = replace(recording, kernels=kernels)

@@ -9,6 +9,7 @@ from traceroof.core.recording import Note
 
 Reals = npt.NDArray[np.float64]
 
+CONTRADICTING: Final = "rows of a summary that contradict themselves (calls, total and mean time)"
 # Shares are printed with one digit behind the point, at the least.
 _ROUNDED_PCT: Final = 0.05
 # What rounding leaves of 100 %, and what is more than rounding.
@@ -39,8 +40,7 @@ def contradictions(
             wrong |= sign * (np.asarray(bound, dtype=np.float64) - each) > resolution
     notes = []
     if wrong.any():
-        text = "rows of a summary that contradict themselves (calls, total and mean time)"
-        notes.append(Note(text, int(wrong.sum())))
+        notes.append(Note(CONTRADICTING, int(wrong.sum())))
     if share_pct is not None:
         notes += _shares(whole, np.asarray(share_pct, dtype=np.float64))
     return notes
