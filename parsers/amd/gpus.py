@@ -23,6 +23,8 @@ from traceroof.parsers.amd.text import TextTable
 _BELIEVABLE = (0.3, 1.05)
 # HBM bytes per memory clock and channel (rocprofiler-compute, hbm bandwidth in mspec).
 _HBM_BYTES_PER_CLOCK = 32
+# Of every card of MI300 and MI350: eight stacks of 16.
+_MI300_CHANNELS = 128
 # Into how many parts the modes of MI300 and MI350 split the memory and the dies (CPX: one each).
 _MEMORY_PARTS = {"NPS2": 2, "NPS4": 4, "NPS8": 8}
 _COMPUTE_PARTS = {"DPX": 2, "TPX": 3, "QPX": 4}
@@ -276,6 +278,8 @@ def _part_of_memory(gpu: Gpu, mode: str | None) -> Gpu:
     parts = _MEMORY_PARTS.get((mode or "").strip().upper(), 1)
     card, told = _card(gpu), gpu.dram_bytes_per_s
     whole = card.dram_bandwidth_bytes_per_s if card is not None else None
+    if whole is None and gpu.mclk_mhz and (gpu.arch or "").startswith(("gfx94", "gfx95")):
+        whole = gpu.mclk_mhz * 1e6 * _HBM_BYTES_PER_CLOCK * _MI300_CHANNELS
     if told is None and whole is not None and parts > 1:
         return replace(gpu, dram_bytes_per_s=whole / parts)
     if told is None or parts == 1 or (whole is not None and told < 1.5 * whole / parts):
