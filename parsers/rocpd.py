@@ -38,6 +38,7 @@ from traceroof.parsers.amd.dispatches import (
 from traceroof.parsers.amd.gpus import Gpu, of_agent
 from traceroof.parsers.amd.kinds import squash
 from traceroof.parsers.amd.passes import pivot
+from traceroof.parsers.amd.physical import put_gpus
 from traceroof.parsers.amd.run import Part, Process, of_processes
 from traceroof.parsers.amd.samples import SAMPLE, of_database, put_samples
 from traceroof.parsers.amd.sqlite import ROCPD_TABLE, Schema, schema_of
@@ -108,6 +109,12 @@ class _Run:
         self._suffix = suffix
         agents = self.read("info_agent", _AGENT)
         self.gpus = _gpus(agents)
+        nodes = _columns(self.read("info_node", _NODE), _NODE)
+        names = {
+            one for column in zip(*nodes, strict=True) if (one := next(filter(None, column), ""))
+        }
+        #: The machine, where all the run is of one.
+        self.machine = str(names.pop()) if len(names) == 1 else ""
         strings = self.read("string", ("id", "guid", "string"))
         self.strings = _index(strings, strings.get("string", []))
         processes = self.read("info_process", ("id", "guid", "pid"))
@@ -173,6 +180,7 @@ class _Run:
 _AGENT = (
     "id", "guid", "type", "absolute_index", "type_index", "uuid", "name", "product_name", "extdata",
 )  # fmt: skip
+_NODE = ("machine_id", "hostname")
 _EVENT = ("category_id", "stack_id", "correlation_id")
 _SYMBOL = (
     "id", "guid", "kernel_name", "display_name", "sgpr_count", "arch_vgpr_count",
@@ -282,6 +290,7 @@ def _dispatches(run: _Run) -> Dispatches:
         work_items=work,
         group_items=group,
     )
+    put_gpus(found, run.machine)
     return _with_counters(run, rows, found)
 
 

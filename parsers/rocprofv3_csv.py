@@ -36,6 +36,7 @@ from traceroof.parsers.amd.folder import Family, survey
 from traceroof.parsers.amd.gpus import AgentList, of_agent_table
 from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import stacked
+from traceroof.parsers.amd.physical import put_gpus
 from traceroof.parsers.amd.rocprofv3_tables import (
     calls_of,
     copies_of,
@@ -295,27 +296,9 @@ def _dispatches(
         if one is not found[0] or traced:
             base = _joined(base, one)
     base.gpus = agents.gpus
-    _put_gpus(base, found[0].path.parent.name)
+    # The tool calls its folder after the machine.
+    put_gpus(base, found[0].path.parent.name)
     return by_launch(base)
-
-
-def _put_gpus(found: Dispatches, machine: str) -> None:
-    """Number the physical GPUs: the driver's number of each holds in one machine, which the folder
-    is called after."""
-    device = found.columns.get("device")
-    import hashlib  # loads OpenSSL
-
-    numbers = {
-        index: int.from_bytes(
-            hashlib.blake2b(f"{machine}/{gpu.uid}".encode(), digest_size=7).digest()
-        )
-        for index, gpu in found.gpus.items()
-        if index is not None and gpu.uid
-    }
-    if device is None or not numbers:
-        return
-    place = pc.index_in(device, value_set=pa.array(list(numbers), pa.int64()))
-    found.columns["gpu"] = pa.array(list(numbers.values()), pa.int64()).take(place)
 
 
 # More than this share is no damage: the files are of different runs.

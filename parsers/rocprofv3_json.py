@@ -31,6 +31,7 @@ from traceroof.parsers.amd.folder import V3_JSON
 from traceroof.parsers.amd.gpus import Gpu, of_agent
 from traceroof.parsers.amd.kinds import squash
 from traceroof.parsers.amd.passes import middle_duration, pivot
+from traceroof.parsers.amd.physical import put_gpus
 from traceroof.parsers.amd.rocprofv3_document import (
     Correlation,
     Counted,
@@ -215,6 +216,8 @@ def _dispatches(path: Path, tool: Tool, gpus: Mapping[int, Gpu]) -> Dispatches |
         work_items=work,
         group_items=group,
     )
+    # The tool calls its folder after the machine.
+    put_gpus(found, path.parent.name)
     if counted:
         _put_counters(found, counted, tool.counters)
     return by_launch(found)

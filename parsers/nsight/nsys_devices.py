@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from traceroof.core.physical import gpu_number
 from traceroof.core.recording import DeviceInfo
 from traceroof.ingest.sqlite import UNKNOWN, Whole
 from traceroof.parsers.nsight.nsys_tables import Export
@@ -20,11 +21,13 @@ _COLUMNS: Final = (
 class Gpus:
     """The GPUs that worked.
 
-    number: by row the number of its GPU in ``devices``. bandwidth: number -> theoretical peak of
+    number: by row the number of its GPU in ``devices``. physical: by row what tells the GPU in every
+    export, UNKNOWN where the export does not. bandwidth: number -> theoretical peak of
     the memory, byte/s. ids: number -> Nsight Systems' own number.
     """
 
     number: Whole
+    physical: Whole
     devices: tuple[DeviceInfo, ...]
     bandwidth: Mapping[int, float]
     ids: Mapping[int, int]
@@ -58,7 +61,43 @@ def gpus_of(export: Export, process: Whole, device: Whole) -> Gpus:
         rate = _whole(gpu, "memoryBandwidth")
         if rate:
             bandwidth[number] = float(rate)
-    return Gpus(np.array(numbers, dtype=np.int64)[place], tuple(devices.values()), bandwidth, ids)
+    physical = [_physical(export, rows, one, number) for one, number in pairs]
+    return Gpus(
+        np.array(numbers, dtype=np.int64)[place], np.array(physical, dtype=np.int64)[place],
+        tuple(devices.values()), bandwidth, ids,
+    )  # fmt: skip
+
+
+def _physical(export: Export, rows: list[dict[str, Any]], process: int, device: int) -> int:
+    """The GPU that a process means by a number, told by its uuid; UNKNOWN where the export does not
+    tell it, and for a MIG slice without a uuid of its own.
+
+    A number means a GPU only by the table of the process, or where the machine has one."""
+    given = export.database.read("TARGET_INFO_CUDA_DEVICE", _OWN)
+    size = len(next(iter(given.values()), []))
+    own = [
+        {name: given[name][at] if name in given else None for name in _OWN} for at in range(size)
+    ]
+    mine = [one for one in own if one["pid"] == process]
+    if not mine:
+        return _by_uuid(rows[0], None) if len(rows) == 1 and not size else UNKNOWN
+    meant = [one for one in mine if one["cudaId"] == device]
+    found = [row for row in rows if len(meant) == 1 and row["id"] == meant[0]["gpuId"]]
+    shared = len({one["gpuId"] for one in mine}) < len(mine)
+    if len(found) != 1 or (shared and not meant[0]["uuid"]):
+        return UNKNOWN
+    return _by_uuid(found[0], meant[0])
+
+
+_OWN: Final = ("pid", "cudaId", "gpuId", "uuid", "numMultiprocessors")
+
+
+def _by_uuid(gpu: Mapping[str, Any], own: Mapping[str, Any] | None) -> int:
+    if own is not None and own["uuid"]:
+        return gpu_number(own["uuid"])
+    sms, all_sms = own and own["numMultiprocessors"], gpu["smCount"]
+    is_slice = "MIG" in str(gpu["name"]) or (sms and all_sms and sms < all_sms)
+    return UNKNOWN if is_slice or not gpu["uuid"] else gpu_number(gpu["uuid"])
 
 
 def _pairs(one: Whole, other: Whole) -> tuple[Whole, list[tuple[int, int]]]:

@@ -226,6 +226,7 @@ def _identity(
         "process_id": wholes(process),
         "rank": wholes(rank),
         "device": wholes(gpus.number),
+        "gpu": nulled(gpus.physical, gpus.physical != UNKNOWN),
         "context": wholes(columns["contextId"]),
         "stream": nulled(stream, (stream != UNKNOWN) & ~by_itself),
         "correlation_id": nulled(correlation, correlation > 0),

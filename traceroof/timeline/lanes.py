@@ -246,14 +246,17 @@ def _windows(
             (int(rows.start[mine].min()), int(rows.end[mine].max()), mine,
              bool(rows.is_kernel[mine].any()))
         )  # fmt: skip
-    if len(np.unique(rows.column("gpu")[at])) == 1 and rows.column("gpu")[at[0]] != UNKNOWN:
-        yield at  # known to be one GPU
-        return
+    gpus = np.unique(rows.column("gpu")[at])
+    one_gpu = len(gpus) == 1 and gpus[0] != UNKNOWN
     bounds.sort(key=lambda one: one[0])
     windows: list[list[npt.NDArray[np.int64]]] = []
     has_kernels = False
-    for _, _, mine, kernels in bounds:
-        if windows and not (kernels and has_kernels):
+    last = 0
+    for start, end, mine, kernels in bounds:
+        # Of one GPU, what is at the same time belongs together, whoever recorded it.
+        beside = start < last if one_gpu else not (kernels and has_kernels)
+        last = max(last, end) if windows and beside else end
+        if windows and beside:
             windows[-1].append(mine)
             has_kernels = has_kernels or kernels
         else:
