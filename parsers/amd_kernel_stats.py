@@ -6,6 +6,7 @@ row "Total"). The same layout also sums up host calls and copies; which it is, t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import RAW_METRICS, Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest import call_sums
+from traceroof.ingest.call_sums import CallSum
 from traceroof.ingest.sums import contradictions
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.calls import copy_kind
@@ -73,7 +76,7 @@ class AmdKernelStats:
             for one in tables
             for part in read_statistics(one.path, progress, options, strict=False)
         ]
-        if not parts:
+        if all(part.kernels is None for part in parts):
             raise TraceroofError(f"{source} holds no summary of kernels")
         parts[0].notes += found.notes if found is not None else []
         lists = [one.path for one in found.of(Kind.V3_AGENTS)] if found is not None else []
@@ -111,7 +114,7 @@ def _names_kernels(head: bytes, skip: int) -> bool:
 
 
 def read_statistics(source: Path, progress: Progress, options: Options, strict: bool) -> list[Part]:
-    """The kernels and copies of a summary; none for a summary of host calls, unless ``strict``.
+    """The kernels, copies and host calls of a summary.
 
     Raises TraceroofError where ``strict`` and the summary holds neither kernels nor copies.
     """
@@ -119,15 +122,38 @@ def read_statistics(source: Path, progress: Progress, options: Options, strict: 
     names, calls = rows.text("name"), rows.integers("calls")
     if names is None or calls is None or not rows.num_rows:
         raise TraceroofError(f"{source} is a summary without rows")
-    keep, notes = _kernels(rows, names.combine_chunks(), calls)
+    flat = names.combine_chunks()
+    keep, notes = _kernels(rows, flat, calls)
+    sums = _calls(rows.take(_is(flat, _CALL)))
+    notes += call_sums.notes(sums)
     if not keep.any():
         if not strict:
-            return []
+            return [Part(rows.path, call_sums=sums, notes=[*rows.notes, *notes])]
         raise TraceroofError(
             f"{source} sums up calls of the host runtime and holds no kernel",
             "give the summary of the kernels (results.stats.csv, *_kernel_stats.csv) or the trace",
         )
-    return [_part(rows.take(keep), [*rows.notes, *notes], bool(keep.all()))]
+    part = _part(rows.take(keep), [*rows.notes, *notes], bool(keep.all()))
+    return [replace(part, call_sums=sums)]
+
+
+def _calls(rows: TextTable) -> pa.Table:
+    """Sums of host calls; rocprof v1 does not say how short the shortest was."""
+    names, calls = rows.text("name"), rows.integers("calls")
+    assert names is not None  # looked at before
+    assert calls is not None
+    spent, least = rows.integers("totaldurationns"), rows.integers("minns")
+    unknown = [None] * rows.num_rows
+    return call_sums.table(
+        CallSum(name.strip(), count, total, shortest)
+        for name, count, total, shortest in zip(
+            names.to_pylist(),
+            calls.to_pylist(),
+            unknown if spent is None else spent.to_pylist(),
+            unknown if least is None else least.to_pylist(),
+            strict=True,
+        )
+    )
 
 
 def _kernels(rows: TextTable, names: pa.Array, calls: pa.Array) -> tuple[Mask, list[Note]]:
@@ -146,9 +172,6 @@ def _kernels(rows: TextTable, names: pa.Array, calls: pa.Array) -> tuple[Mask, l
             notes.append(Note("the row of totals was left out", severe=False))
     else:
         total[:] = False
-    mixed = host & ~bad
-    if mixed.any() and not mixed.all():
-        notes.append(Note("rows of host calls were left out", int(mixed.sum()), severe=False))
     lost = bad & ~host & ~total
     if lost.any():
         notes.append(Note("rows without a number of calls were skipped", int(lost.sum())))
@@ -193,7 +216,7 @@ def _part(rows: TextTable, notes: list[Note], is_all: bool) -> Part:
     }
     for name, printed in (("shortest", "minns"), ("longest", "maxns")):
         columns[f"{name}_launch_ns"] = rows.reals(printed)
-    return Part(rows.path, kernel_table.kernel_table(columns), _spread(rows), notes)
+    return Part(rows.path, kernel_table.kernel_table(columns), _spread(rows), notes=notes)
 
 
 def _means(rows: TextTable, calls: Integers) -> tuple[Integers, Mask, int]:

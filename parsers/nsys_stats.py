@@ -17,6 +17,8 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.locales import LOCALE_READ, DecimalSign
 from traceroof.core.recording import RAW_METRICS, DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
+from traceroof.ingest import call_sums
+from traceroof.ingest.call_sums import CallSum
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.sums import contradictions
 from traceroof.parser import Options, Progress
@@ -48,7 +50,7 @@ class NsysStats:
 
     name = "nsys-stats"
     title = "nsys stats: cuda_gpu_trace and the summaries of kernels and copies, as CSV or text"
-    gives = "launches with times from a trace; launches and mean times from a summary"
+    gives = "launches with times from a trace; launches and mean times from a summary; sums of CUDA calls"
     collect = _COLLECT
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
@@ -63,7 +65,9 @@ class NsysStats:
         rows += _copies(found, chosen)
         if not rows:
             raise _refusal(source, found)
-        notes += [*more, *_of_start(rows), *_unnamed(rows)]
+        calls = dict.fromkeys(one for one in found.tables if one.kind == "calls")
+        sums = call_sums.table(row for one in calls for row in _calls(one))
+        notes += [*more, *call_sums.notes(sums), *_of_start(rows), *_unnamed(rows)]
         names = dict.fromkeys(name for row in rows for name in row if name not in _ASIDE)
         kernels = kernel_table({name: [row.get(name) for row in rows] for name in names})
         devices = dict.fromkeys(row["gpu"] for row in rows if row.get("gpu"))
@@ -76,6 +80,7 @@ class NsysStats:
                 DeviceInfo(index=index, name=name, vendor="nvidia") for name, index in devices
             ),
             raw_metrics=_spread(rows),
+            call_sums=sums,
         )
 
 
@@ -130,7 +135,6 @@ def _chosen(found: Printed) -> tuple[list[Table], list[Note]]:
     repeated = len(found.tables) - len(tables)
     if repeated:
         notes.append(Note("tables printed twice, read once", repeated, False))
-    notes += [_note_calls(one) for one in tables if one.kind == "calls" and one.rows]
     notes += [note for table in chosen for note in _doubts(table)]
     return chosen, notes
 
@@ -163,16 +167,15 @@ def _floats(values: Sequence[Decimal | None]) -> list[float]:
     return [float("nan") if one is None else float(one) for one in values]
 
 
-def _note_calls(table: Table) -> Note:
-    """What the host spent in CUDA calls: means of calls have no place on a timeline."""
-    spent = [one or Decimal(0) for one in table.times_ns("Total Time")]
-    most = max(range(len(spent)), key=lambda at: spent[at])
-    count, name = table.column("Num Calls")[most], table.column("Name")[most]
-    text = (
-        f"host calls took {sum(spent) / 10**6:,.3f} ms, {spent[most] / 10**6:,.3f} ms of it in "
-        f"{count} calls of {name}; sums of calls are not judged"
-    )
-    return Note(text, severe=False)
+def _calls(table: Table) -> list[CallSum]:
+    """The rows of a summary of CUDA calls; before 2022 they have no median."""
+    times = [table.times_ns(title) for title in ("Total Time", "Med", "Min")]
+    return [
+        CallSum(name, _whole(count), _spent(total), _spent(least if middle is None else middle))
+        for name, count, total, middle, least in zip(
+            table.column("Name"), table.numbers("Num Calls"), *times, strict=True
+        )
+    ]
 
 
 def _rows(table: Table) -> list[Row]:

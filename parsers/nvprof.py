@@ -17,6 +17,8 @@ from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
+from traceroof.ingest import call_sums
+from traceroof.ingest.call_sums import CallSum
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.sums import CONTRADICTING
 from traceroof.parser import Options, Progress
@@ -113,7 +115,7 @@ def _devices(cells: Sequence[str]) -> tuple[DeviceInfo, ...]:
 
 def _recording(
     source: Path, basis: Literal["timeline", "counter-tool"], columns: dict[str, Any],
-    devices: Sequence[str], notes: Sequence[Note], raw: pa.Table | None = None,
+    devices: Sequence[str], notes: Sequence[Note], **tables: pa.Table,
 ) -> Recording:  # fmt: skip
     kernels = kernel_table(columns)
     return Recording(
@@ -122,7 +124,7 @@ def _recording(
         kernels=kernels,
         sources=(source_of(str(source), PARSER.name, kernels, notes),),
         devices=_devices(devices),
-        **({} if raw is None else {"raw_metrics": raw}),
+        **tables,
     )
 
 
@@ -134,12 +136,13 @@ def _counters(source: Path, counted: Sequence[Table], notes: Sequence[Note]) -> 
     columns |= {"correlation_id": found.correlations} if any(found.correlations) else {}
     return _recording(
         source, "counter-tool", {**columns, **found.columns}, devices,
-        [*notes, *found.notes], found.raw,
+        [*notes, *found.notes], raw_metrics=found.raw,
     )  # fmt: skip
 
 
 def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Recording:
     rows: list[dict[str, Any]] = []
+    calls: list[CallSum] = []
     skipped: Counter[str] = Counter()
     devices: list[str] = []
     for table in timed:
@@ -150,6 +153,9 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
         for cells in cells_of:
             group = cells.get("Type", "").strip(" :") or group
             found = reader(cells, units, group)
+            if isinstance(found, CallSum):
+                calls.append(found)
+                continue
             if isinstance(found, str):
                 skipped[found] += 1
                 continue
@@ -170,7 +176,9 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
         )
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {name: [row.get(name) for row in rows] for name in names}
-    return _recording(source, "timeline", columns, devices, notes)
+    sums = call_sums.table(calls)
+    notes += call_sums.notes(sums)
+    return _recording(source, "timeline", columns, devices, notes, call_sums=sums)
 
 
 _ROUNDING = 1e-3
@@ -249,16 +257,21 @@ def _named(name: str, cells: dict[str, str]) -> dict[str, Any]:
     return {"kind": "memcpy", "kernel_name": name, "copy_kind": f"{copied['kind'] or ''}{told}"}
 
 
-def _summed(cells: dict[str, str], units: dict[str, str], group: str) -> dict[str, Any] | str:
-    """One row of a summary: a kernel or copy with its mean duration."""
+def _summed(
+    cells: dict[str, str], units: dict[str, str], group: str
+) -> dict[str, Any] | CallSum | str:
+    """One row of a summary: a kernel or copy with its mean duration, or a call of the host."""
     name = cells.get("Name", "").strip()
     calls = whole(cells.get("Calls", ""))
+    total, mean, least = (
+        time_ns(cells.get(title, ""), units.get(title, "")) for title in ("Time", "Avg", "Min")
+    )
     if group.startswith("API") or (not group and re.fullmatch(r"cuda?[A-Z]\w*", name)):
-        return "rows of host calls"
+        return CallSum(name, calls, total, least)
+    if group and group != "GPU activities":
+        return "rows of host calls"  # OpenACC's own: its kernels stand among the GPU activities
     if not name or not calls:
         return "rows without a name or a number of calls"
-    total = time_ns(cells.get("Time", ""), units.get("Time", ""))
-    mean = time_ns(cells.get("Avg", ""), units.get("Avg", ""))
     # The sum has more digits than the mean, which is rounded to the unit that it prints in.
     exact = mean if total is None or mean is None else round(total / calls)
     if exact is not None and exact < 0:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import (
+    CALL_SUMS,
     HOST_CALLS,
     RAW_METRICS,
     SPANS,
@@ -33,13 +34,14 @@ class Part:
     path: Path
     kernels: pa.Table | None = None
     raw_metrics: pa.Table | None = None
+    call_sums: pa.Table | None = None
     notes: list[Note] = field(default_factory=list)
 
 
 def part_of(found: Dispatches, options: Options) -> Part:
     """The part of a recording that some dispatches make up."""
     kernels, raw, notes = complete(found, of_name(options.device))
-    return Part(found.path, kernels, raw, [*found.notes, *notes])
+    return Part(found.path, kernels, raw, notes=[*found.notes, *notes])
 
 
 def recording(
@@ -63,16 +65,17 @@ def recording(
     }
     kernels: list[pa.Table] = []
     raw: list[pa.Table] = []
+    sums: list[pa.Table] = []
     launches = dict.fromkeys(number, 0)
     notes: dict[Path, list[Note]] = {path: [] for path in number}
     rows = 0
     for part in parts:
         notes[part.path] += part.notes
+        if part.call_sums is not None:
+            sums.append(_from(part.call_sums, number[part.path]))
         if part.kernels is None:
             continue
-        place = part.kernels.column_names.index("source")
-        column = pa.repeat(pa.scalar(number[part.path], pa.int64()), part.kernels.num_rows)
-        own = part.kernels.set_column(place, part.kernels.schema.field(place), column)
+        own = _from(part.kernels, number[part.path])
         kernels.append(own)
         launches[part.path] += kernel_table.launches(own)
         if part.raw_metrics is not None and part.raw_metrics.num_rows:
@@ -93,7 +96,15 @@ def recording(
         raw_metrics=pa.concat_tables(raw) if raw else RAW_METRICS.empty_table(),
         host_calls=pa.concat_tables(host) if host else HOST_CALLS.empty_table(),
         spans=pa.concat_tables(named) if named else SPANS.empty_table(),
+        call_sums=pa.concat_tables(sums) if sums else CALL_SUMS.empty_table(),
     )
+
+
+def _from(table: pa.Table, source: int) -> pa.Table:
+    """The table with all rows from this source."""
+    place = table.column_names.index("source")
+    column = pa.repeat(pa.scalar(source, pa.int64()), table.num_rows)
+    return table.set_column(place, table.schema.field(place), column)
 
 
 @dataclass

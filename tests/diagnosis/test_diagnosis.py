@@ -20,6 +20,7 @@ from traceroof.diagnosis.findings import Finding
 from traceroof.errors import TraceroofError
 from traceroof.hardware.ceilings import Attainable
 from traceroof.rule import Rule
+from traceroof.scopes.host_sums import HOST_SUM_COLUMNS
 from traceroof.scopes.quality_columns import QUALITY_COLUMNS
 from traceroof.scopes.subjects import CATEGORY_COLUMNS, RUN_COLUMNS, vocabulary
 from traceroof.timeline.ranks import RANK_COLUMNS
@@ -496,7 +497,9 @@ def test_a_rule_may_judge_the_run_or_a_category() -> None:
 
 
 def test_scopes_have_their_columns() -> None:
-    run = (*RUN_COLUMNS, *RANK_COLUMNS, *patterns.RUN_COLUMNS, *QUALITY_COLUMNS)
+    run = (
+        *RUN_COLUMNS, *RANK_COLUMNS, *patterns.RUN_COLUMNS, *QUALITY_COLUMNS, *HOST_SUM_COLUMNS,
+    )  # fmt: skip
     assert set(vocabulary("run")) == {entry.name for entry in run}
     category = (*CATEGORY_COLUMNS, *patterns.CATEGORY_COLUMNS)
     assert set(vocabulary("category")) == {entry.name for entry in category}

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import random
 from typing import Any
 
@@ -116,7 +117,8 @@ def _as_another_type(value: Any, rng: random.Random) -> Any:
 def _another_number(value: Any, rng: random.Random) -> Any:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return value
-    return rng.choice((-value, value * 10, value / 1000, value + 1, value * 1e6, int(value), 0))
+    whole = int(value) if math.isfinite(value) else 0
+    return rng.choice((-value, value * 10, value / 1000, value + 1, value * 1e6, whole, 0))
 
 
 def _shuffle_or_cut(listed: list[Any], rng: random.Random) -> None:

@@ -83,7 +83,7 @@ class Baseline:
         for recording in filter(None, (run.recording, run.recording.counters)):
             for table in (
                 recording.kernels, recording.raw_metrics, recording.verdicts, recording.host_calls,
-                recording.spans, recording.source_lines, recording.clock_logs,
+                recording.spans, recording.call_sums, recording.source_lines, recording.clock_logs,
             ):  # fmt: skip
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, table.schema) as stream:

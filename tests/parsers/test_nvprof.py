@@ -113,13 +113,33 @@ def test_text_trace(tmp_path: Path) -> None:
 
 
 def test_text_summary(tmp_path: Path) -> None:
-    """GIVEN a summary WHEN read THEN means of GPU work; calls of the host are counted in a note."""
+    """GIVEN a summary WHEN read THEN means of GPU work; calls of the host are sums."""
     run = _read(tmp_path, TEXT_SUMMARY)
     rows = run.kernels
     assert list(rows.kernel_name) == ["void scale<float, int=4>(float*)", "[CUDA memcpy DtoH]"]
     assert list(rows.launch_count) == [20, 1]
     assert list(rows.duration_ns) == [1500, 10_000]
-    assert [str(note) for note in run.recording.notes] == ["rows of host calls, left out"]
+    assert run.recording.call_sums.drop_columns(["source"]).to_pylist() == [
+        {"name": "cudaMalloc", "calls": 2, "total_ns": 300_000_000, "typical_ns": 100}
+    ]
+    (note,) = run.recording.notes
+    assert str(note) == "host calls took 300 ms, 300 ms of it in 2 calls of cudaMalloc"
+
+
+def test_other_apis_are_no_gpu_work(tmp_path: Path) -> None:
+    """GIVEN a summary with OpenACC's own calls WHEN read THEN they are neither kernels nor CUDA calls."""
+    text = TEXT_SUMMARY + (
+        " OpenACC (excl):   60.00%  9.0000us         3  3.0000us  2.0000us  4.0000us  "
+        "acc_enqueue_launch@a.c:7 (main_7_gpu)\n"
+        "                   40.00%  6.0000us         3  2.0000us  1.0000us  3.0000us  acc_wait@a.c:7\n"
+    )
+    run = _read(tmp_path, text)
+    assert list(run.kernels.kernel_name) == [
+        "void scale<float, int=4>(float*)",
+        "[CUDA memcpy DtoH]",
+    ]
+    assert run.recording.call_sums["name"].to_pylist() == ["cudaMalloc"]
+    assert "rows of host calls, left out (2 times)" in [str(one) for one in run.recording.notes]
 
 
 def test_a_summary_that_contradicts_itself(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ _SHIFTED = {
     "source_lines": {"row": "row"},
     "host_calls": {"source": "source"},
     "spans": {"source": "source"},
+    "call_sums": {"source": "source"},
     "clock_logs": {"source": "source"},
 }
 

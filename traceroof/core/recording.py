@@ -67,6 +67,19 @@ HOST_CALLS: pa.Schema = pa.schema(
     ]
 )
 
+#: What a summary adds up of the host's calls, which then have no times of their own. ``typical_ns``
+#: is what one call takes where nothing holds it up: the median, else the shortest; unknown where
+#: only a mean is printed, because a mean holds the waits too.
+CALL_SUMS: pa.Schema = pa.schema(
+    [
+        ("source", pa.int64()),
+        ("name", kernel_table.TEXT),
+        ("calls", pa.int64()),
+        ("total_ns", pa.int64()),
+        ("typical_ns", pa.int64()),
+    ]
+)
+
 #: Stretches of time with a name: steps, user annotations, ranges.
 SPANS: pa.Schema = pa.schema(
     [
@@ -183,6 +196,7 @@ class Recording:
     verdicts: pa.Table = field(default_factory=lambda: empty(VERDICTS))
     host_calls: pa.Table = field(default_factory=lambda: empty(HOST_CALLS))
     spans: pa.Table = field(default_factory=lambda: empty(SPANS))
+    call_sums: pa.Table = field(default_factory=lambda: empty(CALL_SUMS))
     #: Samples and counts per instruction, with its source line.
     source_lines: pa.Table = field(default_factory=lambda: empty(SOURCE))
     #: Clocks and power that were logged beside the run.
@@ -291,6 +305,7 @@ def _without(recording: Recording, sources: Sequence[int]) -> Recording:
         _of_rows(recording, keep),
         host_calls=kept(recording.host_calls),
         spans=kept(recording.spans),
+        call_sums=kept(recording.call_sums),
         clock_logs=kept(recording.clock_logs),
         summaries=tuple(one for one in recording.summaries if not {*one.files} & {*sources}),
     )

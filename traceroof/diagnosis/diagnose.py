@@ -44,7 +44,7 @@ from traceroof.kernels.places import places_of
 from traceroof.kernels.variants import Variants
 from traceroof.patterns import Patterns, find_patterns
 from traceroof.rule import Rule, Scope
-from traceroof.scopes import logged_clocks, measurement_quality, subjects
+from traceroof.scopes import host_sums, logged_clocks, measurement_quality, subjects
 from traceroof.scopes.subjects import Subjects
 from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.partial import partial_of_run
@@ -241,13 +241,16 @@ def _scopes(
             busy_ns=totals.gpu_busy_ns,
             across=across,
             parts=parts,
-            measured=measurement_quality.facts_of(
-                recording,
-                judged.by_row,
-                lines,
-                [(one.info, one.known) for one in judged.devices],
-                logged_clocks.of_run(judged.clocks, kernels),
-            ),
+            measured={
+                **measurement_quality.facts_of(
+                    recording,
+                    judged.by_row,
+                    lines,
+                    [(one.info, one.known) for one in judged.devices],
+                    logged_clocks.of_run(judged.clocks, kernels),
+                ),
+                **host_sums.facts_of(recording.call_sums),
+            },
         ),
     }
 

@@ -193,7 +193,9 @@ def interned(recording: "Recording", known: Known) -> "Recording":
     return replace(recording, summaries=summaries, **shared)
 
 
-_OFTEN_EMPTY = ("raw_metrics", "verdicts", "host_calls", "spans", "source_lines", "clock_logs")
+_OFTEN_EMPTY = (
+    "raw_metrics", "verdicts", "host_calls", "call_sums", "spans", "source_lines", "clock_logs",
+)  # fmt: skip
 
 
 def encoded(part: LaunchPart) -> bytes:

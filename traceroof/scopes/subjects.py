@@ -22,6 +22,7 @@ from traceroof.kernels.groups import Groups
 from traceroof.kernels.variants import Variants, summed
 from traceroof.patterns import Patterns
 from traceroof.rule import Scope
+from traceroof.scopes.host_sums import HOST_SUM_COLUMNS
 from traceroof.scopes.quality_columns import QUALITY_COLUMNS
 from traceroof.timeline import Timeline, ranks
 from traceroof.timeline.rank_spread import excess_of_ranks
@@ -184,6 +185,7 @@ _COLUMNS: Mapping[Scope, Sequence[Column]] = {
         *ranks.RANK_COLUMNS,
         *patterns.RUN_COLUMNS,
         *QUALITY_COLUMNS,
+        *HOST_SUM_COLUMNS,
     ),
     "compare": COMPARE_COLUMNS,
 }
@@ -294,7 +296,8 @@ def of_run(
     measured: Mapping[str, float | str] | None = None,
 ) -> Subjects:
     """The run as one subject; what its ranks show together is part of it, what its time is made
-    of (``parts``) and how well it was measured (``measurement_quality.facts_of``)."""
+    of (``parts``), how well it was measured and what the host spent (``measured``:
+    ``measurement_quality.facts_of``, ``host_sums.facts_of``)."""
     facts = grouped.facts.only(
         ("time_ns", "busiest_pct", "primary_class", "category", "compute_pct", "memory_pct",
          "dram_pct", "vendor", "median_ns", "achieved_occupancy_pct", "launches")
@@ -327,7 +330,7 @@ def of_run(
     of_ranks = ranks.facts_of(across)
     columns |= {name: getattr(of_ranks, name) for name in of_ranks.names()}
     known_of_run = {**(parts.of_run if parts else {}), **(measured or {})}
-    for entry in (*patterns.RUN_COLUMNS, *QUALITY_COLUMNS):
+    for entry in (*patterns.RUN_COLUMNS, *QUALITY_COLUMNS, *HOST_SUM_COLUMNS):
         if entry.name in known_of_run:
             kind = object if entry.type == pa.string() else np.float64
             columns[entry.name] = np.array([known_of_run[entry.name]], dtype=kind)

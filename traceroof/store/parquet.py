@@ -14,6 +14,7 @@ from traceroof.core import kernel_table
 from traceroof.core.clock_log import CLOCK_LOG
 from traceroof.core.dictionary import coded
 from traceroof.core.recording import (
+    CALL_SUMS,
     HOST_CALLS,
     RAW_METRICS,
     SPANS,
@@ -30,6 +31,7 @@ TABLES: Mapping[str, pa.Schema] = {
     "verdicts": VERDICTS,
     "host_calls": HOST_CALLS,
     "spans": SPANS,
+    "call_sums": CALL_SUMS,
     "clock_logs": CLOCK_LOG,
     "source_lines": SOURCE,
 }
