@@ -1,12 +1,14 @@
 """What holds for every recording: no launch twice, one stream in order, sums that fit."""
 
+from dataclasses import replace
 from math import nan
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.runs import recording
-from traceroof.core.recording import RAW_METRICS, Recording
+from traceroof.core.recording import HOST_CALLS, RAW_METRICS, Recording
 from traceroof.ingest.plausible import plausible
 from traceroof.ingest.sums import contradictions
 
@@ -35,6 +37,22 @@ def test_a_row_that_stands_there_twice_is_one_launch() -> None:
     assert found.kernels["start_ns"].to_pylist() == [100, 200, 300]
     assert found.sources[0].launches == 3
     assert notes(found) == {TWICE: 1}
+
+
+@pytest.mark.parametrize("far", [2**63 - 1, 2**62, -(2**62), -(2**63)])
+def test_a_start_that_no_clock_shows_is_unknown(far: int) -> None:
+    """GIVEN starts at the end of int64 (2^62 ns is the year 2116) THEN unknown, and host calls there
+    are left out: their end would be before their start."""
+    found = timeline([far, 200, 2**62 - 1], [10, 20, 30])
+    rows = [{"source": 0, "start_ns": start, "duration_ns": 1} for start in (far, 5)]
+    calls = pa.Table.from_pylist(rows, schema=HOST_CALLS)
+    found = plausible(replace(found, host_calls=calls))
+    assert found.kernels["start_ns"].to_pylist() == [None, 200, 2**62 - 1]
+    assert found.host_calls["start_ns"].to_pylist() == [5]
+    assert notes(found) == {
+        "starts that no clock shows: unknown": 1,
+        "calls and ranges of the host that start where no clock is, left out": 1,
+    }
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ _SAME = (
 def plausible(recording: Recording) -> Recording:
     """The recording without launches that stand in it twice and without durations that cannot be,
     with notes on both."""
-    recording = _in_order(_once(_lasting(_countable(recording))))
+    recording = _in_order(_once(_lasting(_dated(_countable(recording)))))
     missing = _missing(recording)
     return with_notes(recording, [Note(_GAPS, missing, severe=False)] if missing else [])
 
@@ -60,6 +60,39 @@ def _countable(recording: Recording) -> Recording:
 _MANY: Final = "numbers of launches that cannot be (over 10^12): one launch of unknown time"
 _LONG: Final = "times of over a month: unknown"
 _MICROSECOND: Final = 1_000
+
+
+# A nanosecond clock gets here in 2116; what starts later, or as long before 1970, is damaged.
+_LATEST_NS: Final = 2**62
+
+
+def _dated(recording: Recording) -> Recording:
+    """The recording with starts that a clock can show; a call or range of the host without one is
+    left out."""
+    kernels = recording.kernels
+    notes = []
+    rows = np.flatnonzero(~_shown(kernels))
+    if len(rows):
+        kernels = _unknown_at(kernels, "start_ns", rows)
+        notes.append(Note(_NO_CLOCK, len(rows)))
+    host = {}
+    for name in ("host_calls", "spans"):
+        shown = _shown(getattr(recording, name))
+        if not shown.all():
+            host[name] = getattr(recording, name).filter(pa.array(shown))
+            notes.append(Note(_NO_CALL, int((~shown).sum())))
+    if not notes:
+        return recording
+    return with_notes(replace(recording, kernels=kernels, **host), notes)
+
+
+def _shown(table: pa.Table) -> npt.NDArray[np.bool_]:
+    start = _whole(table["start_ns"])
+    return np.asarray((start < _LATEST_NS) & (start > -_LATEST_NS))
+
+
+_NO_CLOCK: Final = "starts that no clock shows: unknown"
+_NO_CALL: Final = "calls and ranges of the host that start where no clock is, left out"
 
 
 def _lasting(recording: Recording) -> Recording:
