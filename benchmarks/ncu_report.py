@@ -69,13 +69,15 @@ def described() -> dict[str, str]:
 
 
 def result_of(write: Any, names: list[bytes], shape: Shape, seed: int) -> bytes:
-    """One launch; seeds of one parity are of one kernel."""
+    """One launch without what the rules say of it alone; seeds of one parity are of one kernel.
+
+    As in real reports, whole numbers (limits, attributes, shapes) are those of the kernel.
+    """
     kernel, rng = seed % 2, random.Random(seed)
     made = write["Result"](thread=1, demangled=b"void f%d<float>(float *)" % kernel, stream=7)
     made.context = 1
     made.grid.x = made.block.x = 256
     made.source.reference = 0x500000001
-    # What is no measurement is the same in every launch of a kernel.
     same = random.Random(kernel)
     indexed, opcodes, timed = list(INDEXED), list(OPCODES), [shape.times] * TIMED
     for number, name in enumerate(names):
@@ -83,7 +85,7 @@ def result_of(write: Any, names: list[bytes], shape: Shape, seed: int) -> bytes:
         if number % 8:
             metric.value.real = rng.random() * 1e6
         else:
-            metric.value.whole = rng.randrange(1 << 30)
+            metric.value.whole = same.randrange(1 << 30)
         if name.startswith(PER_INSTRUCTION):
             # Sectors and wavefronts fit few instructions.
             step = 1 if name.startswith((b"smsp__", b"inst_", b"thread_")) else 32
@@ -103,15 +105,21 @@ def result_of(write: Any, names: list[bytes], shape: Shape, seed: int) -> bytes:
             for at in range(timed.pop()):
                 one = metric.instances.add()
                 one.at.whole, one.value.real = 1_745_000_000_000_000_000 + at * 1000, rng.random()
-    for _ in range(shape.rules):
-        item = made.rules.add(name=b"Rule", section=b"SourceCounters").body.items.add()
-        item.message.text = b"This kernel does what a sentence of some length says of it. " * 5
-        item.message.level = 4
+    add_rules(made, shape.rules - shape.rules // 2, b"100.0")
     for _ in range(shape.sections // DEPTH):
         part = made.sections.add(name=b"SpeedOfLight_RooflineChart")
         for level in range(DEPTH - 1):
             part = part.parts.add(text=b"sm__sass_thread_inst_executed_op_%d" % level)
     return bytes(made.SerializeToString())
+
+
+def add_rules(result: Any, count: int, figure: bytes) -> None:
+    """Sentences with a figure in them."""
+    for number in range(count):
+        item = result.rules.add(name=b"Rule", section=b"SourceCounters").body.items.add()
+        text = b"This kernel does what sentence %d of some length says of %s %% of it. "
+        item.message.text = text % (number, figure) * 5
+        item.message.level = 4
 
 
 PER_INSTRUCTION = (
@@ -159,14 +167,17 @@ def make(path: Path, megabytes: int, shape: Shape) -> int:
     def sized(data: bytes) -> bytes:
         return struct.pack("<I", len(data)) + data
 
-    launches = max(megabytes * 1_000_000 // len(results[0]), 1)
+    launches = max(megabytes * 1_000_000 // (len(results[0]) + 330 * (shape.rules // 2)), 1)
     with path.open("wb") as file:
         file.write(b"NVR\0" + sized(write["FileHeader"](version=7).SerializeToString()))
         first = write["BlockHeader"]()
         first.strings.texts.extend(names)
         file.write(sized(first.SerializeToString()))
         for number in range(launches):
-            payload = sized(results[number % len(results)])
+            # Half of the sentences have figures of their own. Messages one behind the other are one.
+            own = write["Result"]()
+            add_rules(own, shape.rules // 2, b"%d.%d" % divmod(number, 10))
+            payload = sized(results[number % len(results)] + own.SerializeToString())
             header = write["BlockHeader"](results=1, payload=len(payload))
             header.process.id, header.process.name = 4242, b"program"
             file.write(sized(header.SerializeToString()) + payload)

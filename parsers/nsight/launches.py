@@ -40,18 +40,24 @@ class Launch(NamedTuple):
     runs: bool = False
 
 
-@dataclass
+class Sentence(NamedTuple):
+    """What a rule says, as text from the file; speedup: percent, of the scope."""
+
+    section: str
+    rule: str | None
+    level: str
+    text: str
+    scope: str = ""
+    speedup: str = ""
+
+
+@dataclass(slots=True)
 class Verdict:
     """A rule's row: its launch, the metric row that it comes after (-1: none), and what it says."""
 
     launch: int
     after: int
-    section: str
-    rule: str | None
-    level: str
-    text: str
-    scope: str
-    speedup: str
+    says: Sentence
 
 
 @dataclass
@@ -144,17 +150,11 @@ class Launches:
         estimate: tuple[str, str] = ("", ""),
     ) -> None:
         """Take one rule row. estimate: scope and percent of the speed-up that it states."""
-        self.verdicts.append(
-            Verdict(
-                launch,
-                len(self.row_cell) - 1,
-                section_id(section),
-                rule,
-                level,
-                text,
-                *estimate,
-            )
-        )
+        self.add_sentence(launch, Sentence(section_id(section), rule, level, text, *estimate))
+
+    def add_sentence(self, launch: int, says: Sentence) -> None:
+        """The same, where launches share what is said."""
+        self.verdicts.append(Verdict(launch, len(self.row_cell) - 1, says))
 
     def rows(self) -> Rows:
         """The printed metric rows in file order."""

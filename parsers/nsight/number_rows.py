@@ -6,6 +6,7 @@ Launches of a program have mostly the same metrics: a table per set of them hold
 from collections import Counter
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from traceroof.core.locales import DecimalSign
 from traceroof.core.recording import RAW_METRICS, empty
 from traceroof.parsers.nsight.formulas import Columns, Flags, Floats
 from traceroof.parsers.nsight.numbers import unit
-from traceroof.parsers.nsight.rows import Cells, Ints, Slot, Small, raw_table
+from traceroof.parsers.nsight.rows import Cells, Ints, Kinds, Slot, Small, kinds_of, raw_table
 
 # A launch belongs to a table if it has every so many-th of its metrics; else it begins another.
 _LEAST_FILLED = 8
@@ -160,7 +161,7 @@ class MeasuredNumbers:
 
     @property
     def any_number(self) -> bool:
-        return any(bool((~np.isnan(table.values)).any()) for table in self._tables)
+        return any(self.numbers_by_slot())
 
     def unread(self) -> Counter[str]:
         """The cells without a number, and how often each is there."""
@@ -174,9 +175,13 @@ class MeasuredNumbers:
 
     def numbers_by_slot(self) -> list[int]:
         """How many numbers there are of each kind of row."""
+        return self._numbers
+
+    @cached_property
+    def _numbers(self) -> list[int]:
         found = np.zeros(len(self.slots), np.int64)
         for table in self._tables:
-            found[table.slots] += (~np.isnan(table.values)).sum(axis=0)
+            found[table.slots] += np.count_nonzero(~np.isnan(table.values), axis=0)
         counts: list[int] = found.tolist()
         return counts
 
@@ -219,19 +224,18 @@ class MeasuredNumbers:
         listed = np.zeros(len(self._cells.text) + 1, dtype=bool)
         listed[list(self._cells.instances)] = True
         words = [self._cells.instances.get(cell, "") for cell in range(len(self._cells.text))]
+        kinds = _SharedKinds(self.slots)
         while self._tables:
             table = self._tables.pop(0)
-            has_cell = np.zeros(table.values.size, dtype=bool)
             places, numbers = table.cells
-            has_cell[places] = True
-            rest = ~np.isnan(table.values) | has_cell.reshape(table.values.shape)
+            rest = ~np.isnan(table.values)
+            rest.ravel()[places] = True
             rest &= ~self._in_column(table, columns)
-            main.append(self._raw(table, rest, self._cells.text))
-            lists = np.zeros(table.values.size, dtype=bool)
-            lists[places[listed[numbers]]] = True
+            main.append(_raw(table, rest, self._cells.text, kinds, ""))
+            lists = np.zeros(table.values.shape, dtype=bool)
+            lists.ravel()[places[listed[numbers]]] = True
             if lists.any():
-                shaped = lists.reshape(table.values.shape)
-                extra.append(self._raw(table, shaped, words, " (instances)"))
+                extra.append(_raw(table, lists, words, kinds, " (instances)"))
         return pa.concat_tables([*main, *extra]) if main else empty(RAW_METRICS)
 
     def _in_column(self, table: _Table, columns: Columns) -> Flags:
@@ -242,15 +246,52 @@ class MeasuredNumbers:
                 found[:, column] = taken[table.launches]
         return found
 
-    def _raw(self, table: _Table, rows: Flags, texts: list[str], suffix: str = "") -> pa.Table:
-        launches = np.repeat(table.launches, rows.sum(axis=1))
-        slots = np.broadcast_to(table.slots, rows.shape)[rows]
-        values = np.full(len(slots), np.nan) if suffix else table.values[rows]
-        places, numbers = table.cells
-        every: Small = np.full(rows.size, -1, np.int32)
-        every[places] = numbers
-        cells = every.reshape(rows.shape)[rows]
-        return raw_table(launches, slots, cells, values, self.slots, texts, suffix)
+
+class _SharedKinds:
+    """What the rows of tables are of: launches with the same metrics share it, ten million rows of them."""
+
+    def __init__(self, slots: Sequence[Slot]) -> None:
+        self._slots = slots
+        self._made: dict[tuple[str, bytes], Kinds] = {}
+
+    def repeated(self, slot: Small, times: int, suffix: str) -> Kinds:
+        """Of launches that have these kinds of rows each."""
+        rows, key = len(slot) * times, (suffix, slot.tobytes())
+        made = self._made.get(key)
+        if made is None or len(made[0]) < rows:
+            made = self._made[key] = kinds_of(np.tile(slot, times), self._slots, suffix)
+        section, metric, unit_of = (one.slice(0, rows) for one in made)
+        return section, metric, unit_of
+
+    def of(self, slot: Small, suffix: str) -> Kinds:
+        """Of rows one by one."""
+        return kinds_of(slot, self._slots, suffix)
+
+
+def _raw(
+    table: _Table, rows: Flags, texts: list[str], shared: _SharedKinds, suffix: str
+) -> pa.Table:
+    """Some rows of a table as raw metrics. suffix: of the metric's name; those with one are texts."""
+    places, numbers = table.cells
+    mine = rows.ravel()[places]
+    if not suffix:
+        mine &= np.isnan(table.values.ravel()[places])
+    places, numbers = places[mine], numbers[mine]
+    launches, columns = table.launches.astype(np.int64), np.flatnonzero(rows[0])
+    if bool((rows == rows[0]).all()):
+        kinds = shared.repeated(table.slots[columns], len(launches), suffix)
+        row, column = np.divmod(places, rows.shape[1])
+        places = row * len(columns) + np.searchsorted(columns, column)
+        launches = np.repeat(launches, len(columns))
+        values = np.take(table.values, columns, axis=1).ravel()
+    else:
+        kinds = shared.of(np.broadcast_to(table.slots, rows.shape)[rows], suffix)
+        launches = np.repeat(launches, rows.sum(axis=1))
+        places = np.searchsorted(np.flatnonzero(rows), places)
+        values = table.values[rows]
+    if suffix:
+        values[:] = np.nan
+    return raw_table(launches, kinds, values, (places, numbers), texts)
 
 
 class _Metrics(MutableMapping[str, Floats]):

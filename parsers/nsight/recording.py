@@ -17,7 +17,7 @@ from traceroof.parsers.nsight.derive import derive
 from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
 from traceroof.parsers.nsight.launch_devices import devices_of, with_printed_name
 from traceroof.parsers.nsight.launch_identity import add_identity, add_shapes
-from traceroof.parsers.nsight.launches import Launches
+from traceroof.parsers.nsight.launches import Launches, Sentence
 from traceroof.parsers.nsight.metrics import is_counted, is_whole
 from traceroof.parsers.nsight.number_rows import MeasuredNumbers
 from traceroof.parsers.nsight.numbers import split_instances, whole
@@ -52,7 +52,7 @@ def recording(
     refuse_unmeasured(launches, path, measured, reason)
     metrics = measured.metrics(len(launches.found))
     _doubt_beyond_peak(launches, metrics)
-    facts = RuleFacts((verdict.launch, verdict.text) for verdict in launches.verdicts)
+    facts = RuleFacts((verdict.launch, verdict.says.text) for verdict in launches.verdicts)
     facts.add_maxima(metrics)
     columns = apply_formulas(metrics, len(launches.found))
     devices = [whole(launch.device) for launch in launches.found]
@@ -172,19 +172,22 @@ def _source_lines(launches: Launches) -> pa.Table:
 
 
 def _verdict_table(launches: Launches) -> pa.Table:
-    rows = launches.verdicts
-    return pa.table(
+    # Launches of one kernel share most of what is said.
+    number: dict[Sentence, int] = {}
+    said = [number.setdefault(one.says, len(number)) for one in launches.verdicts]
+    distinct = pa.table(
         {
-            "row": [verdict.launch for verdict in rows],
-            "section": [verdict.section or None for verdict in rows],
-            "rule": [verdict.rule or None for verdict in rows],
-            "level": [verdict.level or None for verdict in rows],
-            "text": [verdict.text for verdict in rows],
-            "speedup_scope": [verdict.scope or None for verdict in rows],
-            "speedup_pct": [_percentage(verdict.speedup) for verdict in rows],
+            "section": [one.section or None for one in number],
+            "rule": [one.rule or None for one in number],
+            "level": [one.level or None for one in number],
+            "text": [one.text for one in number],
+            "speedup_scope": [one.scope or None for one in number],
+            "speedup_pct": [_percentage(one.speedup) for one in number],
         },
-        schema=VERDICTS,
+        schema=VERDICTS.remove(0),
     )
+    rows = pa.array([one.launch for one in launches.verdicts], pa.int64())
+    return distinct.take(pa.array(said, pa.int64())).add_column(0, VERDICTS.field(0), rows)
 
 
 def _percentage(text: str) -> float | None:

@@ -6,7 +6,8 @@ from typing import Any
 from traceroof.ingest.messages import messages
 
 # Field numbers as observed in reports of 2020.1 to 2026.2; what is not named is not read. Metrics
-# (Metric) and their instances (Instance) stay bytes: there are millions (``report_metrics``).
+# (Metric) and their instances (Instance) stay bytes: there are millions (``report_metrics``). Rules do
+# too: launches of one kernel repeat most of them.
 DESCRIBED = {
     "FileHeader": "1 version uint32",
     "BlockHeader": """
@@ -31,7 +32,7 @@ DESCRIBED = {
         11 block Extent
         13 metrics *bytes
         15 source SourceKey
-        19 rules *Rule
+        19 rules *bytes
         21 nvtx Nvtx
         22 context uint64
         23 stream uint64

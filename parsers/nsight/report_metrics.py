@@ -15,9 +15,20 @@ from traceroof.parsers.nsight import wire
 from traceroof.parsers.nsight.wire import ROOM, Bytes, Ints, Mask, Reals, Words
 
 # Tags: field number and wire type.
-_NAME, _VALUE, _INSTANCE, _FLAG = 0x08, 0x12, 0x1A, 0x20
+_NAME, VALUE, _INSTANCE, _FLAG = 0x08, 0x12, 0x1A, 0x20
 _AT, _COUNT = 0x0A, 0x12
 _LONGEST_NAME = 3
+# The first word of a metric that is a double, by the bytes of its name's number: which bits tell, and
+# what they are. Its length is that of the number and this.
+_DOUBLES = {
+    letters: tuple(np.uint64(int.from_bytes(bytes.fromhex(one), "little")) for one in pair)
+    for letters, pair in {
+        2: ("ff8080ffffff", "088000120919"),
+        1: ("ff80ffffff", "0800120919"),
+    }.items()
+}
+_DOUBLE_LENGTH = 12
+_LOW, _HIGH = np.uint64(0x7F), np.uint64(0x3F80)
 
 
 @dataclass(frozen=True)
@@ -49,9 +60,29 @@ class Instances:
 
 def read_metrics(data: Bytes, words: Words, start: Ints, end: Ints) -> Metrics:
     """Metrics of one result or several, each in ``data`` from start to end."""
+    name, value = np.full(len(start), -1, np.int64), np.full(len(start), np.nan)
+    # Most metrics are a double and nothing more, or a flag: their first word and length tell.
+    word, size = words[start], end - start
+    size[(data[end - 2] == _FLAG) & (size > 2)] -= 2
+    usual = np.zeros(len(start), dtype=bool)
+    for letters, (mask, form) in _DOUBLES.items():
+        mine = np.flatnonzero(((word & mask) == form) & (size == letters + _DOUBLE_LENGTH))
+        found = words[start[mine] + letters + 4].view("<f8")
+        mine, found = mine[finite := np.isfinite(found)], found[finite]
+        number = word[mine] >> np.uint64(8)
+        name[mine] = (number & _LOW) | (number >> np.uint64(1) & _HIGH if letters > 1 else 0)
+        value[mine], usual[mine] = found, True
+    other = np.flatnonzero(~usual)
+    rest = _read_each(data, words, start[other], end[other])
+    name[other], value[other] = rest.name, rest.value
+    return Metrics(name, value, other[rest.listed], rest.begins, rest.first, other[rest.odd])
+
+
+def _read_each(data: Bytes, words: Words, start: Ints, end: Ints) -> Metrics:
+    """The same of metrics of any form."""
     number, size, good = wire.varint(words, start + 1)
     good &= (data[start] == _NAME) & (size <= _LONGEST_NAME)
-    value, after, fine = wire.value(data, words, np.minimum(start + 1 + size, end), _VALUE)
+    value, after, fine = wire.value(data, words, np.minimum(start + 1 + size, end), VALUE)
     rest, following = end - after, data[np.minimum(after, end)]
     listed = following == _INSTANCE
     # A flag may follow.

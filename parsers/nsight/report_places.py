@@ -15,9 +15,14 @@ from traceroof.parsers.nsight.report_fields import report_messages
 from traceroof.parsers.nsight.report_metrics import parsed
 from traceroof.parsers.nsight.wire import ROOM, Bytes, Ints, Mask, Words
 
-_METRIC, _NAME = 0x6A, 0x08
+#: The tag of a metric.
+METRIC = b"\x6a"
+_METRIC, _NAME = METRIC[0], 0x08
 # Fields before the metrics that are looked through, and the largest of them in bytes.
 _MOST_FIELDS, _LARGEST = 64, 1 << 24
+# The largest length of one byte.
+_SHORT = 0x7F
+_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -47,41 +52,40 @@ def locate(raws: Sequence[bytes]) -> tuple[list[Any], Places]:
     gives None."""
     data, begin, until = wire.joined(raws)
     words = wire.words_of(data)
-    first = begin + np.array([_before_metrics(one) for one in raws], np.int64)
+    first = begin + np.array([before_metrics(one) for one in raws], np.int64)
     at, start, end = _candidates(data, words)
     runs = _runs(data, at, end, first, until)
     kind = report_messages()["Result"]
-    messages, parts, more = [], [], list[bytes]()
-    at_extra = len(data) - ROOM
+    messages, found, counts, more = [], list[Ints](), list[int](), list[tuple[int, bytes]]()
     for number, (raw, run) in enumerate(zip(raws, runs, strict=True)):
-        if run is None:
-            message = parsed(raw, kind)
-        else:
-            origin, stop = int(begin[number]), int(end[run[-1]]) if len(run) else 0
-            kept = raw[: int(first[number]) - origin] + raw[stop - origin :] if stop else raw
-            message = parsed(kept, kind)
-            if message is not None:
-                parts.append((np.full(len(run), number), start[run], end[run]))
-        messages.append(message)
+        kept = raw
+        if run is not None and len(run):
+            # What is left without the metrics is small.
+            origin = int(begin[number])
+            kept = raw[: int(first[number]) - origin] + raw[int(end[run[-1]]) - origin :]
+        message = parsed(kept, kind)
+        sound = run is not None and message is not None
+        found.append(run if sound and run is not None else _NONE)
+        counts.append(len(found[-1]))
         # Metrics that stand elsewhere in the message.
-        rest = list(message.metrics) if message is not None else []
-        if rest:
-            stops = at_extra + np.cumsum([len(one) for one in rest])
-            starts = np.concatenate([[at_extra], stops[:-1]])
-            parts.append((np.full(len(rest), number), starts, stops))
-            more += rest
-            at_extra = int(stops[-1])
-    if more:
-        data = wire.joined([*raws, *more])[0]
-        words = wire.words_of(data)
-    none = np.zeros(0, np.int64)
-    of, starts, ends = (
-        np.concatenate(some) for some in zip((none, none, none), *parts, strict=True)
-    )
-    return messages, Places(data, words, starts, ends, of)
+        more += [(number, one) for one in (message.metrics if message is not None else ())]
+        messages.append(message)
+    run = np.concatenate([_NONE, *found])
+    places = Places(data, words, start[run], end[run], np.repeat(np.arange(len(raws)), counts))
+    return messages, _with_more(places, raws, more) if more else places
 
 
-def _before_metrics(raw: bytes) -> int:
+def _with_more(places: Places, raws: Sequence[bytes], more: Sequence[tuple[int, bytes]]) -> Places:
+    """Places with those of metrics apart, each with its result, behind the others of the result."""
+    data = wire.joined([*raws, *(one for _, one in more)])[0]
+    ends = len(data) - ROOM - np.cumsum([0, *(len(one) for _, one in reversed(more))])[::-1]
+    of = np.concatenate([places.of, np.array([number for number, _ in more], np.int64)])
+    order = np.argsort(of, kind="stable")
+    start, end = np.append(places.start, ends[:-1]), np.append(places.end, ends[1:])
+    return Places(data, wire.words_of(data), start[order], end[order], of[order])
+
+
+def before_metrics(raw: bytes) -> int:
     """Where the first metric of a result stands; its end where it has none, or is in no usual form."""
     at = 0
     for _ in range(_MOST_FIELDS):
@@ -109,11 +113,15 @@ def _candidates(data: Bytes, words: Words) -> tuple[Ints, Ints, Ints]:
     same bytes may stand inside of another."""
     size = len(data) - ROOM
     at = np.flatnonzero(data[:size] == _METRIC)
-    number, length, good = wire.varint(words, at + 1)
-    start = at + 1 + length
-    end = start + number.view(np.int64)
-    good &= (number < size) & (end <= size)
-    good &= data[np.minimum(start, size)] == _NAME
+    length, start = data[1:][at], at + 2
+    end = start + length
+    long = np.flatnonzero(length > _SHORT)
+    if len(long):
+        number, more, good = wire.varint(words, at[long] + 1)
+        good &= number < size
+        start[long] = at[long] + 1 + more
+        end[long] = start[long] + np.where(good, number, size).view(np.int64)
+    good = (data[np.minimum(start, size)] == _NAME) & (end <= size)
     if good.all():
         return at, start, end
     return at[good], start[good], end[good]
@@ -122,16 +130,15 @@ def _candidates(data: Bytes, words: Words) -> tuple[Ints, Ints, Ints]:
 def _runs(data: Bytes, at: Ints, end: Ints, first: Ints, until: Ints) -> list[Ints | None]:
     """Of each result which candidates are its metrics, each behind the one before; None where they
     are in no usual form. first: where its first metric stands. until: where the result ends."""
-    none = np.zeros(0, np.int64)
     if not len(at):
-        return [none if one == last else None for one, last in zip(first, until, strict=True)]
+        return [_NONE if one == last else None for one, last in zip(first, until, strict=True)]
     breaks = np.flatnonzero(np.append(_breaks(at, end, until), True))
     found: list[Ints | None] = []
     places = np.searchsorted(at, first).tolist()
     ends = breaks[np.minimum(np.searchsorted(breaks, places), len(breaks) - 1)].tolist()
     for place, last, begins, stop in zip(places, ends, first.tolist(), until.tolist(), strict=True):
         if begins == stop:
-            found.append(none)
+            found.append(_NONE)
             continue
         parts, position = [], begins
         while True:
@@ -150,6 +157,7 @@ def _runs(data: Bytes, at: Ints, end: Ints, first: Ints, until: Ints) -> list[In
 
 def _breaks(at: Ints, end: Ints, until: Ints) -> Mask:
     """Which candidates, but the last, the next does not follow in the same result."""
-    owner = np.searchsorted(until, at, side="right")
-    breaks: Mask = (end[:-1] != at[1:]) | (owner[1:] != owner[:-1])
+    breaks: Mask = end[:-1] != at[1:]
+    last = np.searchsorted(at, until) - 1
+    breaks[last[(last >= 0) & (last < len(breaks))]] = True
     return breaks

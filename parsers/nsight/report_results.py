@@ -1,16 +1,20 @@
 """Results of a report as launches: the same entry that the CSV pages use."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from traceroof.core import regex
-from traceroof.parsers.nsight.launches import Launch, Launches
+from traceroof.parsers.nsight.launches import Launch, Sentence
+from traceroof.parsers.nsight.metrics import section_id
 from traceroof.parsers.nsight.report_blocks import Found, Headers, decoded
-from traceroof.parsers.nsight.report_metrics import read_metrics
-from traceroof.parsers.nsight.report_places import locate
+from traceroof.parsers.nsight.report_fields import report_messages
+from traceroof.parsers.nsight.report_layouts import read_known
+from traceroof.parsers.nsight.report_metrics import Metrics, parsed, read_metrics
+from traceroof.parsers.nsight.report_places import Places, locate
 from traceroof.parsers.nsight.report_source import ReportSource
 from traceroof.parsers.nsight.report_values import Names, Values, values_of
 
@@ -43,16 +47,47 @@ def add_results(
     results: each with its position in the report, which ncu prints as the launch's ID. source: takes
     what is counted per instruction.
     """
-    messages, places = locate([found.data or b"" for _, found in results])
+    known = [names.layouts.find(found.data or b"") for _, found in results]
+    pairs = zip(results, known, strict=True)
+    damaged = 0
+    for is_known, some in groupby(pairs, lambda pair: pair[1] is not None):
+        batch = list(some)
+        read = read_known([one for _, one in batch if one is not None]) if is_known else None
+        if read is not None:
+            sound = [_Result(*one, layout.message) for one, layout in batch if layout is not None]
+            _add(sound, *read, headers, names, source)
+        else:
+            damaged += _add_unknown([one for one, _ in batch], headers, names, source)
+    return damaged
+
+
+def _add_unknown(
+    results: Sequence[tuple[int, Found]], headers: Headers, names: Names, source: ReportSource
+) -> int:
+    """Add results whose metrics must be looked for. Returns how many are damaged."""
+    raws = [found.data or b"" for _, found in results]
+    messages, places = locate(raws)
     sound = [
         _Result(position, found, message)
         for (position, found), message in zip(results, messages, strict=True)
         if message is not None
     ]
+    metrics = read_metrics(places.data, places.words, places.start, places.end)
     if len(sound) < len(results):
         places = places.renumbered([message is not None for message in messages])
+    else:
+        names.layouts.learn(raws, places, metrics)
+    _add(sound, places, metrics, headers, names, source)
+    return len(results) - len(sound)
+
+
+def _add(
+    sound: Sequence["_Result"], places: Places, metrics: Metrics,
+    headers: Headers, names: Names, source: ReportSource,
+) -> None:  # fmt: skip
+    """Add results that are not damaged, with their metrics."""
     into = names.into
-    values = values_of(places, len(sound), names)
+    values = values_of(places, metrics, len(sound), names)
     identities = _identities(sound, headers, values)
     launches = np.array([into.add_launch(one) for one in identities], np.int32)
     into.numbers.add(launches, values.schema.of, values.slot, values.value, values.cell)
@@ -60,8 +95,7 @@ def add_results(
     for launch, one, counts in zip(launches.tolist(), sound, counted, strict=True):
         source.add_result(launch, one.message.source.reference, *counts)
         for rule in one.message.rules:
-            _add_rule(rule, launch, into)
-    return len(results) - len(sound)
+            _add_rule(rule, launch, names)
 
 
 class _Result(NamedTuple):
@@ -154,23 +188,35 @@ def _ranges(nvtx: Any) -> str:
 # --- rules -------------------------------------------------------------------------------------
 
 
-def _add_rule(rule: Any, launch: int, into: Launches) -> None:
-    """The sentences of one rule. A rule without any was evaluated and has nothing to say."""
+def _add_rule(raw: bytes, launch: int, names: Names) -> None:
+    """The sentences of one rule, which launches of one kernel repeat."""
+    into = names.into
+    for said in names.rules.of(raw, lambda: tuple(_sentences(raw))):
+        if said is None:
+            into.note("results of rules that are damaged left out")
+            continue
+        into.add_sentence(launch, said)
+        if said.level == "ERR":
+            into.note("rules that failed in the profiler (ERR)", severe=False)
+
+
+def _sentences(raw: bytes) -> Iterator[Sentence | None]:
+    """What a rule says; None for one that is damaged. A rule without a sentence was evaluated and has
+    nothing to say."""
+    rule = parsed(raw, report_messages()["Rule"])
+    if rule is None:
+        yield None
+        return
     for item in rule.body.items:
         if not item.HasField("message"):
             continue
-        level = _LEVELS.get(item.message.level, "")
         text = _LINK.sub(lambda match: match[1] or match[2], decoded(item.message.text))
         known = item.HasField("speedup") and math.isfinite(item.speedup.percent)
-        into.add_verdict(
-            launch,
-            decoded(rule.section),
+        yield Sentence(
+            section_id(decoded(rule.section)),
             decoded(rule.name),
-            level,
+            _LEVELS.get(item.message.level, ""),
             text,
-            (_SCOPES.get(item.speedup.scope, ""), f"{item.speedup.percent:.4g}")
-            if known
-            else ("", ""),
+            _SCOPES.get(item.speedup.scope, "") if known else "",
+            f"{item.speedup.percent:.4g}" if known else "",
         )
-        if level == "ERR":
-            into.note("rules that failed in the profiler (ERR)", severe=False)

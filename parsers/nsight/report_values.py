@@ -2,19 +2,20 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from traceroof.parsers.nsight.formulas import Floats
-from traceroof.parsers.nsight.launches import Launches
+from traceroof.parsers.nsight.launches import Launches, Sentence
 from traceroof.parsers.nsight.report_blocks import decoded
 from traceroof.parsers.nsight.report_fields import report_messages
-from traceroof.parsers.nsight.report_metrics import number_of, parsed, read_metrics
+from traceroof.parsers.nsight.report_layouts import Layouts
+from traceroof.parsers.nsight.report_metrics import Metrics, number_of, parsed
 from traceroof.parsers.nsight.report_places import Places
 from traceroof.parsers.nsight.report_units import unit_of
 from traceroof.parsers.nsight.rows import Small
@@ -22,11 +23,31 @@ from traceroof.parsers.nsight.wire import Ints, Mask
 
 #: Program counters and times are large numbers; other instances are numbered from 0.
 LEAST_ADDRESS = 1 << 16
-# Bytes of metrics that are more than a number that are remembered.
+# Bytes that are remembered.
 _REMEMBERED = 1 << 25
 
+Made = TypeVar("Made")
 
 _NO_SLOT = -2
+
+
+class Memo(Generic[Made]):
+    """What was made of bytes that come again; it begins anew where these are many."""
+
+    def __init__(self) -> None:
+        self._made: dict[bytes, Made] = {}
+        self._bytes = 0
+
+    def of(self, raw: bytes, make: Callable[[], Made]) -> Made:
+        """What is made of some bytes."""
+        if raw in self._made:
+            return self._made[raw]
+        self._bytes += len(raw)
+        if self._bytes > _REMEMBERED:
+            self._made.clear()
+            self._bytes = len(raw)
+        made = self._made[raw] = make()
+        return made
 
 
 class Said(NamedTuple):
@@ -46,6 +67,7 @@ class Names:
     texts: list[str]
     into: Launches
     number: dict[str, int] = field(default_factory=dict)
+    layouts: Layouts = field(default_factory=Layouts)
 
     def __post_init__(self) -> None:
         # Tables of several blocks may repeat a name.
@@ -55,8 +77,9 @@ class Names:
         self._slots: Small = np.array([*[_NO_SLOT] * len(self.texts), -1], np.int32)
         self._last: Schema | None = None
         # Launches of one kernel repeat most of what is no single number, byte by byte.
-        self._said: dict[bytes, Said] = {}
-        self._remembered = 0
+        self._said = Memo[Said]()
+        #: What rules say; None for a rule that is damaged.
+        self.rules = Memo[tuple[Sentence | None, ...]]()
         #: Of a cell the value before what is listed; None where it has none.
         self.text_of: dict[int, str | None] = {}
 
@@ -77,17 +100,9 @@ class Names:
     def said(self, found: Places, first: int, last: int) -> Said:
         """Some metrics with text or with values per unit, one behind the other."""
         raw = found.data[found.start[first] : found.end[last]].tobytes()
-        try:
-            return self._said[raw]
-        except KeyError:
-            pass
-        made = self._read([found.raw(place) for place in range(first, last + 1)])
-        self._remembered += len(raw)
-        if self._remembered > _REMEMBERED:
-            self._said.clear()
-            self._remembered = len(raw)
-        self._said[raw] = made
-        return made
+        return self._said.of(
+            raw, lambda: self._read([found.raw(place) for place in range(first, last + 1)])
+        )
 
     def _read(self, raws: Sequence[bytes]) -> Said:
         name = np.full(len(raws), -1, np.int64)
@@ -171,9 +186,9 @@ class Values:
         return found
 
 
-def values_of(found: Places, launches: int, names: Names) -> Values:
-    """The metrics of launches. One that a launch has twice keeps its last value."""
-    read = read_metrics(found.data, found.words, found.start, found.end)
+def values_of(found: Places, read: Metrics, launches: int, names: Names) -> Values:
+    """The metrics of launches, where they are and as they were read. One that a launch has twice keeps
+    its last value."""
     name, value = read.name, read.value
     # Values per instruction and per point in time are for the source table, the others text.
     is_count = read.first >= LEAST_ADDRESS

@@ -248,43 +248,56 @@ class Measured:
         return pa.concat_tables([main, extra])
 
     def _raw(self, rows: Ints, texts: list[str], values: Floats, suffix: str = "") -> pa.Table:
-        launch, slot, cell = self.rows.launch[rows], self.rows.slot[rows], self.rows.cell[rows]
-        return raw_table(launch, slot, cell, values, self.slots, texts, suffix)
+        kinds = kinds_of(self.rows.slot[rows], self.slots, suffix)
+        without = np.flatnonzero(np.isnan(values))
+        cells = self.rows.cell[rows[without]]
+        return raw_table(self.rows.launch[rows], kinds, values, (without, cells), texts)
+
+
+#: Section, metric and unit of rows of the raw-metric table.
+Kinds = tuple[pa.Array, pa.Array, pa.Array]
+
+
+def kinds_of(slot: Small, slots: Sequence[Slot], suffix: str) -> Kinds:
+    """What rows are of. suffix: of the metric's name."""
+    sections = [entry.section for entry in slots]
+    known = np.array([bool(word) for word in sections], dtype=bool)
+    return (
+        _encoded(slot, known[slot], sections),
+        _encoded(slot, None, [entry.title + suffix for entry in slots]),
+        _encoded(slot, None, [unit(entry.unit_text).base for entry in slots]),
+    )
 
 
 def raw_table(
-    launches: Small, slot: Small, cell: Small, values: Floats, slots: Sequence[Slot],
-    texts: Sequence[str], suffix: str,
-) -> pa.Table:  # fmt: skip
-    """Rows of the raw-metric table. cell: where the value is NaN, the number of its text (-1: it
-    has none). suffix: of the metric's name."""
-
-    def by_slot(words: list[str]) -> pa.Array:
-        known = np.array([bool(word) for word in words], dtype=bool)
-        return _encoded(slot, known[slot], words)
-
-    without = np.isnan(values)
-    return pa.table(
-        {
-            "row": pa.array(launches, pa.int64()),
-            "section": by_slot([entry.section for entry in slots]),
-            "metric": _encoded(slot, None, [entry.title + suffix for entry in slots]),
-            "unit": _encoded(slot, None, [unit(entry.unit_text).base for entry in slots]),
-            "value": pa.array(values, mask=without),
-            "text": _encoded(cell, without & (cell >= 0), texts),
-        },
-        schema=RAW_METRICS,
-    )
+    launches: Ints, kinds: Kinds, values: Floats, cells: tuple[Ints, Small], texts: Sequence[str]
+) -> pa.Table:
+    """Rows of the raw-metric table. values: NaN is none. cells: which rows have a text, and the number
+    of it."""
+    rows, numbers = cells
+    words, index = _distinct(numbers, texts)
+    indices, without = np.zeros(len(values), np.int32), np.ones(len(values), dtype=bool)
+    indices[rows], without[rows] = index[numbers], False
+    text = pa.DictionaryArray.from_arrays(pa.array(indices, mask=without), words)
+    row, value = pa.array(launches, pa.int64()), pa.array(values, mask=np.isnan(values))
+    return pa.Table.from_arrays([row, *kinds, value, text], schema=RAW_METRICS)
 
 
 def _encoded(
     place: Small, known: npt.NDArray[np.bool_] | None, words: Sequence[str]
 ) -> pa.DictionaryArray:
-    """Words by their place, each held once, and none that is not used. known: null where False."""
-    used = np.unique(place if known is None else place[known]).tolist()
-    first: dict[str, int] = {}
-    index = np.zeros(len(words) + 1, np.int32)
-    for one in used:
-        index[one] = first.setdefault(words[one], len(first))
+    """Words by their place. known: null where False."""
+    distinct, index = _distinct(place if known is None else place[known], words)
     indices = pa.array(index[place], mask=None if known is None else ~known)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(list(first), pa.string()))
+    return pa.DictionaryArray.from_arrays(indices, distinct)
+
+
+def _distinct(place: Small, words: Sequence[str]) -> tuple[pa.Array, Small]:
+    """(the words in use, each once, the number among them of each word)."""
+    used = np.zeros(len(words), dtype=bool)
+    used[place] = True
+    first: dict[str, int] = {}
+    index = np.zeros(len(words), np.int32)
+    for one in np.flatnonzero(used).tolist():
+        index[one] = first.setdefault(words[one], len(first))
+    return pa.array(list(first), pa.string()), index

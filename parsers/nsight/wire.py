@@ -30,11 +30,11 @@ _FOLDS = tuple(
         (0x000000000FFFFFFF, 0x0FFFFFFF00000000, 4),
     )
 )
-# The bytes of a word that a number of so many bytes fills.
-_FILLED = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
+#: The bits of a word that a number of so many bytes fills.
+FILLED = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
 
 
-def joined(raws: Sequence[bytes]) -> tuple[Bytes, Ints, Ints]:
+def joined(raws: Sequence[bytes | memoryview]) -> tuple[Bytes, Ints, Ints]:
     """The bytes in one array, with room behind them, and where each begins and ends."""
     end = np.cumsum(np.fromiter(map(len, raws), np.int64, len(raws)))
     data = np.frombuffer(b"".join([*raws, bytes(ROOM)]), np.uint8)
@@ -92,7 +92,7 @@ def _of_size(data: Bytes, words: Words, at: Ints, size: Bytes) -> tuple[Words, M
 def bytes_at(words: Words, at: Ints, size: Ints) -> tuple[Words, Mask]:
     """(the bytes as one number, whether so many fit into one) of up to eight bytes at each place."""
     good = (size >= 1) & (size <= 8)
-    return words[at] & _FILLED[np.where(good, size, 0)], good
+    return words[at] & FILLED[np.where(good, size, 0)], good
 
 
 def sized_varint(words: Words, at: Ints, size: Ints) -> tuple[Words, Mask]:
@@ -105,11 +105,11 @@ def sized_varint(words: Words, at: Ints, size: Ints) -> tuple[Words, Mask]:
 
 def _sized(number: Words, size: Ints) -> tuple[Words, Mask]:
     """The same of numbers of one to eight bytes, each at the low end of a word."""
-    filled = _FILLED[size]
+    filled = FILLED[size]
     number = number & filled
     # All bytes but the last go on.
     good = (number & _HIGHEST) == (_HIGHEST & filled >> np.uint64(8))
-    return _folded(number, int(size.max(initial=0))), good
+    return folded(number, int(size.max(initial=0))), good
 
 
 def varint(words: Words, at: Ints) -> tuple[Words, Ints, Mask]:
@@ -118,7 +118,7 @@ def varint(words: Words, at: Ints) -> tuple[Words, Ints, Mask]:
     ends = ~word & _HIGHEST
     ends &= ~ends + np.uint64(1)
     size = ((ends >> np.uint64(7)) * _WHICH >> np.uint64(56)).view(np.int64)
-    number = _folded(word & (ends ^ (ends - np.uint64(1))), 8)
+    number = folded(word & (ends ^ (ends - np.uint64(1))), 8)
     good = np.ones(len(at), dtype=bool)
     longer = np.flatnonzero(size == 0)
     if len(longer):
@@ -132,7 +132,7 @@ def varint(words: Words, at: Ints) -> tuple[Words, Ints, Mask]:
     return number, size, good
 
 
-def _folded(number: Words, most: int) -> Words:
+def folded(number: Words, most: int) -> Words:
     """The seven bits of each byte as one number. most: bytes of the longest."""
     for (low, high, shift), reach in zip(_FOLDS, (1, 2, 4), strict=True):
         if most > reach:

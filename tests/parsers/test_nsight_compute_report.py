@@ -27,7 +27,9 @@ from traceroof.parsers.nsight_compute_report import PARSER
 #: What a report is made with: metrics and instances as messages, which the reader takes as bytes.
 WRITTEN = {
     **DESCRIBED,
-    "Result": DESCRIBED["Result"].replace("metrics *bytes", "metrics *Metric"),
+    "Result": DESCRIBED["Result"]
+    .replace("metrics *bytes", "metrics *Metric")
+    .replace("rules *bytes", "rules *Rule"),
     "Metric": DESCRIBED["Metric"].replace("instances *bytes", "instances *Instance"),
 }
 _WRITE = messages("tests.ncu_rep", WRITTEN)
@@ -253,6 +255,18 @@ def test_rules_become_verdicts(tmp_path: Path) -> None:
             "speedup_pct": 19.35,
         }
     ]
+
+
+def test_a_damaged_rule_is_noted(tmp_path: Path) -> None:
+    """GIVEN a rule that ends inside of its first field THEN it alone is lost."""
+    made = Maker()
+    result = made.result(_MEASURED)
+    result.rules.add(name=b"Sound", section=b"S").body.items.add().message.text = b"A sentence."
+    # Field 19, two bytes: a name of 127 bytes.
+    made.block(result.SerializeToString() + b"\x9a\x01\x02\x0a\x7f")
+    found = read(tmp_path, made)
+    assert found.verdicts["text"].to_pylist() == ["A sentence."]
+    assert severe(found) == ["results of rules that are damaged left out"]
 
 
 # --- what is lost ------------------------------------------------------------------------------
