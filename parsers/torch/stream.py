@@ -11,6 +11,7 @@ by event.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -193,7 +194,9 @@ class Reader:
                 self.counts[CUT] = 1
                 return
             ended = self._pieces.read()
-            yield from self._pieces.found
+            if self._pieces.found:
+                # Folding has a cost per list, which a broken piece has many of.
+                yield list(chain.from_iterable(self._pieces.found))
             if ended:
                 self.has_ended = True
                 return

@@ -96,7 +96,7 @@ class Decoder:
                 usual: list[Any] = self._usual.decode(piece)
                 self._patience = _PATIENCE
                 return usual
-            except msgspec.DecodeError:
+            except msgspec.ValidationError:
                 self._patience -= 1
         if self.exact:
             return self._exact.decode(piece)

@@ -1,12 +1,16 @@
 """Text columns as numbers, and columns of numbers as one."""
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceroof.core.dictionary import coded, factorized, together
+from traceroof.core.dictionary import coded, compact, factorized, together
 from traceroof.core.kernel_table import TEXT
 
 _TEXTS = st.lists(st.lists(st.none() | st.sampled_from(["a", "b", "", "é"]), max_size=5))
@@ -70,3 +74,25 @@ def test_few_values_are_numbered_as_pandas_numbers_many(
         expected, of = pd.factorize(values)
         assert codes.tolist() == expected.tolist()
         assert distinct.tolist() == of.tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "is_one"),
+    [
+        (np.array([1.5, 1.5, 1.5]), True),
+        (np.array([np.nan, np.nan]), True),
+        (np.array([np.nan, 1.0]), False),
+        (np.array([7, 7, 7]), True),
+        (np.array([None, None], dtype=object), True),
+        (np.array(["bf16", "bf16"], dtype=object), True),
+        (np.array(["bf16", None], dtype=object), False),
+    ],
+)
+def test_a_column_of_one_value_takes_the_memory_of_one(
+    values: npt.NDArray[Any], is_one: bool
+) -> None:
+    """GIVEN a column WHEN compacted THEN it says the same, in one value's memory if it has one."""
+    found = compact(values)
+    assert (found.strides == (0,)) == is_one
+    assert (found.dtype, len(found)) == (values.dtype, len(values))
+    assert pd.Series(found).equals(pd.Series(values))

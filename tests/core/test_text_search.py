@@ -45,6 +45,12 @@ def test_finds_what_re_finds(number: int) -> None:
     assert Texts(few).found(pattern).tolist() == [pattern.search(one) is not None for one in few]
 
 
+def test_words_of_the_last_of_very_many_texts_are_known() -> None:
+    """GIVEN one text with a word among more than are looked at at once THEN it is found."""
+    texts = Texts([*(f"kernel_{at}" for at in range(3 * 4096)), "rsqrt_kernel"])
+    assert np.flatnonzero(texts.found(re.compile("rsqrt"))).tolist() == [3 * 4096]
+
+
 def test_only_among() -> None:
     """GIVEN rows to look at THEN no other is found."""
     among = np.arange(len(ALL)) % 2 == 0

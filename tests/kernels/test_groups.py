@@ -210,6 +210,16 @@ def test_groups_are_ordered_by_time_and_know_their_rows() -> None:
     assert groups.of_row.tolist() == [1, -1, 0, 1, 2]
 
 
+def test_what_is_known_of_no_group_takes_no_memory() -> None:
+    """GIVEN many kernels of which a file says the time alone THEN the columns that are the same for
+    all of them, known or not, hold one value each."""
+    names = [f"k{at}" for at in range(1000)]
+    facts = grouped({"kernel_name": names, "duration_ns": list(range(1, 1001))}).facts
+    full = {name for name in facts.names() if getattr(facts, name).strides != (0,)}
+    assert {"time_ns", "share_pct", "rank_by_time", "median_ns"} <= full
+    assert full & {"launches", "category", "sketched"} == set()
+
+
 def test_numbers_that_name_something_are_never_averaged() -> None:
     groups = grouped(
         {

@@ -22,6 +22,9 @@ from traceroof.hardware.ceilings import (
 #: 8 % of it.
 MOSTLY = 0.8
 
+# Where a ceiling is from, by whether it was measured.
+_ORIGINS = np.array(["assumed", "measured"], dtype=object)
+
 
 # Which bandwidth stands for which mix of reads and writes, best first.
 _STAND_INS: Mapping[str, Sequence[str]] = {
@@ -135,8 +138,8 @@ class _Found:
             memory=memory,
             compute=compute,
             by_rate=by_rate,
-            dram_from=np.where(np.isnan(memory), "assumed", "measured").astype(object),
-            flop_from=np.where(by_rate & ~np.isnan(compute), "measured", "assumed").astype(object),
+            dram_from=_ORIGINS[(~np.isnan(memory)).astype(int)],
+            flop_from=_ORIGINS[(by_rate & ~np.isnan(compute)).astype(int)],
             ceiling=ceiling,
         )
 

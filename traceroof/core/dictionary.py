@@ -120,6 +120,16 @@ def factorized(values: npt.NDArray[Any]) -> tuple[Codes, npt.NDArray[Any]]:
     return codes, distinct[order]
 
 
+def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column of values that are all the same (or all unknown) as a view of one."""
+    if len(values) < 2:
+        return values
+    first = values[0]
+    unknown = values.dtype.kind == "f" and np.isnan(first)
+    same = np.isnan(values).all() if unknown else (values == first).all()
+    return np.broadcast_to(values[:1].copy(), values.shape) if same else values
+
+
 #: Rows of a part that a column of one value (or of none) is made of.
 PART = 1 << 16
 

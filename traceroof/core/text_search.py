@@ -88,10 +88,16 @@ class Texts:
     def _parts(self) -> str:
         """What the ASCII texts consist of: each run of letters and underscores once, in small
         letters, however many names have it."""
-        whole = "\n".join(self._ascii.to_pylist() if self._has_others else self._texts)
-        return b"\n".join(set(whole.encode("ascii").translate(_TO_LETTERS).split())).decode()
+        texts = self._ascii.to_pylist() if self._has_others else self._texts
+        parts: set[bytes] = set()
+        # Some at a time: as one text all would be there three times.
+        for at in range(0, len(texts), _AT_ONCE):
+            whole = "\n".join(texts[at : at + _AT_ONCE]).encode("ascii")
+            parts.update(whole.translate(_TO_LETTERS).split())
+        return b"\n".join(parts).decode()
 
 
+_AT_ONCE = 4096
 _LETTERS = string.ascii_lowercase + "_"
 _TO_LETTERS = bytes(
     ord(letter) if (letter := chr(code).lower()) in _LETTERS else ord(" ") for code in range(256)

@@ -61,7 +61,7 @@ class JudgedGroups:
     named: list[str | None]
     clocks: LoggedClocks | None
     joined: counter_join.Join | None
-    verdict_rows: list[int]
+    verdict_rows: npt.NDArray[np.int64]
     verdict_table: pa.Table
     ceiling: Attainable
     measured: npt.NDArray[np.bool_]
@@ -96,14 +96,16 @@ def judged_groups(
     if variant_of_row is not None:
         of_row = grouped.of_row[variant_of_row]
     joined = None
-    verdict_rows, verdict_table = of_row.tolist(), recording.verdicts
+    verdict_rows, verdict_table = of_row, recording.verdicts
     if recording.counters is not None:
         counters = without_reported(recording.counters, settings.peaks)
         counted, most = _counted(counters, device, devices, settings)
         joined = counter_join.join(grouped, counted, most=most)
         grouped = counter_join.with_counters(grouped, counted, joined)
         partner = {match.counted: at for at, match in enumerate(joined.matches) if match}
-        verdict_rows = [partner.get(one, -1) for one in counted.of_row.tolist()]
+        verdict_rows = np.array(
+            [partner.get(one, -1) for one in counted.of_row.tolist()], dtype=np.int64
+        )
         verdict_table = recording.counters.verdicts
     ordinal = grouped.facts.only(("device",)).device
     of_group = groups.device_of_group(ordinal, by_ordinal(devices))

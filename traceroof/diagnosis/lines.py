@@ -145,7 +145,7 @@ class _Lines:
 
 
 def lines_of_groups(
-    source: pa.Table, group_of_row: Sequence[int], times: Sequence[float]
+    source: pa.Table, group_of_row: Sequence[int] | npt.NDArray[np.int64], times: Sequence[float]
 ) -> "Lines":
     """The lines of every kernel group that has any.
 
@@ -153,7 +153,7 @@ def lines_of_groups(
     times: ns of each group, NaN where unknown.
     """
     if not source.num_rows:
-        return Lines({}, times)
+        return Lines({}, ())
     of_row = np.asarray(group_of_row, dtype=np.int64)
     groups = of_row[source["row"].to_numpy()]
     found = {}

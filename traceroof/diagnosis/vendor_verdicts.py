@@ -1,10 +1,12 @@
 """What the profiler's own rules concluded, in our terms, so that a disagreement can be seen."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 _WAITING = frozenset({"latency-bound", "launch-bound"})
@@ -85,13 +87,13 @@ def classes_meant(rule: str | None, section: str | None, text: str) -> frozenset
 
 
 def verdicts_of_groups(
-    verdicts: pa.Table, of_row: Sequence[int], count: int
+    verdicts: pa.Table, of_row: Sequence[int] | npt.NDArray[np.int64], count: int
 ) -> tuple[tuple[VendorVerdict, ...], ...]:
     """The verdicts of each of ``count`` groups, one per rule and shape of text.
 
     verdicts: a table of schema VERDICTS. of_row: group of each row of the kernel table, -1 none.
     """
-    found: list[dict[tuple[str, str], VendorVerdict]] = [{} for _ in range(count)]
+    found: defaultdict[int, dict[tuple[str, str], VendorVerdict]] = defaultdict(dict)
     for entry in verdicts.to_pylist():
         group = int(of_row[entry["row"]])
         if group < 0:
@@ -113,7 +115,7 @@ def verdicts_of_groups(
             launches=(before.launches if before else 0) + 1,
             classes=classes_meant(entry["rule"], entry["section"], text),
         )
-    return tuple(tuple(_of_all(one.values())) for one in found)
+    return tuple(tuple(_of_all(found[at].values())) if at in found else () for at in range(count))
 
 
 def _of_all(verdicts: Iterable[VendorVerdict]) -> Iterator[VendorVerdict]:

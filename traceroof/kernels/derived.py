@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core.dictionary import compact
 from traceroof.core.kernel_table import Column, Source
 from traceroof.hardware.devices import AMD, Device
 
@@ -111,15 +112,6 @@ def work_out(
         for row in table:
             known[row.name] = compact(row.formula(See(known, hardware, row.needs)))
     return known
-
-
-def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column of numbers that are all the same (or all unknown) as a view of one."""
-    if values.dtype.kind != "f" or len(values) < 2:
-        return values
-    first = values[0]
-    same = np.isnan(values).all() if np.isnan(first) else (values == first).all()
-    return np.broadcast_to(first, values.shape) if same else values
 
 
 def of_device(name: str, meaning: str, unit: str = "") -> Derived:

@@ -206,7 +206,7 @@ def _most_from_half(least: float, wide: tuple[str, ...]) -> float:
 def _half_dtype(see: See) -> Texts:
     has_bf16 = ~np.isnan(see.device("peak_bf16"))
     has_bf16 |= np.isnan(see.device("peak_fp32")) & (see("least_capability") >= _BF16_SINCE)
-    here: Texts = np.where(has_bf16, "bf16", "fp16").astype(object)
+    here: Texts = np.array(["fp16", "bf16"], dtype=object)[has_bf16.astype(int)]
     here[np.isnan(see("half_speedup"))] = None
     return here
 

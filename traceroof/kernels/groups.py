@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_names, kernel_table
-from traceroof.core.dictionary import Coded, coded, factorized, together
+from traceroof.core.dictionary import Coded, coded, compact, factorized, together
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import UNKNOWN, column
 from traceroof.core.text_search import Texts
@@ -25,7 +25,7 @@ from traceroof.kernels import (
     tile_shape,
     variability,
 )
-from traceroof.kernels.derived import Reals, compact, work_out
+from traceroof.kernels.derived import Reals, work_out
 from traceroof.kernels.group_columns import DERIVED
 from traceroof.kernels.group_figures import Launches, averages, exact, medians, modelled, sums
 from traceroof.kernels.variants import Variants, of_rows
@@ -119,7 +119,8 @@ def group(
     for name, values in columns.items():
         if values.dtype.kind == "f":
             endless = np.isinf(values)
-            columns[name] = compact(np.where(endless, np.nan, values) if endless.any() else values)
+            values = np.where(endless, np.nan, values) if endless.any() else values
+        columns[name] = compact(values)
     return Groups(facts=Facts(columns, count), names=full_names, of_row=of_row)
 
 

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_table
-from traceroof.core.dictionary import coded, factorized, together
+from traceroof.core.dictionary import coded, compact, factorized, together
 from traceroof.core.kernel_table import COLUMNS, TEXT, UNKNOWN, as_reals, whole
 from traceroof.kernels import durations
 from traceroof.kernels.durations import Durations
@@ -175,12 +175,12 @@ def _made(
         timed=summed(codes, timed, count),
         time_ns=summed(codes, timed * np.where(is_timed, duration, 0), count),
         most=greatest(codes, launches, count),
-        shortest=least(codes, whole(kernels["shortest_launch_ns"]), count),
-        longest=greatest(codes, whole(kernels["longest_launch_ns"]), count),
+        shortest=compact(least(codes, whole(kernels["shortest_launch_ns"]), count)),
+        longest=compact(greatest(codes, whole(kernels["longest_launch_ns"]), count)),
         bearing=summed(codes, np.where(bears, launches, 0), count),
         share=summed(codes, shares * launches, count),
-        low={name: least(codes, whole(kernels[name]), count) for name in PLACES},
-        high={name: greatest(codes, whole(kernels[name]), count) for name in PLACES},
+        low={name: compact(least(codes, whole(kernels[name]), count)) for name in PLACES},
+        high={name: compact(greatest(codes, whole(kernels[name]), count)) for name in PLACES},
     )
     times = durations.counted(codes[is_timed], duration[is_timed], launches[is_timed], count)
     steps = tuple(coded(kernels["step"]).texts)
@@ -233,11 +233,10 @@ def summed(codes: Ints, values: Ints, count: int) -> Ints:
 def least(codes: Ints, values: Ints, count: int) -> Ints:
     """The least known value of each; UNKNOWN without one."""
     known = values != UNKNOWN
-    result = np.full(count, np.iinfo(np.int64).max, dtype=np.int64)
+    result = np.full(count, UNKNOWN, dtype=np.int64)
+    result[codes[known]] = np.iinfo(np.int64).max
     np.minimum.at(result, codes[known], values[known])
-    there = np.zeros(count, dtype=bool)
-    there[codes[known]] = True
-    return np.where(there, result, UNKNOWN)
+    return result
 
 
 def greatest(codes: Ints, values: Ints, count: int) -> Ints:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -325,11 +326,14 @@ def operations(operators: npt.NDArray[Any], kernels: Sequence[str]) -> npt.NDArr
     return result
 
 
+_NO_SIZES: Mapping[str, int] = MappingProxyType({})
+
+
 @lru_cache(maxsize=65536)
 def sizes_of(shape: Any) -> Mapping[str, int]:
     """``M=8 N=4`` as numbers; empty for what is no such text."""
     if not isinstance(shape, str):
-        return {}
+        return _NO_SIZES
     pairs = (part.partition("=") for part in shape.split())
     return {name: int(size) for name, _, size in pairs if size.isdecimal()}
 
