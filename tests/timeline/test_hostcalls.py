@@ -2,7 +2,8 @@
 
 import pytest
 
-from traceroof.timeline.hostcalls import direction_of, is_pageable, kind_of
+from traceroof.core.text_search import FEW
+from traceroof.timeline.hostcalls import direction_of, is_pageable, kinds_of
 
 
 @pytest.mark.parametrize(
@@ -36,12 +37,10 @@ from traceroof.timeline.hostcalls import direction_of, is_pageable, kind_of
         ("cudaMemGetInfo", "other"), ("ProfilerStep#5", "other"), ("INVALID", "other"),
     ],
 )  # fmt: skip
-def test_kind_of(name: str, kind: str) -> None:
-    assert kind_of(name) == kind
-
-
-def test_overhead_is_the_profiler_s() -> None:
-    assert kind_of("some new thing", "overhead") == "profiler"
+def test_kinds_of(name: str, kind: str) -> None:
+    assert kinds_of([name]) == [kind]
+    # Of many names at once Arrow searches.
+    assert kinds_of([*["another"] * FEW, name]) == [*["other"] * FEW, kind]
 
 
 @pytest.mark.parametrize(

@@ -69,22 +69,34 @@ def together(columns: Iterable[npt.NDArray[Any]]) -> tuple[Codes, Codes]:
     in which they first appear, and the first row of each. One column is looked at at a time, so
     that a generator need not hold them all."""
     codes = np.zeros(0, dtype=np.int64)
-    for at, one in enumerate(columns):
+    size = 0  # the codes are below it; 0: there are none yet
+    for one in columns:
         numbers = one
-        if len(one) and (one.dtype == object or one.min() < -1 or one.max() >= _LARGE):
+        low, high = (0, 0) if one.dtype == object or not len(one) else (one.min(), one.max())
+        if one.dtype == object or low < -1 or high >= _LARGE:
             numbers = factorized(one)[0]
-        # Renumbered after each column, so that the product never overflows.
-        if at and len(one):
-            codes *= int(numbers.max()) + 2
+            low, high = numbers.min(initial=0), numbers.max(initial=0)
+        if not size:
+            codes, size = numbers.astype(np.int64) + 1, int(high) + 2
+        elif low < high:  # one number in all rows tells nothing apart
+            width = int(high) + 2
+            if size * width > _PRODUCT:
+                codes = factorized(codes)[0]
+                size = int(codes.max()) + 1
+            codes *= width
             codes += numbers
             codes += 1
-        codes = factorized(codes if at else numbers)[0]
+            size *= width
+    codes = factorized(codes)[0]
     first = np.empty(int(codes.max()) + 1 if len(codes) else 0, dtype=np.int64)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several rows numpy keeps the last
     return codes, first
 
 
 _LARGE = 1 << 31
+# As far as products of numbers of combinations go before they are counted anew. Rows are below 2^31,
+# so that no product overflows.
+_PRODUCT = 1 << 62
 
 # Up to so many values sorting takes less time than importing pandas.
 _FEW = 1 << 16

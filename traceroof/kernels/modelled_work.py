@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from traceroof import operators
 from traceroof.core import regex
-from traceroof.core.dictionary import Coded, coded
+from traceroof.core.dictionary import Coded, coded, factorized
 from traceroof.core.kernel_table import as_reals
 from traceroof.kernels import name_features
 from traceroof.operators import Works
@@ -93,14 +93,14 @@ def _stated(kernels: pa.Table) -> Mapping[str, npt.NDArray[Any] | Coded]:
 
 def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64]:
     """The row's part of its call, 0-1; NaN for a row that bears none of the work."""
-    category = np.asarray(categories, dtype=object)
+    category, names = factorized(np.asarray(categories, dtype=object))
     part = operators.shares(found, kernels, categories)
     # A helper kernel of a call (a layout change beside the product) bears none of its work.
     heavy = np.array(
         [CATEGORY_OF.get(one.model, "") in _HEAVY if one else False
          for one in found.distinct] + [False]
     )  # fmt: skip
-    helper = np.isin(category.astype(str), _HELPERS) & heavy[found.of_row]
+    helper = np.isin(names.astype(str), _HELPERS)[category] & heavy[found.of_row]
     return np.where((part > 0) & ~helper, part, np.nan)
 
 

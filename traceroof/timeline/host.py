@@ -16,7 +16,7 @@ import pyarrow as pa
 from traceroof.core.dictionary import Coded, coded
 from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.timeline import intervals
-from traceroof.timeline.hostcalls import HOST_KINDS, OF_CATEGORY, HostKind, kind_of
+from traceroof.timeline.hostcalls import HOST_KINDS, OF_CATEGORY, HostKind, kinds_of
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import Lane, Mask
 
@@ -87,7 +87,7 @@ class _Rows:
 
 def _kinds(names: Coded, categories: Coded) -> npt.NDArray[np.int8]:
     """Index into HOST_KINDS per call; each distinct (name, category) is looked at once."""
-    plain = [_NUMBER[kind_of(text)] for text in names.texts] + [_NUMBER["other"]]
+    plain = [_NUMBER[kind] for kind in kinds_of(names.texts)] + [_NUMBER["other"]]
     result: npt.NDArray[np.int8] = names.spread(np.array(plain, dtype=np.int8))
     for category, kind in OF_CATEGORY.items():
         if category in categories.texts:

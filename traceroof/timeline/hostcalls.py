@@ -5,11 +5,14 @@ does; both are told apart here by ordered patterns, the first that matches the w
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
+import numpy as np
+
 from traceroof.core import regex
+from traceroof.core.text_search import Texts
 
 HostKind = Literal[
     "launch",  # puts work on a GPU queue
@@ -77,13 +80,15 @@ def _compiled() -> tuple[tuple[HostKind, re.Pattern[str]], ...]:
     return tuple((kind, regex.compile(pattern)) for kind, pattern in _PATTERNS)
 
 
-@lru_cache(maxsize=65536)
-def kind_of(name: str, category: str = "") -> HostKind:
-    """The kind of one host call, by its name, else by the profiler's ``category``."""
+def kinds_of(names: Sequence[str]) -> list[HostKind]:
+    """The kind of each host call, by its name."""
+    found: list[HostKind] = ["other"] * len(names)
+    texts, left = Texts(names), np.ones(len(names), dtype=bool)
     for kind, pattern in _compiled():
-        if pattern.fullmatch(name):
-            return kind
-    return OF_CATEGORY.get(category, "other")
+        for at in np.flatnonzero(texts.found(pattern, left)).tolist():
+            if pattern.fullmatch(names[at]):
+                found[at], left[at] = kind, False
+    return found
 
 
 #: What calls are that no name tells: the profiler's own, and those of the operating system, of

@@ -50,14 +50,19 @@ class Rows:
         self.stream = self.column("stream")
         self.name, self.names = self.text("kernel_name")
         self.step, self.step_names = self.text("step")
-        category, categories_ = _category_codes(categories)
-        category = category[at]
-        self.is_communication = category == categories_.get("communication", -1)
-        self.is_memcpy = category == categories_.get("memcpy", -1)
-        self.is_memset = category == categories_.get("memset", -1)
+        category, self.categories = factorized(np.asarray(categories, dtype=object))
+        self.category = category[at]
+        self.is_communication = self._is("communication")
+        self.is_memcpy = self._is("memcpy")
+        self.is_memset = self._is("memset")
         kind, kinds = self.text("kind")
         self.unmeasured = self._unmeasured(untimed)
         self.is_kernel = kind == (kinds.index("kernel") if "kernel" in kinds else len(kinds))
+
+    def _is(self, category: str) -> Mask:
+        number = np.flatnonzero(self.categories == category)
+        found: Mask = self.category == (number[0] if len(number) else -1)
+        return found
 
     def _unmeasured(self, at: npt.NDArray[np.int64]) -> Unmeasured:
         names = ("start_ns", "host_launch_ns", "rank", "process_id", "device")
@@ -89,11 +94,6 @@ class Rows:
     def wholes(self, name: str, at: npt.NDArray[np.int64]) -> Times:
         """Some rows of a column of whole numbers, UNKNOWN where null."""
         return self.column(name)[at]
-
-
-def _category_codes(categories: Sequence[str]) -> tuple[npt.NDArray[np.int64], dict[str, int]]:
-    numbers, texts = factorized(np.asarray(categories, dtype=object))
-    return numbers, {str(text): number for number, text in enumerate(texts)}
 
 
 @dataclass(frozen=True)

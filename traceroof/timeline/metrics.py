@@ -263,7 +263,8 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
 
     def exposed(chosen: npt.NDArray[np.int64]) -> int:
         mine = intervals.union(lane.start[chosen], lane.end[chosen])
-        return intervals.length(intervals.subtraction(mine, others))
+        hidden = intervals.covered(others, mine.starts, mine.ends)
+        return intervals.length(mine) - int(hidden.sum())
 
     begins, ends = unions.busy.ends[:-1], unions.busy.starts[1:]
     beside = np.isin(begins, lane.end[small]) | np.isin(ends, lane.start[small])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof.core import recording as recordings
-from traceroof.core.dictionary import coded
+from traceroof.core.dictionary import coded, together
 from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline.lanes import Key, Lane, Owner, Rows, lanes_of, owners_of
 from traceroof.timeline.process_groups import COLLECTIVES, collectives_of
@@ -76,7 +76,7 @@ def partial_of(recording: "Recording", categories: Sequence[str]) -> Partial:
         files=files,
         timelines=tuple(lane_timelines(recording, [lane for _, lane in found])),
         keys=tuple(key for key, _ in found),
-        categories=tuple(_category_times(lane, categories) for _, lane in found),
+        categories=tuple(_category_times(lane) for _, lane in found),
         collectives=pa.concat_tables(
             [recordings.empty(COLLECTIVES)]
             + [collectives_of(lane, at) for at, (_, lane) in enumerate(found)]
@@ -207,22 +207,17 @@ def _seen(recording: "Recording", category: Any, rows: Any, together: tuple[int,
     return replace(partial_of(some, category[rows].tolist()), files=together)
 
 
-def _category_times(lane: Lane, categories: Sequence[str]) -> dict[str, dict[str, int]]:
+def _category_times(lane: Lane) -> dict[str, dict[str, int]]:
     """GPU time of a timeline by step ('' outside of any) and category, ns."""
-    import pandas as pd
-
-    names = np.array([*lane.rows.step_names, ""], dtype=object)
-    frame = pd.DataFrame(
-        {
-            "step": names[lane.step],
-            "category": np.asarray(categories, dtype=object)[lane.rows.at[lane.at]],
-            "time": lane.end - lane.start,
-        }
-    )
-    sums = frame.groupby(["step", "category"], sort=True)["time"].sum()
+    of_row, first = together((lane.step, lane.category))
+    times = np.zeros(len(first), dtype=np.int64)
+    np.add.at(times, of_row, lane.end - lane.start)
+    steps = np.array([*map(str, lane.rows.step_names), ""], dtype=object)[lane.step[first]]
+    categories = lane.rows.categories[lane.category[first]]
     found: dict[str, dict[str, int]] = {}
-    for (step, category), time in zip(sums.index.tolist(), sums.tolist(), strict=True):
-        found.setdefault(str(step), {})[str(category)] = int(time)
+    for step, category, time in sorted(zip(steps, categories, times.tolist(), strict=True)):
+        of_step = found.setdefault(step, {})
+        of_step[category] = of_step.get(category, 0) + time
     return found
 
 
