@@ -29,6 +29,7 @@ class Options:
     jobs: worker processes that a reader may use for a large file.
     device: name of the GPU where the file does not say it; formulas for counters need it.
     beside: files given with it that only explain others (``explaining`` of a parser).
+    meanwhile: modules that the caller needs afterwards, imported while worker processes read.
     max_inflated_bytes: refuse compressed input that grows beyond this.
     max_inflation: refuse compressed input that grows by more than this factor (checked beyond
     64 MiB; profiler files grow 10 to 40 times, a decompression bomb up to 1,000).
@@ -37,6 +38,7 @@ class Options:
     jobs: int = 1
     device: str | None = None
     beside: tuple[Path, ...] = ()
+    meanwhile: tuple[str, ...] = ()
     max_inflated_bytes: int = 64 << 30
     max_inflation: int = 200
 

@@ -3,7 +3,7 @@
 from typing import Final, Protocol
 
 #: Bytes read at a time. Decoding is fastest while text and objects stay in the processor's cache.
-PIECE_BYTES: Final = 1 << 19
+PIECE_BYTES: Final = 1 << 20
 # What one event, or one value beside the events, may take; a file that needs more has none.
 _LONGEST_BYTES: Final = 1 << 28
 

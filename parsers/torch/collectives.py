@@ -32,7 +32,7 @@ class Collectives:
     def __init__(
         self, entries: Iterable[Sequence[str]], described: Mapping[str, str] | None = None
     ) -> None:
-        """described: what the framework calls a group, by its name (``descriptions``)."""
+        """described: what the framework calls a group, by its name (``process_groups``)."""
         found = list(entries)
         names, groups, ranks = ([entry[at] for entry in found] for at in (0, 5, 6))
         groups = [(described or {}).get(name, name) for name in groups]
@@ -58,30 +58,6 @@ class Collectives:
             "message_bytes": reals(self._payloads[codes]),
             "group_size": wholes(self._sizes[codes]),
         }
-
-
-# Descriptions that say nothing.
-_NO_DESCRIPTION: Final = ("", "default_pg", "undefined", "None")
-
-
-def described(name: str, description: str) -> str:
-    """A process group with what the framework calls its kind: "tp 3"; its name alone where that
-    says nothing, and the other way round."""
-    if description in _NO_DESCRIPTION:
-        return name or description
-    return f"{description} {name}".strip()
-
-
-def descriptions(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The groups that ``pg_config`` of a trace describes, by name."""
-    distributed = metadata.get("distributedInfo")
-    listed = distributed.get("pg_config") if isinstance(distributed, dict) else None
-    found = {}
-    for one in listed if isinstance(listed, list) else ():
-        if isinstance(one, dict) and isinstance(one.get("pg_name"), str | int):
-            name = str(one["pg_name"])
-            found[name] = described(name, str(one.get("pg_desc") or ""))
-    return found
 
 
 _NO_RANKS: Final = ("", "[]")

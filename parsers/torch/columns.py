@@ -8,7 +8,6 @@ from typing import Any, Final
 import numpy as np
 
 from traceroof.parsers.torch import events as events_of
-from traceroof.parsers.torch.collectives import described
 from traceroof.parsers.torch.event_columns import (
     CALL_CATEGORIES,
     CALL_TYPES,
@@ -27,6 +26,7 @@ from traceroof.parsers.torch.event_columns import (
     Intern,
 )
 from traceroof.parsers.torch.events import UNKNOWN, Args, Whole
+from traceroof.parsers.torch.process_groups import described
 from traceroof.parsers.torch.python_frames import MODULE, OWN, FrameKinds, own_line
 from traceroof.parsers.torch.usual import USUAL
 
@@ -44,7 +44,8 @@ class Fold:
     names: kernels, calls, ranges; signatures: operators, as (name, shapes, dtypes, values), the last
     three as JSON; texts: JSON of launch shapes, as bytes; both take over those of ``signatures`` once
     ``signed`` has been called;
-    threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written; collectives: (name,
+    threads: pairs (pid, tid) as written; launches: LAUNCH_FIELDS as written, those of the arguments but
+    for the JSON texts in a tuple of their own; collectives: (name,
     elements in, elements out, size of the group, dtype, name of the group, its ranks), the last
     two '' where not given. ``categories`` counts the events of each category, kept or not.
     """
@@ -311,31 +312,30 @@ class Fold:
                 talking,
                 [args[at] for at in talking],
             )
-        launches = [
-            (
-                event.pid,
-                event.tid,
-                *_of_args(arg),
-                bytes(arg.grid),
-                bytes(arg.block),
-                bytes(arg.occupancy),
-            )
-            for event, arg in zip(events, args, strict=True)
-        ]
-        try:
-            codes = self.launches.codes(launches, count)
-        except TypeError:
-            codes = self.launches.codes(map(_hashable, launches), count)
         self.gpu.add(
             count,
             kind=np.full(count, GPU_KINDS[category]),
             name=self.names.names([event.name for event in events]),
-            launch=codes,
+            launch=self._launches_of(events, args),
             start=events_of.nanoseconds([event.ts for event in events]),
             duration=events_of.nanoseconds([event.dur for event in events]),
             correlation=events_of.wholes([arg.correlation for arg in args]),
             bytes=events_of.reals([arg.bytes for arg in args]),
         )
+
+    def _launches_of(self, events: list[Any], args: list[Any]) -> Codes:
+        pids, tids = [event.pid for event in events], [event.tid for event in events]
+        texts = ([arg.grid for arg in args], [arg.block for arg in args],
+                 [arg.occupancy for arg in args])  # fmt: skip
+
+        def launches() -> Iterable[Any]:
+            columns = (map(bytes, column) for column in texts)
+            return zip(pids, tids, map(_of_args, args), *columns, strict=True)
+
+        try:
+            return self.launches.codes(launches(), len(events))
+        except TypeError:
+            return self.launches.codes(map(_hashable, launches()), len(events))
 
     def _fold_ranges(self, category: Any, events: list[Any]) -> None:
         events, start, duration = self._timed(events)
@@ -345,11 +345,7 @@ class Fold:
         # Only module calls are kept, one frame in ten to twenty, the frames of the program's own
         # files, and what took long: a frame in which the program waited or worked, while no
         # operator says so.
-        kinds = np.fromiter(
-            map(self._frames.__getitem__, [str(event.name) for event in events]),
-            dtype=np.int8,
-            count=len(events),
-        )
+        kinds = self._frames.of([event.name for event in events])
         modules = np.flatnonzero(kinds == MODULE)
         if len(modules):
             self._fold_ranges(category, [events[at] for at in modules])
@@ -381,7 +377,14 @@ def _given(value: Any) -> str:
 
 def _hashable(values: Sequence[Any]) -> tuple[Any, ...]:
     """The values without lists and objects, which none of them should be."""
-    return tuple(None if isinstance(value, list | dict) else value for value in values)
+    return tuple(
+        None
+        if isinstance(value, list | dict)
+        else _hashable(value)
+        if isinstance(value, tuple)
+        else value
+        for value in values
+    )
 
 
 def _ranks(args: Sequence[Args]) -> Whole:

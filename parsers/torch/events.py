@@ -90,6 +90,8 @@ class ExactEvent(msgspec.Struct, gc=False):
 #: Microseconds below this keep three decimals in a double: half the distance between neighbours is
 #: under 0.0005. It is 101 days, and Kineto counts from a boundary at most three months back.
 EXACT_BELOW: Final = float(1 << 43)
+# Below this a double and its product with 1000 are off by under a hundredth of a nanosecond.
+_FINE_BELOW: Final = float(1 << 33)
 
 
 def nanoseconds(times: Sequence[Any]) -> Whole:
@@ -100,7 +102,11 @@ def nanoseconds(times: Sequence[Any]) -> Whole:
         plain = np.fromiter(times, dtype=np.float64, count=len(times))
     except (TypeError, ValueError, OverflowError):
         plain = np.full(1, np.nan)
-    if np.abs(plain).max() < EXACT_BELOW:
+    largest = max(plain.max(), -plain.min())
+    if largest < _FINE_BELOW:
+        plain *= 1000
+        return np.rint(plain, out=plain).astype(np.int64)
+    if largest < EXACT_BELOW:
         # The part below a microsecond is exact after the subtraction, so nothing is lost twice.
         whole = np.floor(plain)
         plain -= whole

@@ -108,7 +108,7 @@ def kernels_of(
     """The kernel table, rows by start. Uses up the fold's GPU columns.
 
     base: nanoseconds to add to all times. rank: the file's, for rows without their own. groups: what
-    process groups are, by name (``collectives.descriptions``).
+    process groups are, by name (``process_groups.descriptions``).
     """
     graph, graphs = _graphs(fold, links, launches)
     sm_count = np.full(len(launches.device), np.nan)
@@ -135,7 +135,6 @@ def kernels_of(
         calls=_Calls(fold, host),
     )  # fmt: skip
     start = fold.gpu.peek("start")
-    fold.gpu.set("duration", _credible(fold, links, launches))
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
     rows = _Rows(source, order)
     columns: dict[str, Any] = {}
@@ -211,10 +210,11 @@ def _times(rows: _Rows) -> dict[str, Any]:
     }
 
 
-def note_times(
+def settle_times(
     fold: Fold, host: Host, links: Links, launches: Launches, note: Callable[..., None]
 ) -> None:
-    """Note what is odd about the times of GPU activities."""
+    """Note what is odd about the times of GPU activities; durations that cannot be are unknown
+    afterwards."""
     start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration")
     unknown = _unknown_times(start, duration)
     note(int(unknown.start.sum()), "GPU activities without a start", True)
@@ -230,7 +230,8 @@ def note_times(
         "GPU activities that seem to start before their launch call (clocks differ)",
     )
     known = np.flatnonzero(~unknown.start & ~unknown.duration)
-    broken = int((_credible(fold, links, launches)[known] == UNKNOWN).sum())
+    settled = _credible(fold, links, launches)
+    broken = int((settled[known] == UNKNOWN).sum())
     note(broken, "durations that reach far over the next work on their stream: unknown", True)
     overlaps = len(
         credible.overlapping(start[known], duration[known], _lanes(fold, launches)[known])
@@ -240,6 +241,7 @@ def note_times(
         "GPU activities that end well after the next one on their stream began",
         True,
     )
+    fold.gpu.set("duration", settled)
 
 
 def _credible(fold: Fold, links: Links, launches: Launches) -> Whole:

@@ -36,7 +36,7 @@ class Launches:
     """
 
     def __init__(self, fold: Fold) -> None:
-        entries = list(fold.launches)
+        entries = [(pid, tid, *others, *texts) for pid, tid, others, *texts in fold.launches]
 
         def column(name: str) -> list[Any]:
             position = LAUNCH_FIELDS.index(name)

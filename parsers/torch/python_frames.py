@@ -1,8 +1,12 @@
 """Frames of Python's stack: which are lines of the program."""
 
 import sys
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from traceroof.core import regex
 
@@ -43,6 +47,13 @@ _MOST_FRAMES: Final = 1 << 14
 
 class FrameKinds(dict[str, int]):
     """The kind of a frame by its name, for as many names as are worth remembering."""
+
+    def of(self, names: Sequence[Any]) -> npt.NDArray[np.int8]:
+        """The kinds of some frames, by what their JSON says where a writer put no text for a name."""
+        try:
+            return np.fromiter(map(self.__getitem__, names), dtype=np.int8, count=len(names))
+        except (TypeError, AttributeError):
+            return self.of([str(name) for name in names])
 
     def __missing__(self, name: str) -> int:
         if len(self) >= _MOST_FRAMES:

@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from traceroof.core.recording import Note
-from traceroof.ingest.decompress import Inflated
-from traceroof.parser import Progress
 from traceroof.parsers.torch.buffer import PIECE_BYTES, Source
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.stream import CUT, Reader, cuts
 from traceroof.parsers.torch.usual import Decoder
 from traceroof.scale.engines import processes
+
+if TYPE_CHECKING:  # a process that reads a section needs no Arrow
+    from traceroof.core.recording import Note
+    from traceroof.ingest.decompress import Inflated
+    from traceroof.parser import Options, Progress
 
 #: Top-level keys that are kept.
 METADATA: Final = frozenset(
@@ -40,10 +42,10 @@ class Folded:
     metadata: Mapping[str, Any]
     counts: Counter[str]
     head: bytes
-    notes: tuple[Note, ...] = ()
+    notes: "tuple[Note, ...]" = ()
 
 
-def whole(stream: Inflated, tick: Callable[[], None], piece_bytes: int = PIECE_BYTES) -> Folded:
+def whole(stream: "Inflated", tick: Callable[[], None], piece_bytes: int = PIECE_BYTES) -> Folded:
     """Read a stream to its end, calling ``tick`` every now and then. Raises NotJson."""
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
     reader = Reader(stream, Decoder(), METADATA, piece_bytes)
@@ -73,9 +75,13 @@ def _without_collector() -> Iterator[None]:
 
 
 def in_sections(
-    path: Path, size: int, jobs: int, progress: Progress, section_bytes: int = _SECTION_BYTES
+    path: Path,
+    size: int,
+    options: "Options",
+    progress: "Progress",
+    section_bytes: int = _SECTION_BYTES,
 ) -> Folded | None:
-    """Read a plain file by several processes.
+    """Read a plain file by several processes (``options.jobs``).
 
     None where that does not come out the same as reading it in one go: when a section holds
     something broken, or the events end before the file's last section; also when a process dies.
@@ -87,9 +93,10 @@ def in_sections(
     work = [(path, places[at], places[at + 1], at == 0) for at in range(last + 1)]
     result: Folded | None = None
     try:
-        with processes(jobs) as pool:
+        with processes(options.jobs) as pool:
             sections = pool.map(_section, work)
-            import_module("pandas")  # what a table of this size needs later, while others read
+            for name in ("pandas", *options.meanwhile):
+                import_module(name)  # what a table of this size needs later, while others read
             for at, (found, has_ended) in enumerate(sections):
                 broken = set(found.counts) - {CUT}
                 if broken if at == last else broken or has_ended:

@@ -19,14 +19,14 @@ from traceroof.core.recording import (
 )
 from traceroof.parsers.host.arrow import Texts, wholes
 from traceroof.parsers.host.unrecorded import placed
-from traceroof.parsers.torch.collectives import descriptions
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import KINDS
 from traceroof.parsers.torch.events import UNKNOWN, Whole, whole_number
 from traceroof.parsers.torch.host_events import Host, Ranges
-from traceroof.parsers.torch.kernels import kernels_of, note_operators, note_times
+from traceroof.parsers.torch.kernels import kernels_of, note_operators, settle_times
 from traceroof.parsers.torch.launches import Launches
 from traceroof.parsers.torch.link import Links
+from traceroof.parsers.torch.process_groups import descriptions
 from traceroof.timeline.lost_records import THINNED, launched
 
 # What file names say, the surest first: rank-0, worker3, TP-0 (SGLang; tp8 is a number of ranks).
@@ -80,7 +80,7 @@ def build(
         note(count, text, severe="left out" in text)
     host_calls = _host_calls(fold, host, links, base)
     spans = _spans(fold, host, links, base)
-    note_times(fold, host, links, launches, note)
+    settle_times(fold, host, links, launches, note)
     note_operators(fold, links, note)
     count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
     groups = descriptions(metadata)

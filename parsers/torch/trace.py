@@ -122,7 +122,7 @@ def _fold(source: Path, progress: Progress, options: Options) -> Folded:
         size = source.stat().st_size
         found: Folded | None = None
         if options.jobs > 1 and stream.plain and size >= PARALLEL_BYTES:
-            found = in_sections(source, size, options.jobs, progress)
+            found = in_sections(source, size, options, progress)
         if found is None:
             try:
                 found = whole(stream, lambda: progress(min(stream.consumed, size), size))

@@ -38,7 +38,7 @@ _ARGUMENTS: Final = {
     "gpu_user_annotation": _OTHER,
     "cuda_sync": _OTHER,
     "overhead": _OTHER,
-    "python_function": _OTHER,
+    "python_function": (),
 }
 # Nothing of these is used.
 _UNUSED: Final = ("ac2g", "fwdbwd", "async_cpu_to_gpu", "cpu_instant_event", "Trace")
@@ -46,6 +46,15 @@ _UNUSED: Final = ("ac2g", "fwdbwd", "async_cpu_to_gpu", "cpu_instant_event", "Tr
 
 def _class(category: str, names: tuple[str, ...]) -> type[Struct]:
     """The class of the complete events of a category."""
+    fields: list[Any] = [
+        ("ph", Literal["X"]), ("name", str), ("pid", int), ("tid", int), ("ts", _Time),
+        ("dur", _Time),
+    ]  # fmt: skip
+    if not names:
+        # Arguments that nobody reads never become an object.
+        return msgspec.defstruct(
+            "Event", fields, gc=False, tag_field="cat", tag=category, namespace={"args": None}
+        )
     known = {one.name: one for one in msgspec.structs.fields(Args)}
     found = [known[name] for name in dict.fromkeys(names)]
     arguments = msgspec.defstruct(
@@ -56,10 +65,7 @@ def _class(category: str, names: tuple[str, ...]) -> type[Struct]:
         ],
         gc=False,
     )
-    fields: list[Any] = [
-        ("ph", Literal["X"]), ("name", str), ("pid", int), ("tid", int), ("ts", _Time),
-        ("dur", _Time), ("args", arguments | None, None),
-    ]  # fmt: skip
+    fields.append(("args", arguments | None, None))
     return msgspec.defstruct("Event", fields, gc=False, tag_field="cat", tag=category)
 
 

@@ -1106,7 +1106,7 @@ def test_sections_read_by_several_processes_give_the_same(
     monkeypatch.setattr("traceroof.parsers.torch.trace.PARALLEL_BYTES", 1)
     monkeypatch.setattr(torch_read, "_SECTION_BYTES", 100_000)
     size = path.stat().st_size
-    sections = torch_read.in_sections(path, size, 2, silent, 100_000)
+    sections = torch_read.in_sections(path, size, Options(jobs=2), silent, 100_000)
     assert sections is not None
     assert size > 1_000_000
     assert sections.fold.gpu.rows == 4000
@@ -1116,7 +1116,7 @@ def test_sections_read_by_several_processes_give_the_same(
     text = path.read_bytes()
     at = text.index(b'"k45"')
     path.write_bytes(text[:at] + b"nonsense" + text[at:])
-    assert torch_read.in_sections(path, size, 2, silent, 100_000) is None
+    assert torch_read.in_sections(path, size, Options(jobs=2), silent, 100_000) is None
 
 
 # ------------------------------------------------------------------------------------------------

@@ -93,9 +93,9 @@ def diagnose(
     reading: ReadOptions,
 ) -> None:
     """Say which wall each kernel hit, why, and what is worth trying."""
+    run = run_of(what or [], reading)
     from traceroof.diagnosis.diagnose import diagnose as diagnose_run
 
-    run = run_of(what or [], reading)
     calibration = calibration_of(reading.folder, no_calibration)
     gate = _gate(fail_on, reading.settings)
     diagnosis = diagnose_run(

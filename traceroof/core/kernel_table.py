@@ -615,11 +615,27 @@ UNKNOWN = np.iinfo(np.int64).min
 
 
 def whole(values: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """A column of whole numbers; UNKNOWN where null. A view of it where nothing is null."""
+    """A column of whole numbers; UNKNOWN where null. A view of it where nothing is null, and of one
+    number where all rows have the same."""
+    if _is_repeated(values) and values.null_count in (0, len(values)):
+        part = np.full(1, UNKNOWN) if values.null_count else values.chunk(0).to_numpy()
+        if (part == part[0]).all():
+            return np.broadcast_to(part[0], len(values))
     if values.null_count:
         values = pc.fill_null(values, UNKNOWN)
     found: np.ndarray[Any, np.dtype[np.int64]] = one_array(values).to_numpy(zero_copy_only=True)
     return found
+
+
+def _is_repeated(column: pa.ChunkedArray) -> bool:
+    """Whether a column is one part over and over (``dictionary.repeated``)."""
+    if column.num_chunks < 2 or len(column.chunk(0)) != PART:
+        return False
+    places = {
+        (one.offset, *(part.address if part else 0 for part in one.buffers()))
+        for one in column.chunks
+    }
+    return len(places) == 1
 
 
 def as_reals(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -22,6 +22,9 @@ _SAME = (
 )  # fmt: skip
 
 
+_NUMBERS = ("start_ns", "duration_ns", "launch_id", "correlation_id", "stream")
+
+
 def plausible(recording: Recording) -> Recording:
     """The recording without launches that stand in it twice and without durations that cannot be,
     with notes on both."""
@@ -176,10 +179,10 @@ def _candidates(kernels: pa.Table) -> Whole:
 
 
 def _several(kernels: pa.Table, rows: Whole) -> Whole:
-    """Those of some rows that share their duration and number with another: few are looked at whole."""
+    """Those of some rows that share their times and numbers with another: few are looked at whole."""
     if not len(rows):
         return rows
-    told = (kernels[one].fill_null(-1).to_numpy()[rows] for one in ("duration_ns", "launch_id"))
+    told = (kernels[one].fill_null(-1).to_numpy()[rows] for one in _NUMBERS)
     codes, first = dictionary.together(told)
     return rows[np.bincount(codes, minlength=len(first))[codes] > 1]
 

@@ -181,12 +181,12 @@ def _of_files(
         if len(at)
     }
     found = []
-    for together in overlapping(owners):
-        rows = np.sort(np.concatenate([parts[file] for file in together]))
+    for files_together in overlapping(owners):
+        rows = np.sort(np.concatenate([parts[file] for file in files_together]))
         kinds = coded(recording.kernels["kind"].take(pa.array(rows)))
-        if not kinds.is_("kernel").any() and len(together) == 1:
+        if not kinds.is_("kernel").any() and len(files_together) == 1:
             continue
-        found.append(_seen(recording, category, rows, together))
+        found.append(_seen(recording, category, rows, files_together))
     return found
 
 
