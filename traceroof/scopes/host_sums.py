@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from traceroof.core import regex
 from traceroof.core.kernel_table import Column, sourced
-from traceroof.timeline.hostcalls import kind_of
+from traceroof.timeline.hostcalls import kinds_of
 
 #: Columns of the facts of scope ``run`` that come from a summary of host calls.
 HOST_SUM_COLUMNS: tuple[Column, ...] = sourced(
@@ -36,7 +36,9 @@ def facts_of(call_sums: pa.Table) -> Mapping[str, float]:
     """
     if not call_sums.num_rows:
         return {}
-    kinds = np.array([_kind(str(name)) for name in call_sums["name"].to_pylist()])
+    names = [str(name) for name in call_sums["name"].to_pylist()]
+    kinds = np.array(kinds_of(names))
+    kinds[[_OTHERS.search(name) is not None for name in names]] = "other"
     calls = np.asarray(call_sums["calls"], dtype=np.float64)
     typical = np.array(
         [np.nan if one is None else one for one in call_sums["typical_ns"].to_pylist()]
@@ -56,7 +58,3 @@ def facts_of(call_sums: pa.Table) -> Mapping[str, float]:
 # An asynchronous copy is put on a queue too, but is no kernel's launch. What frees memory may wait
 # for the GPU, so that its time says nothing about the host.
 _OTHERS = regex.compile(r"Mem(cpy|set)|Free|Release|Unmap|Unregister")
-
-
-def _kind(name: str) -> str:
-    return "other" if _OTHERS.search(name) else kind_of(name)
