@@ -26,8 +26,10 @@ def _applies(k: Facts) -> Mask:
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
-    # Where loads and stores are themselves the busiest pipe, the fix shrinks them too.
-    compute = np.where(k.top_pipe == "lsu", k.second_pipe_pct, k.compute_pct)
+    # Compute use counts the queue of loads and stores too, which the fix shrinks: no other pipe is
+    # busier than the busiest one, nor than the second where loads and stores are that one.
+    pipes = np.fmin(k.compute_pct, k.sm_busy_pct)
+    compute = np.where(k.top_pipe == "lsu", k.second_pipe_pct, pipes)
     # Better use of L1 also asks less of L2; only device memory keeps its bytes.
     memory = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
     return np.asanyarray(1 - np.fmax(compute / (100 * np.asanyarray(peak.compute)), memory))
@@ -60,6 +62,7 @@ RULES = (
             "l2_throughput_pct",
             "kernel_dram_pct",
             "compute_pct",
+            "sm_busy_pct",
             "top_pipe",
             "top_pipe_pct",
             "second_pipe_pct",
@@ -100,6 +103,8 @@ RULES = (
                 "top_pipe_pct": 88.0,
                 "second_pipe_pct": 30.0,
             },
+            # A product from global memory: its queue of loads is busier than any pipe (T4).
+            {"l1_pct": 92.2, "kernel_dram_pct": 18.8, "compute_pct": 61.5, "sm_busy_pct": 20.5},
             # 108 SMs x 1.41 GHz x 1 ms = 152,280,000 cycles; 80 % are 121,824,000.
             {
                 "l1_pct": 70.0,

@@ -52,6 +52,9 @@ NPU = {"ph": "X", "name": "MatMulV2", "ts": "17.1", "dur": 2, "pid": 2, "tid": 3
         ("Device_id,OP Type,Core Type,Count,Total Time(us)\n", "Ascend", "msprof-analyze"),
         ("---  ---\n   Name    Self CPU %   Self CPU\n---  ---\naten::mm  10.00%  10us\n",
          "a printed table of torch.profiler", "export_chrome_trace"),
+        ("20.104 ROOT\n├─ 11.203 layer1\n└─ 8.901 layer2\n", "proton-viewer", ".hatchet"),
+        ("+-----+\n| NVIDIA-SMI 535.104.05   Driver Version: 535.104.05   CUDA Version: 12.2 |\n",
+         "nvidia-smi", "--query-gpu"),
     ],
 )  # fmt: skip
 def test_what_it_is_and_what_to_give(

@@ -44,6 +44,7 @@ BOUNDS: list[tuple[str, dict[str, float | str], float, float]] = [
         0.70,
     ),
     ("l1-smem-bound", {"l1_pct": 90.0, "compute_pct": 40.0}, 0.6, 0.5),
+    ("l1-smem-bound", {"l1_pct": 90.0, "compute_pct": 60.0, "sm_busy_pct": 20.0}, 0.8, 0.75),
     # Twice the rate: 0.88 of the peak now is 0.44 of the narrower type's, 0.55 of what is likely.
     (
         "compute-tensor-bound",

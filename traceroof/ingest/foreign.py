@@ -68,6 +68,13 @@ _KINDS = (
              b"OP Type,Core Type", b"Communication(Not Overlapped)", b"CREATE TABLE CANN_API",
              b"CREATE TABLE COMPUTE_TASK_INFO")),
     Foreign("a printed table of torch.profiler", _TORCH, (b"Self CPU %", b"Self CUDA %")),
+    Foreign("a tree that proton-viewer printed", "give the .hatchet file that it was printed from",
+            (" ROOT\n├─ ".encode(), " ROOT\n└─ ".encode())),
+    Foreign("the state of the GPUs at one moment (nvidia-smi)",
+            "to log clocks and power beside a run: nvidia-smi --query-gpu=timestamp,name,clocks.sm,"
+            "power.draw --format=csv -lms 100",
+            (b"| NVIDIA-SMI ",)),
+    Foreign("a report of Linux perf, which samples the host", "", (b"# Samples: ", b"perf record:")),
     Foreign("a profile of the host (speedscope)", "",
             (b"speedscope.app/file-format-schema",)),
     Foreign("a part of a rocprof-compute folder", "give the folder that holds pmc_perf.csv",
