@@ -1,12 +1,18 @@
 """Labels of ranks before process numbers, in files that hold several ranks."""
 
+import re
 from typing import Any
 
 from traceroof.core import regex
 from traceroof.parsers.torch.columns import Fold
 
-# SGLang and others put ranks before the process where they merge files: "[TP00] 5000".
-_LABEL = regex.compile(r"\s*\[([^\]]*\d[^\]]*)\]\s")
+# SGLang and others put ranks before the process where they merge files: "[TP00] 5000", "TP0_5000",
+# "rank0: 5000".
+_LABEL = regex.compile(
+    r"\s*(?:\[([^\]]*\d[^\]]*)\]\s"
+    r"|((?:(?:DCP|[TDPEC]P|rank|worker)[-_ ]?\d{1,6}[-_ ]?)+)[:\s_-](?=\s*\d+\s*$))",
+    re.IGNORECASE,
+)
 _ONE_NUMBER = regex.compile(r"[A-Za-z_ -]*(\d{1,6})")
 
 
@@ -26,4 +32,4 @@ def ranks_of_labels(fold: Fold) -> dict[str, int]:
 def label_of(pid: Any) -> str:
     """The label before a process number, empty for none."""
     found = _LABEL.match(pid) if isinstance(pid, str) else None
-    return found[1] if found else ""
+    return (found[1] or found[2]).strip(" _-") if found else ""

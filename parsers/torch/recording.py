@@ -35,8 +35,10 @@ _RANKS_IN_NAMES: Final = (
     regex.compile(r"(?<![a-z])(?<!local_)(?<!local-)rank[-_]?(\d+)", re.IGNORECASE),
     regex.compile(r"(?<![a-z])worker[-_]?(\d+)", re.IGNORECASE),
     regex.compile(r"(?<![A-Za-z])TP-(\d+)"),
-    # Of one node: the rank where there is only one.
-    regex.compile(r"local[-_]rank[-_]?(\d+)", re.IGNORECASE),
+    # Of one node: the rank where no other is named.
+    regex.compile(
+        r"\A(?!.*(?<![a-z])(?:node|host|machine)[-_]?\w*\d).*local[-_]rank[-_]?(\d+)", re.IGNORECASE
+    ),
 )
 
 

@@ -375,6 +375,34 @@ def test_rates_without_a_duration(root: Path) -> None:
     assert roof["utilisation"] == pytest.approx(2.1888e12 / (2.1888e12 / 98e9 * 32 * 13.79e9))
 
 
+@pytest.mark.parametrize(
+    ("unit", "clock", "names"),
+    [
+        ("1/ns", "", "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_second"),
+        ("inst/ns", "", "sm__sass_thread_inst_executed_op_{}_pred_on.sum.per_second"),
+        (
+            "inst/cycle",
+            "1.00",
+            "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["f", "d"])
+def test_rates_by_metric_name(
+    made: Callable[[str], Recording], unit: str, clock: str, names: str, kind: str
+) -> None:
+    """GIVEN ADD 100, MUL 12, FMA 400 a ns and no duration THEN 912 GFLOP/s."""
+    cells = [
+        (names.format(f"{kind}{name}"), unit, figure)
+        for name, figure in (("add", "100"), ("mul", "12"), ("fma", "400"))
+    ]
+    cells += [("sm__cycles_elapsed.avg.per_second", "Ghz", clock)] if clock else []
+    precision = {"f": "fp32", "d": "fp64"}[kind]
+    assert column(made(table(*cells)), f"rate_{precision}_flops_per_s") == [pytest.approx(912e9)]
+    timed = made(table(*cells, ("gpu__time_duration.sum", "us", "10")))
+    assert column(timed, f"flop_{precision}") == [pytest.approx(9.12e6)]
+
+
 def test_rates_are_taken_only_where_no_duration_is(root: Path, tmp_path: Path) -> None:
     """GIVEN the same with 10 us THEN operations, and no rate of the report's own."""
     text = (root / "tests/field_cases/nsight_compute/roofline_only.csv").read_text()

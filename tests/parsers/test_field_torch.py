@@ -69,6 +69,42 @@ def test_labels_of_ranks_before_processes(case: Read) -> None:
     assert pairs == {(0, "aten::mm"), (1, "aten::add_")}
 
 
+@pytest.mark.parametrize(
+    "label", ["[TP{r}-DP00] {p}", "[rank{r}] {p}", "TP{r}_{p}", "rank{r}:{p}", "DP{r}_TP0 {p}"]
+)
+def test_labels_in_other_words(label: str, tmp_path: Path) -> None:
+    """GIVEN two ranks with equal links in one file THEN each launch is its own rank's."""
+    events = []
+    for rank in (0, 1):
+        for at in range(3):
+            args = {"correlation": at + 1}
+            own, gpu = label.format(r=rank, p=5000 + rank), label.format(r=rank, p=0)
+            times = 1000 + 200 * at + 100 * rank
+            events += [
+                {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": own,
+                 "tid": 5000, "ts": times - 10 - rank, "dur": 5, "args": args},
+                {"ph": "X", "cat": "kernel", "name": f"k{rank}", "pid": gpu, "tid": 7, "ts": times,
+                 "dur": 50, "args": {**args, "device": 0, "stream": 7}},
+            ]  # fmt: skip
+    path = tmp_path / "merged.trace.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    recording = read_paths([path])
+    queued = [
+        (one["kernel_name"], one["rank"], one["start_ns"] - one["host_launch_ns"])
+        for one in recording.kernels.to_pylist()
+    ]
+    assert set(queued) == {("k0", 0, 10_000), ("k1", 1, 11_000)}
+
+
+def test_local_ranks_of_a_node(root: Path, tmp_path: Path) -> None:
+    """GIVEN the local rank 0 of node 0 THEN its rank is unknown; without a node it is the rank."""
+    source = root / "tests/field_cases/torch/local_rank/local_rank_0_global_rank_0.json.gz"
+    shutil.copy(source, tmp_path / "node0_local_rank_0.json.gz")
+    shutil.copy(source, tmp_path / "local_rank_0.json.gz")
+    assert set(column(read_paths([tmp_path / "node0_local_rank_0.json.gz"]), "rank")) == {None}
+    assert set(column(read_paths([tmp_path / "local_rank_0.json.gz"]), "rank")) == {0}
+
+
 def test_global_ranks_in_names(case: Read) -> None:
     """GIVEN local_rank_0_global_rank_8 THEN rank 8."""
     assert sorted(set(column(case("torch/local_rank"), "rank"))) == [0, 1, 8, 9]
