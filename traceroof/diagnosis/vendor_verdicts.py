@@ -1,8 +1,8 @@
 """What the profiler's own rules concluded, in our terms, so that a disagreement can be seen."""
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -46,8 +46,8 @@ class VendorVerdict:
     classes: our classes that agree with it, empty where the rule names no class.
     speedup_scope: "global" (share of the kernel's time) or "local" (of one unit only), or None.
     speedup_pct: the largest estimate over the group's launches, percent of time saved; text is that
-    launch's. launches: launches on which the rule said this, of ``of_launches`` on which it said
-    anything. capped_pct: the most that we say can be saved of
+    launch's. launches: launches on which the rule said this, of ``of_launches`` on which any rule
+    said anything. capped_pct: the most that we say can be saved of
     the kernel's time, where a global estimate exceeds it; None where it does not.
     """
 
@@ -94,10 +94,12 @@ def verdicts_of_groups(
     verdicts: a table of schema VERDICTS. of_row: group of each row of the kernel table, -1 none.
     """
     found: defaultdict[int, dict[tuple[str, str], VendorVerdict]] = defaultdict(dict)
+    judged: defaultdict[int, set[int]] = defaultdict(set)
     for entry in verdicts.to_pylist():
         group = int(of_row[entry["row"]])
         if group < 0:
             continue
+        judged[group].add(entry["row"])
         text = entry["text"] or ""
         # The same advice with other numbers in it is the same verdict.
         key = (entry["rule"], re.sub(r"[\d.,]+", "#", text))
@@ -115,16 +117,12 @@ def verdicts_of_groups(
             launches=(before.launches if before else 0) + 1,
             classes=classes_meant(entry["rule"], entry["section"], text),
         )
-    return tuple(tuple(_of_all(found[at].values())) if at in found else () for at in range(count))
-
-
-def _of_all(verdicts: Iterable[VendorVerdict]) -> Iterator[VendorVerdict]:
-    """The verdicts of one group, each with the launches on which its rule said anything."""
-    known = list(verdicts)
-    said = Counter[str]()
-    for one in known:
-        said[one.rule or one.section] += one.launches
-    return (replace(one, of_launches=said[one.rule or one.section]) for one in known)
+    return tuple(
+        tuple(replace(one, of_launches=len(judged[at])) for one in found[at].values())
+        if at in found
+        else ()
+        for at in range(count)
+    )
 
 
 def capped(
