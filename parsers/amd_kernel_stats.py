@@ -121,7 +121,10 @@ def read_statistics(source: Path, progress: Progress, options: Options, strict: 
     rows = read_table(source, options, progress)
     names, calls = rows.text("name"), rows.integers("calls")
     if names is None or calls is None or not rows.num_rows:
-        raise TraceroofError(f"{source} is a summary without rows")
+        raise TraceroofError(
+            f"{source} is a summary without rows",
+            "did the program launch a kernel while it was profiled?",
+        )
     flat = names.combine_chunks()
     keep, notes = _kernels(rows, flat, calls)
     sums = _calls(rows.take(_is(flat, _CALL)))

@@ -52,8 +52,10 @@ class AmdNoKernels:
         if found is None or found.kind not in _HINTS:
             raise TraceroofError(f"{source} holds no kernel")
         hint = _HINTS[found.kind].format(folder=source.parent)
-        if _HINTS[found.kind] is _PROFILE and not (source.parent / _COUNTERS).exists():
-            hint = f"{_COUNTERS} is missing beside it: let rocprof-compute profile run to its end"
+        counters = source.parent / _COUNTERS
+        if _HINTS[found.kind] is _PROFILE and not (counters.exists() and counters.stat().st_size):
+            state = "empty" if counters.exists() else "missing"
+            hint = f"{_COUNTERS} is {state} beside it: let rocprof-compute profile run to its end"
         raise TraceroofError(f"{source} holds {found.kind.value} and no kernels", hint)
 
 

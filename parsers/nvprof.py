@@ -93,10 +93,10 @@ def _chosen(timed: Sequence[Table], notes: list[Note]) -> list[Table]:
 def _without_kernels(source: Path, text: str) -> TraceroofError:
     said = [line for line in own_lines(text) if _ERROR.match(line)]
     reason = f"nvprof wrote: {said[0]}" if said else "no kernel, copy or metric is in its tables"
-    return TraceroofError(
-        f"{source} holds no GPU work: {reason}",
-        "nvprof supports GPUs up to compute capability 7.5; use nsys and ncu on newer ones",
-    )
+    hint = "nvprof supports GPUs up to compute capability 7.5; use nsys and ncu on newer ones"
+    if "permission" in reason:
+        hint = "run nvprof as administrator, or permit counters for all users, and profile again"
+    return TraceroofError(f"{source} holds no GPU work: {reason.rstrip('.')}", hint)
 
 
 def _device(cell: str) -> tuple[str | None, int | None]:

@@ -65,10 +65,10 @@ _OTHERS: Final = (
     _Other(regex.compile(rb'"cat"\s*:\s*"(?:Session|Node)"|_kernel_time"'),
            "a profile of ONNX Runtime",
            f"profile the program with {_NSYS}; on AMD, with rocprofv3", always=True),
-    _Other(regex.compile(rb'"cat"\s*:\s*"(?:cnpx|cnnl|mlu|CNRT|CNDrv|CNNL)|Cambricon|CNPerf'),
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:cnpx|cnnl|mlu|CNRT|CNDrv|CNNL|cnrt)|Cambricon|CNPerf|"cnInvokeKernel'),
            "a trace of Cambricon's profiler (CNPerf)", "with torch_mlu, record with torch.profiler",
            always=True),
-    _Other(regex.compile(rb'"cat"\s*:\s*"(?:MUSA|musa_)'), "a trace of Moore Threads' profiler",
+    _Other(regex.compile(rb'"cat"\s*:\s*"(?:MUSA|musa_)|"musaLaunchKernel'), "a trace of Moore Threads' profiler",
            "with torch_musa, record with torch.profiler", always=True),
     _Other(regex.compile(rb'"cat"\s*:\s*"(?:disabled-by-default|v8|blink|devtools)'),
            "a trace of a browser"),
@@ -206,9 +206,18 @@ def _refuse_without_work(source: Path, found: Folded) -> None:
             "among the activities, or CUPTI was not available"
         )
         how = _PROFILE
+    if any(str(one).startswith("xpu") for one in fold.categories):
+        for ours, intels in _ON_XPU:
+            why, how = why.replace(ours, intels), how.replace(ours, intels)
     raise TraceroofError(f"{source} holds no GPU work: {why}", how)
 
 
+# What records on Intel's GPUs (Profiling Tools Interfaces), and how PyTorch calls them.
+_ON_XPU: Final = (
+    ("ProfilerActivity.CUDA", "ProfilerActivity.XPU"),
+    ("CUPTI or roctracer", "PTI"),
+    ("CUPTI", "PTI"),
+)
 # Calls that put work on a GPU.
 _LAUNCHES = regex.compile(r"aunch|Memcpy\w*Async|Memset\w*Async|urEnqueue")
 

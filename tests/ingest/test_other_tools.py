@@ -36,6 +36,11 @@ NPU = {"ph": "X", "name": "MatMulV2", "ts": "17.1", "dur": 2, "pid": 2, "tid": 3
          "Cambricon", "torch_mlu"),
         ({"traceEvents": [event("MUSA_API", "musaLaunchKernel"), event("MUSA Kernel", "gemm")]},
          "Moore Threads", "torch_musa"),
+        ({"traceEvents": [event("cnrt", "cnInvokeKernel"), event("kernel", "k")]},
+         "Cambricon", "torch_mlu"),
+        # Of Intel's GPUs the advice is PyTorch's for them.
+        ({"schemaVersion": 1, "traceEvents": [OPERATOR, event("xpu_runtime", "urDeviceGet")]},
+         "ran on the CPU", "ProfilerActivity.XPU"),
         ({"schemaVersion": 1, "traceEvents": [event("mtia_runtime", "launch"),
                                               event("mtia_ccp_events", "fc")]}, "MTIA", "on a GPU"),
         ({"schemaVersion": 1, "traceEvents": [event("privateuse1_driver", "hpu::gemm")]},
