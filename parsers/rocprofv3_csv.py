@@ -62,6 +62,8 @@ _KINDS = frozenset(
         Kind.V3_SCRATCH,
     }
 )
+# A document or a database of all that a process recorded.
+_WHOLE = regex.compile(r"_results\.(?:json|db)(?:\.gz)?$", re.IGNORECASE)
 _ROWS = frozenset({Kind.V3_KERNELS, Kind.V3_COUNTERS, Kind.V3_COPIES})
 
 # What the tool puts behind the name of a process (a number, or what -o said).
@@ -107,7 +109,8 @@ class Rocprofv3Csv:
 
     def explaining(self, paths: Sequence[Path]) -> frozenset[Path]:
         """Which of some files only explain another one of them: the calls, devices and allocations
-        of a process whose kernels, counters or copies are among them."""
+        of a process whose kernels, counters or copies are among them, and the same launches once
+        more in another of the tool's formats."""
         by_process: dict[tuple[Path, str], list[Path]] = {}
         for path in paths:
             if _SUFFIX.search(path.name) and path.is_file():
@@ -117,6 +120,8 @@ class Rocprofv3Csv:
             kinds = {path: look.kind for path in files if (look := amd_kinds.look(path))}
             if len(files) > 1 and _ROWS & {*kinds.values()}:
                 found |= {path for path, kind in kinds.items() if kind in _KINDS - _ROWS}
+            if Kind.V3_KERNELS in kinds.values():
+                found |= {path for path in files if _WHOLE.search(path.name)}
         return frozenset(found)
 
 

@@ -169,7 +169,7 @@ def test_a_timeline_of_another_tool_in_a_folder_is_left_out(samples: Path, tmp_p
     shutil.copy(samples / "xplane/step.xplane.pb", tmp_path)
     found = traceroof.read(tmp_path).recording
     assert {one.format for one in found.sources} == {"nsys-stats"}
-    said = [one for one in found.notes if "another tool" in one.text]
+    said = [one for one in found.notes if "left out" in one.text]
     assert [(one.count, "step.xplane.pb" in one.text, one.severe) for one in said] == [
         (1, True, True)
     ]

@@ -4,6 +4,7 @@ The files are in ``tests/field_cases``; every expected number is a sum of cells 
 """
 
 import csv
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -452,3 +453,42 @@ def test_operations_that_end_before_they_begin(case: Read) -> None:
 def test_a_database_without_a_column(case: Read) -> None:
     """GIVEN a database that lacks BeginNs in one table THEN it is read or refused, not a crash."""
     assert case("hostile/v1db_no_beginns.db").kernels.num_rows == 4
+
+
+CPU_ONLY = json.dumps(
+    {"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 1,
+                                          "dur": 2, "pid": 1, "tid": 1}]}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", ["P3_csv_json", "P4_passes"])
+@pytest.mark.parametrize(
+    "content", [CPU_ONLY, '{"traceEvents": [{"ph":', "==PROF== Connected\n==ERROR== LaunchFailed\n"]
+)
+def test_traces_of_other_tools_without_gpu_work(
+    root: Path, tmp_path: Path, folder: str, content: str
+) -> None:
+    """GIVEN a trace of another tool without GPU work beside an AMD run, in CSV and JSON and in
+    passes THEN the run is what it is alone: 8 launches, 160 us."""
+    shutil.copytree(root / "tests/field_cases/amd" / folder, tmp_path / folder)
+    (tmp_path / folder / "other.json").write_text(content)
+    kernels = read_paths([tmp_path / folder]).kernels
+    assert (len(kernels), sum(kernels["duration_ns"].to_pylist())) == (8, 160_000)
+
+
+def test_one_process_in_two_formats_named(root: Path) -> None:
+    """GIVEN the CSV and the JSON of one process by name THEN its launches once."""
+    folder = root / "tests/field_cases/amd/P3_csv_json"
+    named = [folder / "3_kernel_trace.csv", folder / "3_results.json"]
+    kernels = read_paths(named).kernels
+    assert (len(kernels), sum(kernels["duration_ns"].to_pylist())) == (8, 160_000)
+
+
+def test_files_of_another_architecture_in_a_folder(root: Path, tmp_path: Path) -> None:
+    """GIVEN a file of an NVIDIA GPU that names no model beside an AMD run THEN it is left out."""
+    folder = tmp_path / "run"
+    shutil.copytree(root / "tests/field_cases/amd/P3_csv_json", folder)
+    shutil.copy(root / "tests/field_cases/nsight_compute/eu_ns_only.csv", folder)
+    recording = read_paths([folder])
+    assert sum(recording.kernels["duration_ns"].to_pylist()) == 160_000
+    assert any("another GPU model" in note.text for note in recording.notes)

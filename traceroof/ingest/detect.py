@@ -99,6 +99,10 @@ def read_each(
     for plan in planned:
         found = list(zip(plan.files, islice(results, len(plan.files)), strict=True))
         if plan.folder is not None:
+            if isinstance(plan.folder, Path) and not _any_read(found):
+                # What lies below is what was recorded, and the files here are foreign.
+                below = _one_level_down(plan.folder)
+                found += zip(below, reader(below, progress, options), strict=True)
             recordings += _of_folder(plan, found, one_gpu)
             continue
         for file, one in found:
@@ -281,7 +285,8 @@ def _planned_folder(folder: Path, seen: _Seen) -> _Plan:
             notes.append(folders.left_out(file, reason))
         else:
             skipped.append(file.name)
-    traces = traces or _one_level_down(folder)
+    explaining = _explaining(traces)
+    traces = [file for file in traces if file not in explaining] or _one_level_down(folder)
     if not traces:
         raise _nothing_in(folder, files)
     return _Plan([file for file in traces if not seen.is_copy(file)], folder, notes, skipped)
@@ -333,6 +338,10 @@ def _of_folder(
         text = f"files of another tool in {name} without a kernel in common, left out: {named}"
         notes.append(Note(text, len(foreign)))
     return [with_notes(found[0], notes), *found[1:]] if found else []
+
+
+def _any_read(results: Sequence[tuple[File, Recording | TraceroofError]]) -> bool:
+    return any(isinstance(one, Recording) for _, one in results)
 
 
 def _nothing_in(folder: Path, files: Sequence[Path]) -> TraceroofError:

@@ -26,22 +26,27 @@ def refuse_several_gpus(recordings: Sequence[Recording]) -> None:
 
 def of_one_gpu(recordings: Sequence[Recording]) -> tuple[list[Recording], list[Recording]]:
     """The recordings of the GPU model with the most launches (the first of equals) and of unknown ones,
-    and those of other models: in a folder they are foreign, not a reason to refuse it."""
-    rows: dict[frozenset[str], int] = {}
-    for one in recordings:
-        if known := models(one):
-            rows[known] = rows.get(known, 0) + launches(one.kernels, None)
-    if len(rows) < 2 or are_ranks(recordings):
-        return list(recordings), []
-    most = max(rows, key=rows.__getitem__)
-    # A file may name no model and still the architecture.
-    built = frozenset().union(*(architectures(one) for one in recordings if models(one) == most))
-    meant = [
-        models(one) == most or (not models(one) and architectures(one) <= built)
-        for one in recordings
-    ]
-    kept = [one for one, is_meant in zip(recordings, meant, strict=True) if is_meant]
-    return kept, [one for one, is_meant in zip(recordings, meant, strict=True) if not is_meant]
+    and those of other models: in a folder they are foreign, not a reason to refuse it. Of files that
+    name no model the architecture counts."""
+    kept, foreign = list(recordings), list[Recording]()
+    for told in (models, architectures):
+        rows: dict[frozenset[str], int] = {}
+        for one in kept:
+            if known := told(one):
+                rows[known] = rows.get(known, 0) + launches(one.kernels, None)
+        if len(rows) < 2 or are_ranks(kept):
+            continue
+        most = max(rows, key=rows.__getitem__)
+        # A file may name no model and still the architecture.
+        built = frozenset().union(*(architectures(one) for one in kept if told(one) == most))
+        others = [
+            one
+            for one in kept
+            if told(one) != most and (told(one) or not architectures(one) <= built)
+        ]
+        foreign += others
+        kept = [one for one in kept if not any(one is other for other in others)]
+    return kept, foreign
 
 
 def models(recording: Recording) -> frozenset[str]:
