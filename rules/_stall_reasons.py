@@ -75,10 +75,10 @@ STALLS = (
             "independent loads must fill that time."
         ),
         fix=(
-            "With DRAM below 50 %, latency is not hidden: issue loads earlier (double buffering[nvidia:  "
+            "Keep more loads in flight: issue them earlier (double buffering[nvidia:  "
             "with cp.async or TMA][amd:  through LDS or registers]), unroll for several independent loads per thread, load 16 bytes "
-            "at a time, raise occupancy if it is low. Between 50 and 80 % fewer bytes help too. "
-            "With a high L2 hit rate keep reused data in shared memory or registers."
+            "at a time, raise occupancy if it is low. With DRAM above 50 %, fewer bytes help too. "
+            "With a high L2 hit rate, keep reused data in shared memory or registers."
         ),
         refute=(
             "Double the loads in flight (unroll by two, or twice the blocks). If the time stays, "

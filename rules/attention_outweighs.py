@@ -3,7 +3,7 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Attainable, Rule, at_least, at_most
+from traceroof.rule import Attainable, Rule, at_least
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -16,7 +16,7 @@ def _likely(k: Facts, peak: Attainable) -> Column:
 
 
 _LONG = {"category": "attention", "own_attention_pct": 50.0, "share_pct": 50.0,
-         "matrix_products_pct": 24.0, "own_attention_launches": 32.0,
+         "matrix_products_pct": 24.0, "own_attention_launches": 32.0, "matrix_products": 224.0,
          "own_attention_from": "attention_prefill"}  # fmt: skip
 
 RULES = (
@@ -32,13 +32,19 @@ RULES = (
         ),
         condition=(
             "attention kernels whose names are of no known library take {own_attention_pct} of the GPU "
-            "time or more and at least as long as the products of two matrices, up to {most:.0f} times; "
-            "beyond that the products are not those of the same layers"
+            "time or more and at least as long as the products of two matrices; of these at least "
+            "{matrix_products:.0f} are launched for each attention, as in a layer, which projects its input "
+            "and its output"
         ),
-        needs=("own_attention_pct", "matrix_products_pct"),
-        uses=("own_attention_launches", "own_attention_from", "share_pct", "category"),
+        needs=(
+            "own_attention_pct",
+            "matrix_products_pct",
+            "own_attention_launches",
+            "matrix_products",
+        ),
+        uses=("own_attention_from", "share_pct", "category"),
         applies=lambda k: k.category == "attention",
-        when=lambda k: k.meets("own_attention_pct") & k.meets("least") & k.meets("most"),
+        when=lambda k: k.meets("own_attention_pct") & k.meets("least") & k.meets("matrix_products"),
         because=(
             "{own_attention_launches:,.0f} launches of the program's own attention take "
             "{own_attention_pct} of the GPU time, most of it {own_attention_from}; all products of "
@@ -66,25 +72,24 @@ RULES = (
                 of="matrix_products_pct",
                 words="{op} all products of matrices",
             ),
-            "most": at_most(
-                12,
-                column="own_attention_pct",
-                of="matrix_products_pct",
-                words="{op} {value:.0f} times the products",
+            "matrix_products": at_least(
+                2, of="own_attention_launches", words="{op} {value:.0f} per attention launch"
             ),
         },
         references=(
             "Kaplan et al., Scaling Laws for Neural Language Models, 2020: operations per token",
+            "Vaswani et al., Attention Is All You Need, 2017: projections around attention",
         ),
         fires=(
             _LONG,
             {**_LONG, "own_attention_pct": 20.0, "share_pct": 25.0, "matrix_products_pct": 20.0},
-            {**_LONG, "own_attention_pct": 60.0, "share_pct": 60.0, "matrix_products_pct": 5.0},
+            {**_LONG, "own_attention_pct": 90.0, "share_pct": 90.0, "matrix_products_pct": 2.0},
+            {**_LONG, "matrix_products": 64.0},
         ),
         silent=(
             {**_LONG, "own_attention_pct": 19.9, "matrix_products_pct": 10.0},
             {**_LONG, "matrix_products_pct": 50.1},
-            {**_LONG, "matrix_products_pct": 4.1},
+            {**_LONG, "matrix_products": 63.0},
             {**_LONG, "category": "gemm"},
         ),
     ),

@@ -1,7 +1,16 @@
 """The recording holds the start of the process."""
 
+import numpy as np
+
+from traceroof.core.facts import Column, Facts
 from traceroof.rule import Rule, at_least
 from traceroof.rules._timelines import part
+
+
+def _trust(k: Facts) -> Column:
+    # Without a call of the host, only the place of the gaps tells that this is a start.
+    return np.asanyarray(np.where(k.linked_activities > 0, 1.0, 0.5))
+
 
 RULES = (
     Rule(
@@ -22,12 +31,13 @@ RULES = (
             "any call of the host, nearly all long gaps before a tenth of the launches"
         ),
         needs=("cold_ns", "whole_span_ns", "span_ns"),
-        uses=(),
+        uses=("linked_activities",),
         when=lambda k: k.meets("cold"),
         because=(
             "for {cold_ns} of the recording's {whole_span_ns} the GPU waits for set-up that "
             "happens once per process"
         ),
+        trust=_trust,
         fix=(
             "Record again after warm-up: run 10 to 20 iterations with every shape first, and start "
             "the profiler after them (torch.profiler.schedule with wait and warm-up steps; nsys "

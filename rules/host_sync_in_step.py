@@ -46,9 +46,9 @@ RULES = (
         when=_fires,
         because=(
             "the GPU goes idle[ {gaps_after_sync:,.0f} times] after the host has waited for it, "
-            "for {idle_sync_ns} in all (waits: {sync_calls:,.0f} synchronisations[, "
-            "{copy_calls:,.0f} blocking copies][, {pageable_copies:,.0f} copies of pageable "
-            "memory][; {scalar_copies:,.0f} copies bring 4 KiB or less to the host])"
+            "for {idle_sync_ns} in all (calls that wait: synchronisations {sync_calls:,.0f}[, blocking "
+            "copies {copy_calls:,.0f}][, copies of pageable memory {pageable_copies:,.0f}]"
+            "[; copies of 4 KiB or less to the host {scalar_copies:,.0f}])"
             "[; most of it after {sync_operator}]"
         ),
         fix=(

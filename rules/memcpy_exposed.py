@@ -57,8 +57,8 @@ _EXPOSED = (
         title="Copies to the host run while nothing computes",
         where="more than {to_host:.0%} of it to the host",
         fix=(
-            "Keep the data on the GPU where the next step needs it there. Copy the rest to pinned "
-            "memory on a second stream while the next step computes, and read it later."
+            "Keep the data on the GPU, or copy it to pinned memory on a second stream while the next "
+            "step computes. Read it later than that."
         ),
         hidden=True,
         shares={"to_host": _share("d2h_exposed_ns")},

@@ -81,13 +81,14 @@ RULES = (
             "how the program behaves."
         ),
         condition=(
-            "a timeline with fewer than {program_launches} launches of the program's own kernels "
+            "a timeline or a summary with fewer than {program_launches} launches of the program's own kernels "
             "(copies and fills of the runtime do not count), whose kernels and exposed copies "
             "take less than {kernel_time_ns} in all"
         ),
-        needs=("window_ns", "program_launches", "kernel_time_ns"),
-        uses=("copies_alone_ns", "launches"),
-        applies=lambda k: ~np.isnan(k.window_ns),
+        needs=("program_launches", "kernel_time_ns"),
+        uses=("window_ns", "summary_launches", "copies_alone_ns", "launches"),
+        # A counter tool is pointed at few launches on purpose.
+        applies=lambda k: ~(np.isnan(k.window_ns) & np.isnan(k.summary_launches)),
         when=lambda k: k.meets("program_launches") & k.meets("kernel_time_ns"),
         because=(
             "kernel launches in the recording: {program_launches:,.0f}, of {kernel_time_ns} in all; too few to "
@@ -120,10 +121,12 @@ RULES = (
         fires=(
             {"window_ns": 13e9, "program_launches": 1.0, "kernel_time_ns": 1_800.0},
             {"window_ns": 20e6, "program_launches": 9.0, "kernel_time_ns": 9.9e6},
+            {"summary_launches": 2.0, "program_launches": 2.0, "kernel_time_ns": 35e3},
         ),
         silent=(
             {"window_ns": 20e6, "program_launches": 10.0, "kernel_time_ns": 9.9e6},
             {"window_ns": 2e9, "program_launches": 9.0, "kernel_time_ns": 10e6},
+            {"program_launches": 1.0, "kernel_time_ns": 1_800.0},
             {
                 "window_ns": 101e6,
                 "program_launches": 4.0,

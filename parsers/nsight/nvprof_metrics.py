@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from traceroof.core.recording import RAW_METRICS, Note
 from traceroof.core.toml_tables import toml_table
+from traceroof.hardware.device_lookup import find
 from traceroof.parsers.nsight.nvprof_tables import Table
 from traceroof.parsers.nsight.nvprof_values import measured, whole
 
@@ -58,20 +59,24 @@ def measured_kernels(tables: Sequence[Table]) -> Measured:
             else:
                 spread += _of_kernel(row, rows, unread, table.kind)
     listed = list(rows.values())
-    notes = _notes(unread, spread)
+    columns = _columns(listed)
+    notes = _notes(unread, spread, sum(one is not None for one in columns.get("duration_ns", ())))
     return Measured(
         kernels=[one.name for one in listed],
         devices=[one.device for one in listed],
         launches=[one.launches for one in listed],
         correlations=[one.correlation for one in listed],
-        columns=_columns([one.values for one in listed]),
+        columns=columns,
         raw=_raw(listed),
         notes=notes,
     )
 
 
-def _notes(unread: Sequence[str], spread: int) -> list[Note]:
+def _notes(unread: Sequence[str], spread: int, computed: int) -> list[Note]:
     notes = []
+    if computed:
+        text = "durations computed from a count and its rate"
+        notes.append(Note(text, computed, severe=False))
     if unread:
         examples = ", ".join(dict.fromkeys(unread[:3]))
         notes.append(Note(f"values of nvprof that are not numbers ({examples})", len(unread)))
@@ -134,8 +139,8 @@ def _take(kernel: _Kernel, metric: str, cell: str, unread: list[str]) -> None:
     kernel.printed[metric] = (cell.strip(), unit)
 
 
-def _columns(kernels: Sequence[Values]) -> dict[str, list[Any]]:
-    each = [_of_values(values) for values in kernels]
+def _columns(kernels: Sequence[_Kernel]) -> dict[str, list[Any]]:
+    each = [_of_values(one.values, _dram_peak(one.device)) for one in kernels]
     names = dict.fromkeys(name for one in each for name in one)
     columns: dict[str, list[Any]] = {name: [one.get(name) for one in each] for name in names}
     stalls = any(name.startswith("stall_") for name in names)
@@ -150,8 +155,30 @@ def _columns(kernels: Sequence[Values]) -> dict[str, list[Any]]:
 _ON_PIPES = ("sm_busy_pct", "issue_slots_busy_pct")
 
 
-def _of_values(values: Values) -> Values:
-    """The columns of one kernel."""
+@cache
+def _dram_peak(device: str) -> float | None:
+    """byte/s of a device as nvprof prints it: ``GeForce GTX 1080 Ti (0)``; None unknown."""
+    known = find(device.rpartition(" (")[0] or device)
+    return known.dram_bandwidth_bytes_per_s if known else None
+
+
+# Counts of sectors, and their rates over the time of the launch.
+_RATES = ("dram_read", "dram_write", "l2_read", "l2_write")
+_SECTOR_BYTES = 32
+
+
+def _timed(values: Values) -> Values:
+    """The time of a launch, by the count that is largest and its rate."""
+    counts = {one: values.get(f"{one}_transactions", 0.0) for one in _RATES}
+    rated = [one for one in _RATES if counts[one] > 0 and values.get(f"{one}_throughput", 0.0) > 0]
+    if not rated:
+        return {}
+    most = max(rated, key=lambda one: counts[one])
+    return {"duration_ns": _SECTOR_BYTES * counts[most] / values[f"{most}_throughput"] * 1e9}
+
+
+def _of_values(values: Values, dram_peak: float | None) -> Values:
+    """The columns of one kernel. dram_peak: byte/s of its device."""
     book = _book()
     zero = book["zero_is_unknown"]
     found: Values = {}
@@ -167,6 +194,11 @@ def _of_values(values: Values) -> Values:
             found[column] = sum(values[one] * book["column"][one][1] for one in parts)
     if {"dram_read_bytes", "dram_write_bytes"} <= found.keys():
         found["dram_bytes"] = found["dram_read_bytes"] + found["dram_write_bytes"]
+    found |= _timed(values)
+    if dram_peak and {"dram_read_throughput", "dram_write_throughput"} <= values.keys():
+        # A level is a tenth of the peak, rounded up: rates say how much it is.
+        moved = values["dram_read_throughput"] + values["dram_write_throughput"]
+        found["dram_throughput_pct"] = moved / dram_peak * 100
     for column, parts in book["maximum"].items():
         known = [found[part] for part in parts if part in found]
         if known and (column != "memory_throughput_pct" or "dram_throughput_pct" in found):

@@ -99,7 +99,7 @@ def test_the_terminal_says_that_an_estimate_is_capped() -> None:
         verdicts=pa.Table.from_pylist(rows, VERDICTS),
     )  # fmt: skip
     text = " ".join(terminal.render(diagnose(run)).split())
-    assert "AchievedOccupancy: up to 50 % of its time (capped)" in text.replace("\u00a0", " ")
+    assert "AchievedOccupancy (50 % of its time, capped)" in text.replace("\u00a0", " ")
 
 
 def test_nothing_known_of_a_kernel_caps_nothing() -> None:

@@ -160,7 +160,9 @@ def test_head_of(name: str, head: str) -> None:
         ("cask_cudnn::computeWgradBOffsetsKernel(P)", "conv"),
         # convert is no convolution, conv3 in a word is
         ("void convert_unary<float, __half>(void const*, __half*)", "layout"),
-        ("loop_convert_fusion", "layout"),
+        # XLA names a fusion after its last instruction: what else it does is not in the name
+        ("loop_convert_fusion", "elementwise"),
+        ("wrapped_convert.kd", "layout"),
         # pooled embeddings are no pooling
         ("void permute_pooled_embs_kernel<float>(float const*)", "embedding"),
         # rotary embedding is no embedding, rope_norm no norm

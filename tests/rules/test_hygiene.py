@@ -643,7 +643,7 @@ COUNTS = {
     # Excerpts, unit-test files and single steps.
     "run-short-window": 28,
     # Unit tests, documentation, runs of one small kernel, and copies of the runtime alone.
-    "run-few-launches": 11,
+    "run-few-launches": 15,
     "run-variance": 11,
     # Recorded with stacks, as the files' own metadata say.
     "run-profiler-overhead": 9,

@@ -66,9 +66,10 @@ def open_time(kernels: KernelGroups, pool: Pool, asked: NotJudged | None) -> Ope
     meant = [row for row in rows if category in ("", pool.category[row])]
     time = sum(float(times[row]) for row in meant)
     vectors = category == "gemm" and _vectors(kernels, meant, times)
+    decodes = vectors and _vectors(kernels, meant, times, *_NARROW)
     said = Finding(
         rule=OPEN,
-        topic=_DECODE if vectors else _TOPICS.get(category, "not-enough-metrics"),
+        topic=_DECODE if decodes else _TOPICS.get(category, "not-enough-metrics"),
         title=f"{_subject(category)} hold most of the time: record their counters",
         state="fired",
         scope="run",
@@ -119,13 +120,17 @@ def _named(kernels: KernelGroups, meant: Sequence[int], pool: Pool) -> str:
     return f" ({told})" if told else ""
 
 
-def _vectors(kernels: KernelGroups, meant: Sequence[int], times: npt.NDArray[np.float64]) -> bool:
-    """Whether most of the time of these products is that of 16-bit or narrower ones with a vector."""
+def _vectors(
+    kernels: KernelGroups, meant: Sequence[int], times: npt.NDArray[np.float64], *dtypes: str
+) -> bool:
+    """Whether most of the time of these products is that of ones with a vector, of these types (by
+    default all)."""
     if not {"name_no_matrix", "name_dtype"} <= set(kernels.facts.names()):
         return False
     at = np.asarray(meant, dtype=np.int64)
-    narrow = one_of(kernels.facts.name_dtype[at], *_NARROW)
-    vector = (kernels.facts.name_no_matrix[at] == 1) & narrow
+    vector = kernels.facts.name_no_matrix[at] == 1
+    if dtypes:
+        vector &= one_of(kernels.facts.name_dtype[at], *dtypes)
     return bool(times[at][vector].sum() >= _MOST * times[at].sum())
 
 

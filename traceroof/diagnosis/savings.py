@@ -232,7 +232,7 @@ def demand_of(finding: Finding, pool: Pool) -> Demand:
     if finding.scope != "timeline":
         bound *= pool.of_run
     demands: list[Demand] = []
-    for claim in topic.claims:
+    for claim in _claims(topic, pool):
         cells = _groups(pool, topic.categories) if claim == KERNELS else _named(pool, claim)
         demands.append(_spread(pool, cells, bound))
         bound -= demands[-1].total
@@ -242,6 +242,11 @@ def demand_of(finding: Finding, pool: Pool) -> Demand:
         others = [cell for cell in _named(pool, IDLE) if cell not in taken]
         demands.append(_spread(pool, others, bound))
     return together(demands)
+
+
+def _claims(topic: Topic, pool: Pool) -> Sequence[str]:
+    """What a topic claims; without a timeline the kernels' time is all there is."""
+    return topic.claims if pool.cells else (KERNELS,)
 
 
 def _groups(pool: Pool, categories: Sequence[str]) -> list[int]:

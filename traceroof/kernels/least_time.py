@@ -62,15 +62,13 @@ def _compulsory_bytes(see: See) -> Reals:
     return first_known(read + written, np.fmin(see("dram_bytes"), ideal), read)
 
 
-# Of stores that device memory did not count, so much leaves L2 before the kernel ends: all where they
-# stream past it, nothing where it holds them.
-_WRITTEN_BACK = 0.5
-
-
 def _carried_bytes(see: See) -> Reals:
+    """With stores that device memory did not count. All of them may leave the last cache before the
+    kernel ends, and what it cannot hold must: the middle of the two."""
     uncounted = np.isnan(see("dram_write_bytes")) & np.isnan(see("dram_bytes"))
-    stored = np.where(uncounted, _WRITTEN_BACK * np.nan_to_num(see("used_store_bytes")), 0.0)
-    return np.asarray(_compulsory_bytes(see) + stored)
+    stored = np.where(uncounted, np.nan_to_num(see("used_store_bytes")), 0.0)
+    must = np.maximum(stored - np.nan_to_num(see("last_cache_bytes"), nan=np.inf), 0.0)
+    return np.asarray(_compulsory_bytes(see) + (stored + must) / 2)
 
 
 # Of the bytes that loads ask for, so much comes from device memory where they stream: most.
@@ -139,9 +137,10 @@ TABLE: tuple[Derived, ...] = (
             "byte", "bytes that device memory must carry once: used, and counted there"),
     Derived("carried_bytes",
             ("global_sectors_ideal", "dram_bytes", "dram_read_bytes", "dram_write_bytes",
-             "used_load_bytes", "used_store_bytes"),
+             "used_load_bytes", "used_store_bytes", "last_cache_bytes"),
             _carried_bytes,
-            "byte", "compulsory_bytes, and half of the stores where device memory counted no writes"),
+            "byte", "compulsory_bytes, and of stores that nobody counted in device memory the middle "
+            "between all and what the last cache cannot hold"),
     Derived("streaming_pct", ("dram_pct", "memory_pct", "dram_read_bytes", "used_load_bytes"),
             _streaming_pct,
             "%", "dram_pct, else memory_pct where most loads come from DRAM", "peak of the busiest level"),

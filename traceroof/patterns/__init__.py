@@ -21,7 +21,16 @@ from traceroof.kernels.places import Members
 from traceroof.kernels.utilisation import MODEL_LIMIT_PCT
 from traceroof.kernels.variants import Variants
 from traceroof.operators.closed_forms import ADAM_FLOPS, OPTIMIZERS
-from traceroof.patterns import decoding, elementwise, fusion, precision, roles, serving, unshaped
+from traceroof.patterns import (
+    decoding,
+    elementwise,
+    fusion,
+    precision,
+    roles,
+    serving,
+    summaries,
+    unshaped,
+)  # fmt: skip
 from traceroof.patterns.launch_part import LaunchPart
 from traceroof.timeline import Timeline
 
@@ -54,6 +63,7 @@ CATEGORY_COLUMNS: tuple[Column, ...] = tuple(
         ("spare_ns", "ns", "time above the least time at nominal peaks, of those launches", ""),
         ("products", "launch", "matrix products of the whole run", ""),
         ("matrix_products_pct", "%", "products of two matrices in the whole run", "GPU time"),
+        ("matrix_products", "launch", "products of two matrices in the whole run", ""),
         ("conv_layout_pct", "%", "layout changes that convolutions launch, by operator or name",
          "GPU time"),
         ("conv_layout_per_conv", "", "layout changes for each kernel that convolves", ""),
@@ -94,6 +104,7 @@ RUN_COLUMNS: tuple[Column, ...] = (
     *unshaped.UNSHAPED_COLUMNS,
     *serving.SERVING_COLUMNS,
     *decoding.DECODING_COLUMNS,
+    *summaries.SUMMARY_COLUMNS,
 )  # fmt: skip
 
 # Which states an optimizer has shows in the operators that update the weights: operator -> FLOPs
@@ -149,6 +160,7 @@ def find_patterns(
         **precision.precision(grouped, total),
         **elementwise.elementwise(grouped, total),
         **unshaped.unshaped(grouped, total),
+        **summaries.summaries(grouped, lines),
         **served,
         **(decoding.parts(variants, grouped, role, served) if served else {}),
     }
@@ -194,14 +206,15 @@ def _by_category(
     per_category = dict(zip(labels, launches_of.sum(axis=1).tolist(), strict=True))
     own, products = per_category.get("conv", 0.0), per_category.get("gemm", 0.0)
     launchers = _Launchers(variants.kernels)
-    matrices = float(_time_of_matrices(grouped)) / total * 100 if total else np.nan
+    matrix_time, matrix_launches = _products_of_matrices(grouped)
     ranked = sorted(range(len(labels)), key=lambda at: (-time_of[at].sum(), labels[at]))
     found: dict[str, Mapping[str, float | str]] = {}
     for rank, at in enumerate(ranked, start=1):
         values: dict[str, float | str] = {
             "rank_by_time": float(rank),
             "products": products,
-            "matrix_products_pct": matrices,
+            "matrix_products_pct": matrix_time / total * 100 if total else np.nan,
+            "matrix_products": matrix_launches,
             "conv_layout_pct": float(moved_time[at]) / total * 100,
             "conv_layout_per_conv": float(moved_launches[at]) / own if own else np.nan,
             **_under_the_roof(labels[at], grouped),
@@ -216,10 +229,12 @@ def _by_category(
     return found
 
 
-def _time_of_matrices(grouped: Groups) -> float:
-    """ns of the products of two matrices: not of those with a vector, as their names say."""
-    see = grouped.facts.only(("category", "time_ns", "name_no_matrix"))
-    return float(np.nansum(see.time_ns[(see.category == "gemm") & (see.name_no_matrix != 1)]))
+def _products_of_matrices(grouped: Groups) -> tuple[float, float]:
+    """Time in ns and launches of the products of two matrices: not of those with a vector, as their
+    names say."""
+    see = grouped.facts.only(("category", "time_ns", "launches", "name_no_matrix"))
+    mine = (see.category == "gemm") & (see.name_no_matrix != 1)
+    return float(np.nansum(see.time_ns[mine])), float(np.nansum(see.launches[mine]))
 
 
 def _under_the_roof(category: str, grouped: Groups) -> Mapping[str, float]:

@@ -230,11 +230,11 @@ def _vendor_says(diagnosis: Diagnosis, one: Entry) -> list[str]:
     if not advised:
         return []
     most = max(advised, key=lambda verdict: verdict.estimate_pct or 0.0)
-    whose = "that unit's" if most.speedup_scope == "local" else "its"
-    capped = " (capped)" if most.capped_pct is not None else ""
-    estimate = (
-        f": up to {most.estimate_pct:.0f} % of {whose} time{capped}" if most.estimate_pct else ""
+    whose = (
+        "of one unit's time, not the kernel's" if most.speedup_scope == "local" else "of its time"
     )
+    capped = ", capped" if most.capped_pct is not None else ""
+    estimate = f" ({most.estimate_pct:.0f} % {whose}{capped})" if most.estimate_pct else ""
     return [f"the vendor's rule {most.rule or most.section}{estimate}"]
 
 
