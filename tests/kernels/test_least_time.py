@@ -23,8 +23,7 @@ def test_bytes_that_must_move_once() -> None:
     assert value("carried_bytes", **counted) == 8_000.0 + 16_000.0
     # Of 320 MB, the 40 MB of an A100's L2 hold 40: between 280 and 320 leave it.
     stored = {**counted, "global_store_sectors": 10e6}
-    kept = find("A100-SXM4-40GB").last_cache_bytes
-    assert value("carried_bytes", "A100-SXM4-40GB", **stored) == 8_000.0 + (640e6 - kept) / 2
+    assert value("carried_bytes", "A100-SXM4-40GB", **stored) == 8_000.0 + (640e6 - 40 * 2**20) / 2
     assert value("carried_bytes", dram_bytes=40_000.0, **counted) == 8_000.0
 
 
