@@ -17,7 +17,7 @@ from traceroof.parsers.nsight.csv_variants import (
     PROGRESS,
     SOURCE_AS_TEXT,
     head_text,
-    header_of,
+    headers_of,
     is_binary,
 )
 from traceroof.parsers.nsight.log import COLLECT, CSV, read_log
@@ -42,7 +42,7 @@ class _NsightComputeCsv:
         if not head or is_binary(head):
             return 0
         text = head_text(head)
-        kinds = {header.kind for line in text.splitlines() if (header := header_of(line))}
+        kinds = {header.kind for header in headers_of(text)}
         if kinds - {"pivot"}:
             return 2
         if kinds:

@@ -5,9 +5,9 @@ from typing import Literal
 
 from traceroof.core.recording import Recording
 from traceroof.parser import Options, Progress
-from traceroof.parsers.nsight.csv_variants import head_text, header_of, is_binary
+from traceroof.parsers.nsight.csv_variants import head_text, headers_of, is_binary
 from traceroof.parsers.nsight.log import TEXT, read_log
-from traceroof.parsers.nsight.page import is_launch_line, is_page_line
+from traceroof.parsers.nsight.page import has_page_words, is_launch_line, is_page_line
 
 FORMAT = TEXT
 
@@ -23,10 +23,11 @@ class _NsightComputeText:
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
         if not head or is_binary(head):
             return 0
-        lines = head_text(head).splitlines()
-        if any(header_of(line) for line in lines):
+        text = head_text(head)
+        if any(headers_of(text)):
             return 0
-        if any(is_page_line(line) for line in lines):
+        lines = text.splitlines()
+        if has_page_words(text) and any(is_page_line(line) for line in lines):
             return 2
         return 1 if any(map(is_launch_line, lines)) else 0
 

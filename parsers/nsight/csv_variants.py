@@ -213,6 +213,12 @@ def header_of(line: str) -> Header | None:
     return Header(kind, cells, at, delimiter, line.lstrip().startswith('"'), before)
 
 
+def headers_of(text: str) -> Iterator[Header]:
+    """The headers in the lines of a text. Most texts have no word of any."""
+    if HINT.search(text):
+        yield from (found for line in text.splitlines() if (found := header_of(line)))
+
+
 def _is_of_source(title: str) -> bool:
     return title in ALL_SAMPLES or column_of_title(title) is not None
 

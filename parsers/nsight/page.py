@@ -76,6 +76,11 @@ def is_launch_line(line: str) -> bool:
     return _LAUNCH_END.search(line) is not None and launch_in(line) is not None
 
 
+def has_page_words(text: str) -> bool:
+    """Whether a text has what every page has (``is_page_line``): most heads of files have not."""
+    return "Section:" in text or "Metric Name" in text
+
+
 def is_page_line(line: str) -> bool:
     """Whether a line can only come from the text page: a known section, or a table's titles."""
     stripped = _QUOTED.sub("", line, count=1).strip()

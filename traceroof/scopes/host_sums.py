@@ -37,7 +37,7 @@ def facts_of(call_sums: pa.Table) -> Mapping[str, float]:
     if not call_sums.num_rows:
         return {}
     names = [str(name) for name in call_sums["name"].to_pylist()]
-    kinds = np.array(kinds_of(names))
+    kinds = np.array(kinds_of(names), dtype=object)
     kinds[[_OTHERS.search(name) is not None for name in names]] = "other"
     calls = np.asarray(call_sums["calls"], dtype=np.float64)
     typical = np.array(
