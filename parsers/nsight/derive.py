@@ -34,12 +34,30 @@ def derive(
     _add_tensor_work(columns, metrics)
     _add_stalls(columns, metrics, rules)
     _add_peaks(columns, metrics, devices)
+    _add_pipes(columns, rules)
     for name, known in rules.columns.items():
         into = columns.values.setdefault(name, np.full(columns.count, np.nan))
         for row, value in known.items():
             if np.isnan(into[row]):
                 into[row] = value
                 rules.used += 1
+
+
+def _add_pipes(columns: Columns, rules: RuleFacts) -> None:
+    """The busiest pipe that a sentence names, of the cycles that the launch's other pipes are measured
+    against."""
+    unknown = np.full(columns.count, None, dtype=object)
+    basis = columns.values.setdefault("pipe_basis", unknown)
+    active = columns.values.get("sm_active_pct", np.full(columns.count, np.nan))
+    for told, pipes in rules.pipes.items():
+        for name, known in pipes.items():
+            for row, percent in known.items():
+                basis[row] = basis[row] or told
+                if basis[row] != told:
+                    scale = active[row] / 100
+                    percent = percent / scale if told == "elapsed" else percent * scale
+                if np.isfinite(percent):
+                    rules.columns.setdefault(name, {})[row] = min(percent, 100.0)
 
 
 def _drop_uncomputed(columns: Columns, metrics: Metrics) -> None:

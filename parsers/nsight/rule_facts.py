@@ -1,7 +1,7 @@
 """Figures that the profiler's rules print in their sentences.
 
-The default details page names stall reasons, uncoalesced accesses and uneven load only there: their
-metrics are printed nowhere else.
+The default details page names stall reasons, the busiest pipe, uncoalesced accesses, bank conflicts
+and uneven load only there: their metrics are printed nowhere else.
 """
 
 import re
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from traceroof.core import regex
+from traceroof.core.kernel_table import PIPES
 from traceroof.core.locales import DecimalSign, number
 from traceroof.parsers.nsight.formulas import Floats, book
 
@@ -26,6 +27,22 @@ _SHARED = regex.compile(
     r"uncoalesced shared accesses? resulting in a total of (?P<excess>[\d.,]+) excessive "
     r"wavefronts? \([\d.,]+% of the total (?P<total>[\d.,]+) wavefronts?\)"
 )
+_CONFLICTS = regex.compile(
+    r"access pattern for shared (?P<what>load|store)s .*? across all (?P<requests>[\d.,]+) shared "
+    r".*?results in (?P<excess>[\d.,]+) bank conflicts,?\s+which represent\s+[\d.,]+% of the overall "
+    r"(?P<total>[\d.,]+) wavefronts",
+    re.DOTALL,
+)
+# Until 2023: bytes of a thread, and sectors of its warp's request.
+_REQUESTS = regex.compile(
+    r"access pattern for global (?P<what>load|store)s in L1TEX .*?accesses (?P<bytes>[\d.,]+) bytes per "
+    r"thread per memory request.*?results in (?P<sectors>[\d.,]+) sectors per request",
+    re.DOTALL,
+)
+_PIPE = regex.compile(
+    r"(?P<pipe>[A-Z]\w+)(?: \(\w+\))? is the highest-utilized pipeline \((?P<pct>[\d.,]+)%\)"
+    r"(?P<elapsed> based on elapsed cycles)?"
+)
 _SECTOR_USE = regex.compile(
     r"access pattern for global (?P<what>load|store)s .*?only (?P<bytes>[\d.,]+) of the 32 bytes"
 )
@@ -37,6 +54,15 @@ _WAVES = regex.compile(r"resulting in only (?P<waves>[\d.,]+) full waves across 
 _SMS = regex.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
 # Real rules have up to 2,000 letters.
 _LONGEST_RULE = 8000
+_WARP, _SECTOR_BYTES = 32, 32
+#: The pipes as the rule calls them, beside those that it calls as their column.
+_PIPE_NAMES = {
+    "Tensor": "tensor",
+    "TC": "tensor",
+    "FMAheavy": "fma",
+    "FMALite": "fma",
+    "Uniform": "uniform",
+}
 _UNITS = {"SMs": "sm", "SMSPs": "smsp", "L1 Slices": "l1tex", "L2 Slices": "lts"}
 
 
@@ -51,7 +77,10 @@ class RuleFacts:
         self.columns: dict[str, dict[int, float]] = {}
         self.excess: dict[str, dict[int, float]] = {}
         self.used = 0
+        #: basis -> column of the busiest pipe -> row -> percent.
+        self.pipes: dict[str, dict[str, dict[int, float]]] = {"active": {}, "elapsed": {}}
         self._stalls: dict[str, dict[int, float]] = {}
+        self._conflicts: dict[str, dict[int, float]] = {}
         # Launches of one kernel have most of their sentences in common.
         known: dict[str, list[_Fact]] = {}
         for row, text in texts:
@@ -59,6 +88,7 @@ class RuleFacts:
                 known[text] = list(_facts(text[:_LONGEST_RULE]))
             for fact in known[text]:
                 self._add(row, fact)
+        self._add_conflicts()
 
     def stalls(self, count: int) -> dict[str, Floats]:
         """Stall shares by reason."""
@@ -73,8 +103,23 @@ class RuleFacts:
             self._stalls.setdefault(fact.name, {})[row] = fact.value
         elif fact.of == "excess":
             self.excess.setdefault(fact.name, {})[row] = fact.value
+        elif fact.of in self.pipes:
+            self.pipes[fact.of].setdefault(fact.name, {})[row] = fact.value
+        elif fact.of == "conflicts":
+            # Loads and stores have a sentence each.
+            known = self._conflicts.setdefault(fact.name, {})
+            known[row] = known.get(row, 0.0) + fact.value
         else:
             self.columns.setdefault(fact.name, {}).setdefault(row, fact.value)
+
+    def _add_conflicts(self) -> None:
+        """Bank conflicts of loads and stores, where no sentence counts those of all accesses: that
+        one also knows what wide accesses need."""
+        counted = self.columns.get("shared_wavefronts", {}).keys()
+        for name, known in self._conflicts.items():
+            for row, value in known.items():
+                if row not in counted:
+                    self.columns.setdefault(name, {}).setdefault(row, value)
 
     def add_maxima(self, metrics: MutableMapping[str, Floats]) -> None:
         """Give ``metrics`` the maxima over units that only the sentences tell."""
@@ -89,7 +134,8 @@ class RuleFacts:
 
 
 class _Fact(NamedTuple):
-    """A figure of a sentence: of "stalls", "excess" or "columns", and which of them."""
+    """A figure of a sentence: of "stalls", "excess", "conflicts", "active" or "elapsed" (pipes, by
+    basis) or "columns", and which of them."""
 
     of: str
     name: str
@@ -113,6 +159,25 @@ def _facts(text: str) -> Iterator[_Fact]:
                 yield _Fact("columns", total_column, total)
                 part = excess if pattern is _SHARED else total - excess
                 yield _Fact("columns", part_column, part)
+    if match := _CONFLICTS.search(text):
+        for group, column in (
+            ("requests", "shared_requests"),
+            ("excess", "shared_conflicts"),
+            ("total", "shared_wavefronts"),
+        ):
+            if (counted := _figure(match[group])) is not None:
+                yield _Fact("conflicts", column, counted)
+    if match := _REQUESTS.search(text):
+        each, sectors = _figure(match["bytes"]), _figure(match["sectors"])
+        if each is not None and sectors:
+            what = match["what"]
+            yield _Fact("columns", f"{what}_sectors_per_request", sectors)
+            used = min(each * _WARP / sectors, float(_SECTOR_BYTES))
+            yield _Fact("columns", f"{what}_bytes_per_sector", used)
+    if (match := _PIPE.search(text)) and (percent := _figure(match["pct"])) is not None:
+        name = _PIPE_NAMES.get(match["pipe"], match["pipe"].lower())
+        if name in PIPES:
+            yield _Fact("elapsed" if match["elapsed"] else "active", f"pipe_{name}_pct", percent)
     if (match := _SECTOR_USE.search(text)) and (used := _figure(match["bytes"])) is not None:
         yield _Fact("columns", f"{match['what']}_bytes_per_sector", used)
     if (match := _WAVES.search(text)) and (waves := _figure(match["waves"])) is not None:

@@ -874,6 +874,85 @@ def test_old_stall_rule_text(read: Reader) -> None:
     assert found["stall_long_scoreboard"] == pytest.approx(0.783)
 
 
+def _said(read: Reader, *texts: str, metrics: Sequence[Any] = ()) -> dict[str, Any]:
+    """The row of one launch whose rules say this."""
+    rules = [Rule("x", "y", "OPT", text) for text in texts]
+    return row(read(details([Launch([DURATION, *metrics], rules)])))
+
+
+CONFLICTS = (
+    "The memory access pattern for shared {what}s might not be optimal and causes on average a {ways} - "
+    "way bank conflict across all {requests} shared {what} requests.This results in {conflicts} bank "
+    "conflicts,  which represent {share}% of the overall {total} wavefronts for shared {what}s."
+)
+LOADS = CONFLICTS.format(
+    what="load", ways="3.8", requests=102400, conflicts=286727, share="72.87", total=393480
+)
+STORES = CONFLICTS.format(
+    what="store", ways="2.8", requests="81,920", conflicts="143,674", share="63.69", total="225,592"
+)
+
+
+def test_bank_conflicts_that_a_rule_counts(read: Reader) -> None:
+    """GIVEN a sentence for loads and one for stores THEN their sums; the sentence on all accesses, which
+    knows what wide ones need, comes first."""
+    columns = ("shared_requests", "shared_conflicts", "shared_wavefronts")
+    found = _said(read, LOADS)
+    assert [found[name] for name in columns] == [102400, 286727, 393480]
+    found = _said(read, LOADS, STORES)
+    assert [found[name] for name in columns] == [184320, 430401, 619072]
+    every = (
+        "This kernel has uncoalesced shared accesses resulting in a total of 430080 excessive "
+        "wavefronts (70% of the total 614400 wavefronts)."
+    )
+    found = _said(read, LOADS, STORES, every)
+    assert [found.get(name) for name in columns] == [None, 430080, 614400]
+
+
+def test_requests_of_rules_until_2023(read: Reader) -> None:
+    """GIVEN 4 bytes a thread in 12.2 sectors a request THEN 32 x 4 / 12.2 of 32 bytes are used."""
+    text = (
+        "The memory access pattern for global stores in L1TEX might not be optimal. On average, this "
+        "kernel accesses 4.0 bytes per thread per memory request; but the address pattern, possibly "
+        "caused by the stride between threads, results in 12.2 sectors per request, or 12.2*32 = 390.1 "
+        "bytes of cache data transfers per request."
+    )
+    found = _said(read, text)
+    assert found["store_sectors_per_request"] == 12.2
+    assert found["store_bytes_per_sector"] == pytest.approx(128 / 12.2)
+    assert found["load_bytes_per_sector"] is None
+
+
+SOL = "GPU Speed Of Light Throughput"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "metrics", "column", "expected"),
+    [
+        ("FP64 is the highest-utilized pipeline (85.2%) based on active cycles, taking", (),
+         "pipe_fp64_pct", 85.2),
+        ("ALU is the highest-utilized pipeline (36.7%).", (), "pipe_alu_pct", 36.7),
+        ("Tensor (FP) is the highest-utilized pipeline (52.4%) based on active cycles", (),
+         "pipe_tensor_pct", 52.4),
+        # Nothing else is known of pipes: their basis is the sentence's.
+        ("ALU is the highest-utilized pipeline (45.4%) based on elapsed cycles", (), "pipe_alu_pct", 45.4),
+        # SM Busy is of active cycles, 800 of 1,000.
+        ("ALU is the highest-utilized pipeline (40.0%) based on elapsed cycles",
+         (m("SM Busy", "%", "50", "Compute Workload Analysis"),
+          m("SM Active Cycles", "cycle", "800", SOL), m("Elapsed Cycles", "cycle", "1000", SOL)),
+         "pipe_alu_pct", 50.0),
+        # How long the multiprocessors were active is unknown: so is the pipe's use of that time.
+        ("ALU is the highest-utilized pipeline (40.0%) based on elapsed cycles",
+         (m("SM Busy", "%", "50", "Compute Workload Analysis"),), "pipe_alu_pct", None),
+    ],
+)  # fmt: skip
+def test_the_busiest_pipe_is_in_a_sentence(
+    read: Reader, sentence: str, metrics: Sequence[Any], column: str, expected: float | None
+) -> None:
+    found = _said(read, sentence, metrics=metrics)
+    assert found.get(column) == expected
+
+
 def test_figures_that_only_rules_print(read: Reader) -> None:
     texts = [
         "This kernel has uncoalesced global accesses resulting in a total of 25165824 excessive "
