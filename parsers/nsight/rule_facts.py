@@ -172,8 +172,8 @@ def _facts(text: str) -> Iterator[_Fact]:
         if each is not None and sectors:
             what = match["what"]
             yield _Fact("columns", f"{what}_sectors_per_request", sectors)
-            used = min(each * _WARP / sectors, float(_SECTOR_BYTES))
-            yield _Fact("columns", f"{what}_bytes_per_sector", used)
+            useful = min(each * _WARP / sectors, float(_SECTOR_BYTES))
+            yield _Fact("columns", f"{what}_bytes_per_sector", useful)
     if (match := _PIPE.search(text)) and (percent := _figure(match["pct"])) is not None:
         name = _PIPE_NAMES.get(match["pipe"], match["pipe"].lower())
         if name in PIPES:
