@@ -65,6 +65,7 @@ RULES = (
             "memory_pct",
             "duration_ns",
             "dram_bytes",
+            "dram_bytes_per_s",
             "kernel_dram_pct",
         ),
         applies=counted,
@@ -72,7 +73,7 @@ RULES = (
         because=(
             "[nvidia: compute and memory throughput are not both in the file][amd: the counters in "
             "the file do not give the use of both compute units and memory]"
-            "[; the kernel takes {duration_ns}][; it moves {dram_bytes} of device memory]"
+            "[; the kernel takes {duration_ns}][; it moves {dram_bytes} of device memory][, {dram_bytes_per_s}]"
         ),
         fix=_FIX,
         refute=(
