@@ -16,7 +16,7 @@ def test_kernels_shorter_than_their_launches_come_first(tmp_path: Path) -> None:
          1_000_000, 1_000),
     )  # fmt: skip
     first = traceroof.diagnose(file, calibrated=False).advice[0]
-    assert (first.lead.rule, first.topic) == ("launches-outlast-kernels", "small-kernels-graph")
+    assert (first.lead.rule, first.topic) == ("tiny-kernels", "small-kernels-graph")
     assert (first.bound_ns, first.expected_ns) == (2_000_000, 1_000_000)
     assert "2,000 launches take 2.50 µs on average" in first.because
 
@@ -29,7 +29,7 @@ def test_longer_kernels_are_no_matter_of_launches(tmp_path: Path) -> None:
         ("void mine(int)", 1_000_000, 1_000),
     )
     found = traceroof.diagnose(file, calibrated=False)
-    assert not [one for one in found.fired() if one.rule == "launches-outlast-kernels"]
+    assert not [one for one in found.fired() if one.rule == "tiny-kernels"]
 
 
 def test_two_short_launches_of_a_summary_are_too_few(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ KERNELS = """
  ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
 Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
-100.0,3000000,1000,3000.0,3000.0,3000,3000,0.0,"step()"
+100.0,3000000,500,6000.0,6000.0,6000,6000,0.0,"step()"
 """
 CALLS = """
  ** CUDA API Summary (cuda_api_sum):
 
 Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
-50.0,4000000,1000,4000.0,{launch},900,1000000,0.0,cudaLaunchKernel_v7000
-50.0,4000000,1000,4000.0,{allocate},900,1000000,0.0,cudaMalloc_v3020
+50.0,4000000,500,8000.0,{launch},900,1000000,0.0,cudaLaunchKernel_v7000
+50.0,4000000,500,8000.0,{allocate},900,1000000,0.0,cudaMalloc_v3020
 """
 
 
@@ -37,11 +37,11 @@ def first_rule(found: Diagnosis) -> str:
 @pytest.mark.parametrize(
     ("launch", "allocate", "first"),
     [
-        # 1,000 calls of 3.2 us are 3.2 ms; the kernels take 3 ms.
-        ("3200.0", "900.0", "launching-outlasts-kernels"),
-        ("900.0", "3200.0", "allocating-outlasts-kernels"),
-        # Their means are 4 us either way: those hold waits.
-        ("2900.0", "2900.0", "time-without-a-reason"),
+        # 500 calls of 6.4 us are 3.2 ms; the kernels take 3 ms.
+        ("6400.0", "900.0", "launch-calls-outlast-kernels"),
+        ("900.0", "6400.0", "allocations-outlast-kernels"),
+        # Their means are 8 us either way: those hold waits.
+        ("5900.0", "5900.0", "time-without-a-reason"),
     ],
 )
 def test_a_summary_of_calls_leads_where_the_host_takes_longer(
@@ -61,17 +61,28 @@ def test_what_kernels_could_gain_is_less_sure(tmp_path: Path) -> None:
         "at::TensorIteratorBase &)::[lambda() (instance 3)], std::array<char *, (unsigned long)2>, "
         "(int)4, at::native::memory::LoadWithCast<(int)1>, at::native::memory::StoreWithCast<(int)1>>"
     )
-    casts = f'25.0,1000000,1000,1000.0,1000.0,1000,1000,0.0,"{name}"'
-    kernels = f"{KERNELS.replace('100.0,3', '66.7,2')}{casts}\n"
+    casts = f'33.3,1000000,100,10000.0,10000.0,10000,10000,0.0,"{name}"'
+    kernels = f"{KERNELS.replace('100.0,3000000,500,6000', '66.7,2000000,333,6006')}{casts}\n"
     alone = diagnosed(kernels, tmp_path)
-    beside = diagnosed(kernels + CALLS.format(launch="3200.0", allocate="1.0"), tmp_path)
+    beside = diagnosed(kernels + CALLS.format(launch="6400.0", allocate="1.0"), tmp_path)
     before = {one.rule: one.confidence for one in alone.fired() if one.time_saved_bound_ns}
     after = {one.rule: one.confidence for one in beside.fired() if one.time_saved_bound_ns}
     assert before
     assert after == {rule: pytest.approx(sure / 2) for rule, sure in before.items()}
     run = traceroof.ingest([tmp_path / "stats.txt"], store=tmp_path / "store")
     stored = traceroof.diagnose(run.id, store=tmp_path / "store")
-    assert first_rule(stored) == "launching-outlasts-kernels"
+    assert first_rule(stored) == "launch-calls-outlast-kernels"
+
+
+def test_counted_launches_stand_for_the_length_of_kernels(tmp_path: Path) -> None:
+    """GIVEN kernels of 3 us, and 500 launch calls of 6.4 us (graphs) THEN one entry."""
+    kernels = KERNELS.replace("500,6000.0,6000.0,6000,6000", "1000,3000.0,3000.0,3000,3000")
+    assert first_rule(diagnosed(kernels, tmp_path)) == "tiny-kernels"
+    found = diagnosed(kernels + CALLS.format(launch="6400.0", allocate="1.0"), tmp_path)
+    assert {one.rule for one in found.fired()} & {
+        "tiny-kernels",
+        "launch-calls-outlast-kernels",
+    } == {"launch-calls-outlast-kernels"}
 
 
 def test_facts_of_sums() -> None:

@@ -23,7 +23,7 @@ def _doubts(calls: str) -> tuple[Doubt, ...]:
 
 RULES = (
     Rule(
-        id="launching-outlasts-kernels",
+        id="launch-calls-outlast-kernels",
         topic="host-bound-launch",
         title="Launching the kernels takes longer than the kernels",
         scope="run",
@@ -59,6 +59,8 @@ RULES = (
         layer="framework",
         effort="refactor",
         severity="info",
+        # Counted launches say it better than the length of kernels.
+        suppresses=("tiny-kernels",),
         urgent=lambda k: np.ones(len(k), dtype=bool),
         doubts=_doubts("launches"),
         thresholds={
@@ -80,7 +82,7 @@ RULES = (
         ),
     ),
     Rule(
-        id="allocating-outlasts-kernels",
+        id="allocations-outlast-kernels",
         topic="allocation",
         title="Allocating memory takes longer than the kernels",
         scope="run",

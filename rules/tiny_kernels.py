@@ -21,7 +21,7 @@ _SWARM = {
 
 RULES = (
     Rule(
-        id="launches-outlast-kernels",
+        id="tiny-kernels",
         topic="small-kernels-graph",
         title="Kernels end sooner than the host can launch them",
         scope="run",
