@@ -58,6 +58,7 @@ def _folded(pieces: Iterator[list[Any]], tick: Callable[[], None]) -> Fold:
     with _without_collector():
         for events in pieces:
             fold.fold(events)
+            del events  # what comes next takes their place in the processor's cache
             tick()
     return fold
 

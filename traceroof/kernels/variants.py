@@ -216,7 +216,7 @@ def _by_step(kernels: pa.Table, codes: Ints) -> dict[str, Ints]:
     is_timed = duration != UNKNOWN
     count = len(first)
     return {
-        **{name: one[first] for name, one in columns.items()},
+        **{name: _constant(one[first]) for name, one in columns.items()},
         "launches": summed(of_row, launches, count),
         "untimed": summed(of_row, np.where(is_timed, 0, launches), count),
         "time_ns": summed(of_row, np.where(is_timed, launches * duration, 0), count),
