@@ -65,11 +65,22 @@ def intersection(one: Intervals, other: Intervals) -> Intervals:
 
 def subtraction(one: Intervals, other: Intervals) -> Intervals:
     """Where the union ``one`` is and the union ``other`` is not."""
+    other = _meeting(other, one)
     if not len(one) or not len(other):
         return one
     bounds = np.sort(np.concatenate((one.starts, one.ends, other.starts, other.ends)))
     inside = _contains(one, bounds[:-1]) & ~_contains(other, bounds[:-1])
     return union(bounds[:-1][inside], bounds[1:][inside])
+
+
+def _meeting(one: Intervals, other: Intervals) -> Intervals:
+    """The intervals of a union that meet another one, which may be far fewer."""
+    if not len(one) or not len(other):
+        return NONE
+    at = np.searchsorted(other.ends, one.starts, side="right")
+    meets = other.starts[np.minimum(at, len(other) - 1)] < one.ends
+    meets &= at < len(other)
+    return one if meets.all() else Intervals(one.starts[meets], one.ends[meets])
 
 
 def gaps(busy: Intervals, start: int, end: int) -> Intervals:
