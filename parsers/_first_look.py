@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from traceroof.ingest.sqlite import MAGIC
 from traceroof.parsers.amd.kinds import layout
+from traceroof.parsers.amd.printed_summary import is_printed
 
 
 def _is_database(head: bytes) -> bool:
@@ -28,7 +29,7 @@ def _is_amd_table(head: bytes) -> bool:
 
 LOOKS: Mapping[str, Callable[[bytes], bool]] = {
     "amd_counter_list": _is_amd_table,
-    "amd_kernel_stats": _is_amd_table,
+    "amd_kernel_stats": lambda head: _is_amd_table(head) or is_printed(head),
     "amd_no_kernels": _is_amd_table,
     "hipprof": lambda head: _is_database(head) or _is_json(head) or _is_amd_table(head),
     "nsight_compute_report": _is_binary,

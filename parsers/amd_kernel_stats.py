@@ -1,8 +1,9 @@
 """Summaries that AMD's and Hygon's tools write: one row per kernel, without single launches.
 
 ``Name,Calls,TotalDurationNs,AverageNs,Percentage`` comes from rocprof v1 (``results.stats.csv``),
-rocprofv3 (``*_kernel_stats.csv``, with minimum, maximum and deviation) and hipprof (with a last
-row "Total"). The same layout also sums up host calls and copies; which it is, the names tell.
+rocprofv3 (``*_kernel_stats.csv``, with minimum, maximum and deviation; and as the table that
+``--summary`` prints) and hipprof (with a last row "Total"). The same layout also sums up host calls
+and copies; which it is, the names tell.
 """
 
 from collections.abc import Sequence
@@ -19,13 +20,15 @@ from traceroof.core.recording import RAW_METRICS, Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.ingest import call_sums
 from traceroof.ingest.call_sums import CallSum
+from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.sums import contradictions
-from traceroof.parser import Options, Progress
+from traceroof.parser import HEAD_BYTES, Options, Progress
 from traceroof.parsers.amd.calls import copy_kind
 from traceroof.parsers.amd.dispatches import cleaned_names
 from traceroof.parsers.amd.folder import Family, survey
 from traceroof.parsers.amd.gpus import Gpu, of_agent_table, only
 from traceroof.parsers.amd.kinds import Kind, cells_of, layout, look
+from traceroof.parsers.amd.printed_summary import is_printed, read_printed
 from traceroof.parsers.amd.run import Part, recording
 from traceroof.parsers.amd.text import TextTable, read_table
 from traceroof.parsers.amd.values import Integers, Mask
@@ -49,7 +52,8 @@ class AmdKernelStats:
 
     name = "amd-kernel-stats"
     title = (
-        "rocprof summaries: Name, Calls, TotalDurationNs, … of rocprof v1, rocprofv3 and hipprof"
+        "rocprof summaries: Name, Calls, TotalDurationNs, … of rocprof v1, rocprofv3 and hipprof; "
+        "what rocprofv3 --summary prints"
     )
     gives = "one row per kernel: launches and mean duration"
     collect = "rocprofv3 --kernel-trace --stats -f csv -- COMMAND"
@@ -58,6 +62,8 @@ class AmdKernelStats:
         if not head:
             survey_found = survey(path) if path.is_dir() else None
             return 2 if survey_found and survey_found.family is Family.SUMMARIES else 0
+        if is_printed(head):
+            return 2
         found = layout(head)
         if found is None or found.kind is not Kind.STATISTICS:
             return 0
@@ -118,7 +124,7 @@ def read_statistics(source: Path, progress: Progress, options: Options, strict: 
 
     Raises TraceroofError where ``strict`` and the summary holds neither kernels nor copies.
     """
-    rows = read_table(source, options, progress)
+    rows = _rows(source, progress, options)
     names, calls = rows.text("name"), rows.integers("calls")
     if names is None or calls is None or not rows.num_rows:
         raise TraceroofError(
@@ -138,6 +144,14 @@ def read_statistics(source: Path, progress: Progress, options: Options, strict: 
         )
     part = _part(rows.take(keep), [*rows.notes, *notes], bool(keep.all()))
     return [replace(part, call_sums=sums)]
+
+
+def _rows(source: Path, progress: Progress, options: Options) -> TextTable:
+    with open_inflated(source, options) as file:
+        head = file.read(HEAD_BYTES)
+    if is_printed(head):
+        return read_printed(source, options)
+    return read_table(source, options, progress)
 
 
 def _calls(rows: TextTable) -> pa.Table:

@@ -656,6 +656,58 @@ def test_summaries_with_copies_fills_and_calls(tmp_path: Path) -> None:
     assert "host calls took 9 ns, 9 ns of it in 9 calls of hipMalloc" in notes(recording)
 
 
+PRINTED = """\
+W20260101 12:00:00.000000 1 tool.cpp:1] something else
+    ROCPROFV3 {of}SUMMARY:
+
+    |        NAME         |     DOMAIN      |  CALLS  | DURATION ({unit}) | AVERAGE ({unit}) | PERCENT (INC) | MIN ({unit}) | MAX ({unit}) | STDDEV    |
+    |---------------------|-----------------|---------|-----------------|----------------|---------------|------------|------------|-----------|
+{rows}
+"""
+HEAT = "    | final_update | KERNEL_DISPATCH | 500 | {total} | 2.087e+04 | 60.0 | {least} | {most} | 6.712e+02 |"
+OR = (
+    "    | f<a | b>(int) | KERNEL_DISPATCH | 1 | 7692 | 7.692e+03 | 0.1 | 7692 | 7692 | 0.000e+00 |"
+)
+CALLS = "    | hipLaunchKernel | HIP_RUNTIME_API | 500 | 3000000 | 6.000e+03 | 39.9 | 4000 | 9000 | 1.0e+02 |"
+RANGE = (
+    "    | step 1 | MARKER_CORE_API | 1 | 3000000 | 3.000e+06 | 39.9 | 3000000 | 3000000 | 0.0 |"
+)
+
+
+def test_a_summary_as_rocprofv3_prints_it(tmp_path: Path) -> None:
+    """GIVEN the console of rocprofv3 -S: a table of one domain, and one of all that holds it again."""
+    heat = HEAT.format(total=10434479, least=19230, most=22595)
+    one = PRINTED.format(of="KERNEL_DISPATCH ", unit="nsec", rows=f"{heat}\n{OR}")
+    every = PRINTED.format(of="", unit="nsec", rows=f"{heat}\n{OR}\n{CALLS}\n{RANGE}\n    | cut")
+    recording = read(write(tmp_path / "console.log", f"{one}\n{every}\nDone.\n"))
+    frame = recording.kernels.to_pandas()
+    assert frame["kernel_name"].tolist() == ["final_update", "f<a | b>(int)"]
+    assert frame["launch_count"].tolist() == [500, 1]
+    # 10,434,479 ns in 500 launches; the printed mean, 20,870, has four digits.
+    assert frame["duration_ns"].tolist() == [20869, 7692]
+    assert frame["shortest_launch_ns"].tolist() == [19230, 7692]
+    assert recording.call_sums["typical_ns"].to_pylist() == [4000]
+    assert notes(recording)[:2] == [
+        "lines of a printed summary with another number of cells, left out",
+        "rows of named ranges, left out",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "total", "least"),
+    [
+        ("usec", "10434.479", "19.23"),
+        ("msec", "10.434479", "0.01923"),
+        ("sec", "0.010434479", "0.00001923"),
+    ],
+)
+def test_the_units_of_a_printed_summary(unit: str, total: str, least: str, tmp_path: Path) -> None:
+    rows = HEAT.format(total=total, least=least, most="0.03")
+    recording = read(write(tmp_path / "s.txt", PRINTED.format(of="", unit=unit, rows=rows)))
+    assert recording.kernels["duration_ns"].to_pylist() == [20869]
+    assert recording.kernels["shortest_launch_ns"].to_pylist() == [19230]
+
+
 # --------------------------------------------------------------------------------------------
 # rocprof-compute
 
