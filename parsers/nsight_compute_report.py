@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 FORMAT = "nsight-compute-report"
 # Results are decoded together until they have so many bytes: small ones cost as little as large ones.
-_BATCH = 1 << 18
+_BATCH = 1 << 19
 # Reports whose container is another one, or not known.
 _PACKED, _OF_2019 = ".ncu-repz", ".nsight-cuprof-report"
 

@@ -20,7 +20,7 @@ from traceroof.parsers.nsight.rows import Cells, Ints, Kinds, Slot, Small, kinds
 # A launch belongs to a table if it has every so many-th of its metrics; else it begins another.
 _LEAST_FILLED = 8
 # Values of one table; it is then complete.
-_MOST_VALUES = 1 << 20
+_MOST_VALUES = 1 << 18
 
 
 @dataclass
@@ -36,22 +36,35 @@ class _Table:
 
 @dataclass
 class _Open:
-    """A table that launches are added to. column: of each slot, -1 where it has none."""
+    """A table that launches are added to. column: of each slot, -1 where it has none. values: with room
+    for more launches."""
 
     slots: Small
     column: Ints
     launches: list[Small] = field(default_factory=list)
-    values: list[Floats] = field(default_factory=list)
+    values: Floats = field(init=False)
     cells: list[tuple[Ints, Small]] = field(default_factory=list)
     count: int = 0
 
+    def __post_init__(self) -> None:
+        self.values = np.empty((0, len(self.slots)))
+
+    def room(self, launches: int) -> Floats:
+        """The values of the next launches, to be filled."""
+        end = self.count + launches
+        if end > len(self.values):
+            grown = np.empty((max(end, 2 * self.count), len(self.slots)))
+            grown[: self.count] = self.values[: self.count]
+            self.values = grown
+        return self.values[self.count : end]
+
     def closed(self) -> _Table:
         places, cells = (np.concatenate(parts) for parts in zip(*self.cells, strict=True))
-        order = np.argsort(places, kind="stable")
-        return _Table(
-            self.slots, np.concatenate(self.launches), np.concatenate(self.values),
-            (places[order], cells[order]),
-        )  # fmt: skip
+        if bool((places[1:] < places[:-1]).any()):
+            order = np.argsort(places, kind="stable")
+            places, cells = places[order], cells[order]
+        launches = np.concatenate(self.launches)
+        return _Table(self.slots, launches, self.values[: self.count], (places, cells))
 
 
 class NumberRows:
@@ -89,16 +102,16 @@ class NumberRows:
         counted = slots >= 0
         into = np.where(counted, table.column[slots], 0)
         if columns == width and bool((slots == table.slots).all()):
-            made = values.reshape(len(launches), width).copy()
+            table.room(len(launches))[:] = values.reshape(len(launches), width)
         else:
-            made = np.full((len(launches), columns), np.nan)
+            made = table.room(len(launches))
+            made[:] = np.nan
             made[:, into[counted]] = values.reshape(len(launches), width)[:, counted]
         places = np.flatnonzero(cells >= 0)
         row, column = np.divmod(places, max(width, 1))
         keep = counted[column] if width else np.zeros(0, bool)
         at = (row + table.count) * columns + into[column] if width else places
         table.launches.append(launches)
-        table.values.append(made)
         table.cells.append((at[keep], cells[places[keep]]))
         table.count += len(launches)
         if table.count * columns >= _MOST_VALUES:

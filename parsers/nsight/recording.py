@@ -175,17 +175,16 @@ def _verdict_table(launches: Launches) -> pa.Table:
     # Launches of one kernel share most of what is said.
     number: dict[Sentence, int] = {}
     said = [number.setdefault(one.says, len(number)) for one in launches.verdicts]
-    distinct = pa.table(
-        {
-            "section": [one.section or None for one in number],
-            "rule": [one.rule or None for one in number],
-            "level": [one.level or None for one in number],
-            "text": [one.text for one in number],
-            "speedup_scope": [one.scope or None for one in number],
-            "speedup_pct": [_percentage(one.speedup) for one in number],
-        },
-        schema=VERDICTS.remove(0),
-    )
+    section, rule, level, text, scope, speedup = zip(*number, strict=True) if number else ((),) * 6
+    columns = [
+        *([one or None for one in words] for words in (section, rule, level)),
+        text,
+        [one or None for one in scope],
+        [_percentage(one) if one else None for one in speedup],
+    ]
+    schema = VERDICTS.remove(0)
+    arrays = [pa.array(one, field.type) for one, field in zip(columns, schema, strict=True)]
+    distinct = pa.Table.from_arrays(arrays, schema=schema)
     rows = pa.array([one.launch for one in launches.verdicts], pa.int64())
     return distinct.take(pa.array(said, pa.int64())).add_column(0, VERDICTS.field(0), rows)
 

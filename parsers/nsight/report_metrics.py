@@ -7,6 +7,7 @@ for each would take ten times as long as reading them.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def _read_each(data: Bytes, words: Words, start: Ints, end: Ints) -> Metrics:
 
 
 def read_instances(
-    lists: Sequence[bytes], message: Any, instance: Any, before: Instances | None = None
+    lists: Sequence[memoryview], message: Any, instance: Any, before: Instances | None = None
 ) -> Instances:
     """Values per instruction, or whatever else they are of.
 
@@ -140,14 +141,19 @@ def _position(value: float) -> int:
 
 def parsed(data: bytes, message: Any) -> Any:
     """A message; None where it is damaged."""
-    from google.protobuf.message import DecodeError
-
     made = message()
     try:
         made.ParseFromString(data)
-    except (DecodeError, RecursionError):
+    except _damage():
         return None
     return made
+
+
+@cache
+def _damage() -> tuple[type[Exception], ...]:
+    from google.protobuf.message import DecodeError
+
+    return DecodeError, RecursionError
 
 
 def number_of(value: Any) -> float:
@@ -162,8 +168,8 @@ def _pair(found: Any) -> tuple[float, float]:
     return (np.nan, np.nan) if found is None else (number_of(found.at), number_of(found.value))
 
 
-def _parsed_all(listed: bytes, message: Any, instance: Any) -> Iterator[Any]:
-    found = parsed(listed, message)
+def _parsed_all(listed: memoryview, message: Any, instance: Any) -> Iterator[Any]:
+    found = parsed(listed.tobytes(), message)
     return (parsed(raw, instance) for raw in (found.instances if found is not None else ()))
 
 
@@ -178,8 +184,10 @@ def _instances_in(data: Bytes, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints
     # Tag, a length, tag of what it is of, a length, and its kind: whole, of 32 or 64 bits.
     begins = data[:size] == _INSTANCE
     begins &= data[2 : size + 2] == _AT
-    begins &= (data[4 : size + 4] & 0xF7) == wire.SMALL
     place = np.flatnonzero(begins)
+    is_whole = (data[place + 4] & 0xF7) == wire.SMALL
+    if not is_whole.all():
+        place = place[is_whole]
     then = place + 2 + data[place + 1]
     until = np.searchsorted(place, end)
     count = np.diff(until, prepend=0)

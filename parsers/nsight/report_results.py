@@ -1,30 +1,22 @@
 """Results of a report as launches: the same entry that the CSV pages use."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from traceroof.core import regex
-from traceroof.parsers.nsight.launches import Launch, Sentence
-from traceroof.parsers.nsight.metrics import section_id
+from traceroof.parsers.nsight.launches import Launch
 from traceroof.parsers.nsight.report_blocks import Found, Headers, decoded
-from traceroof.parsers.nsight.report_fields import report_messages
 from traceroof.parsers.nsight.report_layouts import read_known
-from traceroof.parsers.nsight.report_metrics import Metrics, parsed, read_metrics
+from traceroof.parsers.nsight.report_metrics import Metrics, read_metrics
 from traceroof.parsers.nsight.report_places import Places, locate
+from traceroof.parsers.nsight.report_rules import add_rule
 from traceroof.parsers.nsight.report_source import ReportSource
 from traceroof.parsers.nsight.report_values import Names, Values, values_of
 
-_LEVELS = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
-_SCOPES = {1: "local", 2: "global"}
 _DEFAULT_DOMAIN = "<default domain>"
-# @section:Identifier:Name@ and @url:Text:https://…@, which ncu prints as the name alone.
-_LINK = regex.compile(
-    r"@(?:section:[^:@\n]{1,100}:([^@\n]{1,300})|url:([^:@\n]{1,300}):[^@\n]{1,500})@"
-)
 
 
 def is_read(found: Found, names: Names) -> bool:
@@ -93,9 +85,10 @@ def _add(
     into.numbers.add(launches, values.schema.of, values.slot, values.value, values.cell)
     counted = zip(values.lists, values.called, _expected(values), strict=True)
     for launch, one, counts in zip(launches.tolist(), sound, counted, strict=True):
-        source.add_result(launch, one.message.source.reference, *counts)
+        if counts[0]:
+            source.add_result(launch, one.message.source.reference, *counts)
         for rule in one.message.rules:
-            _add_rule(rule, launch, names)
+            add_rule(rule, launch, into, names.rules)
 
 
 class _Result(NamedTuple):
@@ -183,40 +176,3 @@ def _ranges(nvtx: Any) -> str:
             prefix = "" if domain == _DEFAULT_DOMAIN else f"{domain}:"
             found += [prefix + decoded(one.name) for one in stack.ranges]
     return " > ".join(found)
-
-
-# --- rules -------------------------------------------------------------------------------------
-
-
-def _add_rule(raw: bytes, launch: int, names: Names) -> None:
-    """The sentences of one rule, which launches of one kernel repeat."""
-    into = names.into
-    for said in names.rules.of(raw, lambda: tuple(_sentences(raw))):
-        if said is None:
-            into.note("results of rules that are damaged left out")
-            continue
-        into.add_sentence(launch, said)
-        if said.level == "ERR":
-            into.note("rules that failed in the profiler (ERR)", severe=False)
-
-
-def _sentences(raw: bytes) -> Iterator[Sentence | None]:
-    """What a rule says; None for one that is damaged. A rule without a sentence was evaluated and has
-    nothing to say."""
-    rule = parsed(raw, report_messages()["Rule"])
-    if rule is None:
-        yield None
-        return
-    for item in rule.body.items:
-        if not item.HasField("message"):
-            continue
-        text = _LINK.sub(lambda match: match[1] or match[2], decoded(item.message.text))
-        known = item.HasField("speedup") and math.isfinite(item.speedup.percent)
-        yield Sentence(
-            section_id(decoded(rule.section)),
-            decoded(rule.name),
-            _LEVELS.get(item.message.level, ""),
-            text,
-            _SCOPES.get(item.speedup.scope, "") if known else "",
-            f"{item.speedup.percent:.4g}" if known else "",
-        )

@@ -112,7 +112,7 @@ class ReportSource:
         self,
         launch: int,
         reference: int,
-        lists: Mapping[str, bytes],
+        lists: Mapping[str, memoryview],
         called: tuple[int, ...],
         expected: float | None,
     ) -> None:
@@ -125,7 +125,9 @@ class ReportSource:
         wanted = [(column, lists[name]) for name, column in columns.items() if column is not None]
         if all(column in _OF_CODES for column, _ in wanted):
             return
-        kernel = _Kernel(reference, tuple(one for one, _ in wanted), called, wanted[0][1][:16])
+        kernel = _Kernel(
+            reference, tuple(one for one, _ in wanted), called, wanted[0][1][:16].tobytes()
+        )
         before, layout = self._known.get(kernel, (None, None))
         metric, instance = (report_messages()[name] for name in ("Metric", "Instance"))
         found = read_instances([raw for _, raw in wanted], metric, instance, before)

@@ -2,52 +2,31 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from traceroof.parsers.nsight.formulas import Floats
-from traceroof.parsers.nsight.launches import Launches, Sentence
+from traceroof.parsers.nsight.launches import Launches
 from traceroof.parsers.nsight.report_blocks import decoded
 from traceroof.parsers.nsight.report_fields import report_messages
 from traceroof.parsers.nsight.report_layouts import Layouts
+from traceroof.parsers.nsight.report_memo import Memo
 from traceroof.parsers.nsight.report_metrics import Metrics, number_of, parsed
 from traceroof.parsers.nsight.report_places import Places
+from traceroof.parsers.nsight.report_rules import Rules
 from traceroof.parsers.nsight.report_units import unit_of
 from traceroof.parsers.nsight.rows import Small
 from traceroof.parsers.nsight.wire import Ints, Mask
 
 #: Program counters and times are large numbers; other instances are numbered from 0.
 LEAST_ADDRESS = 1 << 16
-# Bytes that are remembered.
-_REMEMBERED = 1 << 25
-
-Made = TypeVar("Made")
 
 _NO_SLOT = -2
-
-
-class Memo(Generic[Made]):
-    """What was made of bytes that come again; it begins anew where these are many."""
-
-    def __init__(self) -> None:
-        self._made: dict[bytes, Made] = {}
-        self._bytes = 0
-
-    def of(self, raw: bytes, make: Callable[[], Made]) -> Made:
-        """What is made of some bytes."""
-        if raw in self._made:
-            return self._made[raw]
-        self._bytes += len(raw)
-        if self._bytes > _REMEMBERED:
-            self._made.clear()
-            self._bytes = len(raw)
-        made = self._made[raw] = make()
-        return made
 
 
 class Said(NamedTuple):
@@ -78,8 +57,7 @@ class Names:
         self._last: Schema | None = None
         # Launches of one kernel repeat most of what is no single number, byte by byte.
         self._said = Memo[Said]()
-        #: What rules say; None for a rule that is damaged.
-        self.rules = Memo[tuple[Sentence | None, ...]]()
+        self.rules = Rules()
         #: Of a cell the value before what is listed; None where it has none.
         self.text_of: dict[int, str | None] = {}
 
@@ -101,7 +79,7 @@ class Names:
         """Some metrics with text or with values per unit, one behind the other."""
         raw = found.data[found.start[first] : found.end[last]].tobytes()
         return self._said.of(
-            raw, lambda: self._read([found.raw(place) for place in range(first, last + 1)])
+            raw, lambda _: self._read([found.raw(place) for place in range(first, last + 1)])
         )
 
     def _read(self, raws: Sequence[bytes]) -> Said:
@@ -158,7 +136,7 @@ class Values:
     value: Floats
     known: Mask
     cell: Small
-    lists: list[dict[str, bytes]]
+    lists: list[dict[str, memoryview]]
     called: list[tuple[int, ...]]
 
     @property
@@ -203,12 +181,13 @@ def values_of(found: Places, read: Metrics, launches: int, names: Names) -> Valu
         _keep_last(schema, value, cell, known, names)
     value[~known | (cell >= 0)] = np.nan
     cell[~known] = -1
-    lists: list[dict[str, bytes]] = [{} for _ in range(launches)]
+    lists: list[dict[str, memoryview]] = [{} for _ in range(launches)]
+    view = found.data.data
     counts = read.listed[is_count], read.begins[is_count]
     for place, begins in zip(*(one.tolist() for one in counts), strict=True):
         if known[place]:
-            raw = found.data[begins : found.end[place]].tobytes()
-            lists[int(found.of[place])][names.texts[int(schema.name[place])]] = raw
+            listed = view[begins : int(found.end[place])]
+            lists[int(found.of[place])][names.texts[int(schema.name[place])]] = listed
     called: list[tuple[int, ...]] = [()] * launches
     for place in schema.places(names.number.get(_CALLED, -2)).tolist():
         if known[place]:

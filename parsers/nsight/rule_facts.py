@@ -52,6 +52,10 @@ _IMBALANCE = regex.compile(
 )
 _WAVES = regex.compile(r"resulting in only (?P<waves>[\d.,]+) full waves across all SMs")
 _SMS = regex.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
+# Words of which every sentence with a figure has one: most sentences have none.
+_WORDS = (
+    "being stalled", "uncoalesced", "access pattern", "One or more", "full waves", "multiprocessors",
+)  # fmt: skip
 # Real rules have up to 2,000 letters.
 _LONGEST_RULE = 8000
 _WARP, _SECTOR_BYTES = 32, 32
@@ -144,6 +148,8 @@ class _Fact(NamedTuple):
 
 def _facts(text: str) -> Iterator[_Fact]:
     """What a sentence says."""
+    if not any(map(text.__contains__, _WORDS)):
+        return
     if (match := _STALLED.search(text)) and (percent := _figure(match["pct"])) is not None:
         reasons = book().stall_phrases.items()
         found = next((one for phrase, one in reasons if phrase in match["phrase"]), None)
