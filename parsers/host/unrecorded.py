@@ -62,7 +62,7 @@ def placed(kernels: pa.Table) -> tuple[pa.Table, int]:
     if not lost.any() or lost.all():
         return kernels, 0
     found = list(_repetitions(kernels, lost))
-    sized = [_whole(one, kernels) for one in found if _take_as_long(one, kernels)]
+    sized = list(_whole(_as_long(found, kernels), kernels))
     told = np.zeros(len(lost), dtype=bool)
     for names, repeated in ((_WHERE, found), (_SIZES, sized)):
         for name in names:
@@ -124,23 +124,26 @@ def _calls(values: pa.ChunkedArray, known: Mask, repeated: list[_Repeated]) -> p
     return pa.array(result, mask=result < 0)
 
 
-def _take_as_long(one: _Repeated, kernels: pa.Table) -> bool:
-    """Whether the launches took about as long as their repetitions."""
+def _as_long(found: list[_Repeated], kernels: pa.Table) -> Iterator[_Repeated]:
+    """Those whose launches took about as long as their repetitions."""
     duration = np.nan_to_num(as_reals(kernels["duration_ns"]))
-    usual = float(np.median(duration[one.twins].sum(axis=1)))
-    took = float(duration[one.rows].sum())
-    return usual / _ALIKE <= took <= usual * _ALIKE
+    for one in found:
+        usual = float(np.median(duration[one.twins].sum(axis=1)))
+        took = float(duration[one.rows].sum())
+        if usual / _ALIKE <= took <= usual * _ALIKE:
+            yield one
 
 
-def _whole(one: _Repeated, kernels: pa.Table) -> _Repeated:
+def _whole(found: Iterator[_Repeated], kernels: pa.Table) -> Iterator[_Repeated]:
     """The launches of calls that are repeated whole: sizes of a product are not those of a helper
     that it launches too."""
     calls = np.nan_to_num(as_reals(kernels["operator_call"]), nan=-1).astype(np.int64)
     size = np.bincount(calls + 1)
-    call = calls[one.twins[0]] + 1
-    here = np.bincount(call, minlength=len(size))
-    kept = (call == 0) | (here[call] == size[call])
-    return _Repeated(one.rows[kept], one.twins[:, kept])
+    for one in found:
+        call = calls[one.twins[0]] + 1
+        _, which, here = np.unique(call, return_inverse=True, return_counts=True)
+        kept = (call == 0) | (here[which] == size[call])
+        yield _Repeated(one.rows[kept], one.twins[:, kept])
 
 
 def _repetitions(kernels: pa.Table, lost: Mask) -> Iterator[_Repeated]:

@@ -1,28 +1,40 @@
 """The events in a piece of a trace: all at once where it is JSON, else around what is broken.
 
 Where decoding fails the events before the place are taken, the broken one is looked at alone and
-mended or given up, and decoding goes on behind it: each event is decoded twice at most.
+mended or given up, and decoding goes on behind it. How much is decoded at once follows from how far
+apart the failures are, so that few events are decoded twice.
 """
 
-from bisect import bisect_right
 from typing import Any
 
 import msgspec
 
 from traceroof.parsers.torch.broken_events import FAILURES, LOST, MENDED, OFFSET, BrokenEvents
+from traceroof.parsers.torch.buffer import PIECE_BYTES
 from traceroof.parsers.torch.event_text import BOUNDARY, GAP, GOES_ON, SPACE
 from traceroof.parsers.torch.repair import unbroken
 
-# Where more than so many events of a piece and this part are broken, each is looked at alone.
+# Where more than so many events of a piece and one in so many bytes are broken, no more is searched
+# for the end of one than what looks like the next.
 _FEW_FAILURES = 8
-_FAILING_PART = 16
+_BYTES_A_FAILURE = 1 << 12
+# So many broken events of a file are looked at, and one in so many bytes, which takes about as long as
+# reading the file; more where they can be mended. Behind others what is decoded at once is left out.
+_LOOKED_AT = 5000
+_BYTES_LOOKED_AT = 1 << 13
 _PHASE = b'"ph"'
 
-# Where bytes are no UTF-8 is looked for in so many at first.
+# Where bytes are no UTF-8, and where the event before a place ends, is looked for in so many at first.
 _WINDOW = 1 << 12
 _LONGEST_CHARACTER = 4
+# What follows an event and tells its end, at most.
+_BEHIND_BYTES = 1 << 6
 
-# After a failure whose place is unknown so much less is decoded at once.
+# The end of an event among broken ones is searched this far.
+_SEARCHED = 1 << 14
+
+# What is decoded at once at least; after a failure whose place is unknown so much less is.
+_LEAST_STRIDE = 1 << 12
 _SHORTER = 4
 
 # What became of the events before a place where decoding failed.
@@ -31,6 +43,11 @@ _ENDED, _ALL, _ONE, _SHORTEN = "ended", "all", "one", "shorten"
 
 class Pieces(BrokenEvents):
     """What the buffer holds of a list of events."""
+
+    # Bytes decoded at once: about half of what stands between two broken events, so that little is
+    # decoded twice.
+    _stride = PIECE_BYTES
+    _failures = 0
 
     def read(self) -> bool:
         """Find the events from the start of the buffer to the last that is whole in it.
@@ -42,21 +59,19 @@ class Pieces(BrokenEvents):
         self.found = []
         self._passed += buffer.end - buffer.start
         cut = self._end()
-        ends: list[int] = []  # of the events up to the cut, once something in them is broken
-        at_once = failures = 0
+        few = _FEW_FAILURES + (cut - buffer.start) // _BYTES_A_FAILURE
+        failures = 0
         may_lack_commas = True
         while True:
             byte = self._next()
             if byte == ord("]"):
-                if self._goes_on(buffer.start) or self._has_more(ends):
+                if self._goes_on(buffer.start) or (failures and self._has_more(cut)):
                     continue
                 buffer.start += 1
                 return True
             if byte == -1 or buffer.start >= cut:
                 return False
-            upto = cut
-            if ends:
-                upto = ends[min(bisect_right(ends, buffer.start) + at_once, len(ends)) - 1]
+            upto = self._stride_end(cut)
             try:
                 self.found.append(self._decoded(buffer.start, upto))
             except FAILURES as error:
@@ -64,28 +79,24 @@ class Pieces(BrokenEvents):
                 if may_lack_commas and "expected ','" in message:
                     may_lack_commas = False
                     if self._commas(upto, message):
-                        cut, ends = self._end(), []
+                        cut = self._end()
                         continue
-                if not ends:
-                    ends = self._ends(buffer.start, cut)
-                    at_once = len(ends)
                 failures += 1
-                if failures > _FEW_FAILURES + len(ends) // _FAILING_PART:
-                    if self._each(ends[:-1]):
-                        return True
-                    # What stands last may be more than an event: the end of the list, and beyond.
-                    ends, failures = ends[-1:], 0
-                    continue
-                done = self._beginning(upto, error, ends, is_first=failures == 1)
+                done = self._beginning(upto, error)
                 if done == _ENDED:
                     return True
-                if done == _SHORTEN and at_once > 1:
-                    at_once = max(at_once // _SHORTER, 1)
-                elif done != _ALL and not self._one():
+                if done == _ONE and not (self._next_event(cut) if failures > few else self._one()):
                     return False
             else:
                 buffer.start = upto
-                at_once *= 2
+                self._stride = min(self._stride + self._stride // 4, PIECE_BYTES)
+
+    def _stride_end(self, cut: int) -> int:
+        """Where the events end that are decoded at once."""
+        at = self.buffer.start + self._stride
+        limit = min(at + _SEARCHED, cut)
+        found = BOUNDARY.search(self.buffer.data, at, limit) if at < cut else None
+        return found.start() + 1 if found else cut
 
     def _end(self) -> int:
         """Where the last event in the buffer ends that is whole there. Without any: the end, for the
@@ -93,11 +104,6 @@ class Pieces(BrokenEvents):
         buffer = self.buffer
         last = -1 if buffer.ended else self._last_boundary(buffer.end)
         return last if last > 0 else buffer.end
-
-    def _ends(self, start: int, cut: int) -> list[int]:
-        """Where the events up to ``cut`` end, by what follows each."""
-        found = [one.start() + 1 for one in BOUNDARY.finditer(self.buffer.data, start, cut)]
-        return [*found, cut]
 
     def _last_boundary(self, end: int) -> int:
         """Where the last event before ``end`` that is whole ends, by what follows it; else -1."""
@@ -121,10 +127,10 @@ class Pieces(BrokenEvents):
             self.counts[LOST] += 1
         return found is not None
 
-    def _has_more(self, ends: list[int]) -> bool:
-        """The same by the events that are still to come in a broken piece, where they end."""
+    def _has_more(self, cut: int) -> bool:
+        """The same by the events that are still to come in a broken piece."""
         start = self.buffer.start
-        return bisect_right(ends, start) < len(ends) - 1 and self._next_start(start)
+        return bool(BOUNDARY.search(self.buffer.data, start, cut)) and self._next_start(start)
 
     def _next(self) -> int:
         """Pass over space and commas in the buffer; the byte that follows, or -1."""
@@ -166,17 +172,25 @@ class Pieces(BrokenEvents):
             size *= _SHORTER
         return upto
 
-    def _beginning(self, upto: int, error: Exception, ends: list[int], *, is_first: bool) -> str:
+    def _beginning(self, upto: int, error: Exception) -> str:
         """Find the events before the place where decoding up to ``upto`` failed.
 
-        ends: where events end. is_first: whether nothing of the piece has failed before. Returns
-        _ENDED where the list ends there, _ALL when everything up to ``upto`` is dealt with, _ONE
-        when the event now at the start of the buffer is to be looked at, _SHORTEN when less is to
-        be decoded at once.
+        Returns _ENDED where the list ends there, _ALL when everything up to ``upto`` is dealt with,
+        _ONE when the event now at the start of the buffer is to be looked at, _SHORTEN when less is
+        to be decoded at once.
         """
         buffer = self.buffer
         start, message = buffer.start, str(error)
+        if isinstance(error, msgspec.ValidationError):
+            try:
+                self.found.append(self._each_of(bytes(buffer.data[start:upto])))
+            except FAILURES as broken:
+                message = str(broken)  # which says where
+            else:
+                buffer.start = upto
+                return _ALL
         where = self._place(upto, message)
+        self._stride = max((where - start) // 2, _LEAST_STRIDE)
         try:
             if "trailing characters" in message:
                 end = buffer.data.rfind(b"]", start, where if where == upto else where - 1)
@@ -185,11 +199,7 @@ class Pieces(BrokenEvents):
                     return _ALL
                 buffer.start = end + 1
                 return _ENDED
-            if isinstance(error, msgspec.ValidationError):
-                self.found.append(self._each_of(bytes(buffer.data[start:upto])))
-                buffer.start = upto
-                return _ALL
-            if is_first and ("UTF-8" in message or "escape" in message):
+            if "UTF-8" in message or "escape" in message:
                 text, count = unbroken(bytes(buffer.data[start:upto]))
                 self.found.append(self.decode(b"[" + text + b"]"))
                 self.counts[MENDED] += count
@@ -197,44 +207,63 @@ class Pieces(BrokenEvents):
                 return _ALL
         except FAILURES:
             pass
-        # A string without its end goes on into the next event: then the one before is broken.
-        last = bisect_right(ends, where) - 1
-        for at in (last, last - 1):
-            if at < 0 or ends[at] <= start:
-                return _ONE
-            if ends[at] >= upto:
-                break
+        ends = self._ends_before(min(where, upto - 1))
+        for end in ends:
             try:
-                self.found.append(self._decoded(start, ends[at]))
+                self.found.append(self._decoded(start, end))
             except FAILURES:
                 continue
-            buffer.start = ends[at]
-            self._next()
-            return _ONE
-        return _SHORTEN
-
-    def _each(self, ends: list[int]) -> bool:
-        """Look at each of the events that are left alone, by where they end. Returns whether the
-        list ended."""
-        buffer = self.buffer
-        for end in ends[bisect_right(ends, buffer.start) :]:
-            byte = self._next()
-            if byte == ord("]") and not (self._goes_on(buffer.start) or self._has_more(ends)):
-                buffer.start += 1
-                return True
-            start = buffer.start
-            if start >= end:
-                continue
-            try:
-                found = self._decoded(start, end)
-            except FAILURES:
-                if self._may_mend and (self._take(start, end) or self._take_closed(start, end)):
-                    continue
-                self.counts[LOST] += max(1, buffer.data.count(_PHASE, start, end))
-            else:
-                self.found.append(found)
             buffer.start = end
-        return False
+            self._next()
+            break
+        else:
+            if ends and where == upto:
+                self._stride = min((upto - start) // _SHORTER, ends[0] - 1 - start)
+                return _SHORTEN
+        return _ONE if self._may_look_at_one else self._leave_out(upto)
+
+    @property
+    def _may_look_at_one(self) -> bool:
+        """Whether looking at broken events one by one is worth its time."""
+        self._failures += 1
+        budget = _LOOKED_AT + self._passed // _BYTES_LOOKED_AT + self._mended // 2
+        return self._failures <= budget
+
+    def _leave_out(self, upto: int) -> str:
+        """Give everything up to ``upto`` up."""
+        self._failures -= 1
+        self.counts[LOST] += max(1, self.buffer.data.count(_PHASE, self.buffer.start, upto))
+        self.buffer.start = upto
+        return _ALL
+
+    def _ends_before(self, where: int) -> list[int]:
+        """Where the last two events before a place end, by what follows each, the later one first.
+        A string without its end goes on into the next event: then the one before is broken."""
+        buffer = self.buffer
+        limit = min(where + _BEHIND_BYTES, buffer.end)
+        window = _WINDOW // _SHORTER
+        while True:
+            start = max(buffer.start, where - window)
+            ends = [one.start() + 1 for one in BOUNDARY.finditer(buffer.data, start, limit)]
+            ends = [end for end in ends if end <= where][-2:]
+            if len(ends) == 2 or start == buffer.start:
+                return ends[::-1]
+            window <<= 3
+
+    def _next_event(self, cut: int) -> bool:
+        """Take or give up what stands before the next event, where many are broken. Returns False
+        when its end is not in the buffer."""
+        buffer = self.buffer
+        start = buffer.start
+        found = BOUNDARY.search(buffer.data, start + 1, min(start + _SEARCHED, cut))
+        if found is None:
+            # What stands last may be more than an event: the end of the list, and beyond.
+            return self._one()
+        end = found.start() + 1
+        if not (self._may_mend and (self._take(start, end) or self._take_closed(start, end))):
+            self.counts[LOST] += max(1, buffer.data.count(_PHASE, start, end))
+            buffer.start = end
+        return True
 
     def _each_of(self, texts: bytes) -> list[Any]:
         """The events of a list in which something is no event."""

@@ -895,6 +895,50 @@ def test_what_can_be_mended_is_mended_to_the_end(every: int, write: Write) -> No
     assert damage(recording) == {MENDED: MANY // every}
 
 
+def decoded(data: bytes) -> tuple[list[Any], list[int], Counter[str]]:
+    """The events of a trace, how many bytes each call of the decoder was given, and the counts."""
+    from traceroof.parsers.torch.usual import Decoder
+
+    decode, lengths = Decoder(), list[int]()
+
+    def counted(text: Any) -> list[Any]:
+        lengths.append(len(text))
+        return decode(text)
+
+    reader = Reader(_Stream(data, 1 << 20), counted, frozenset())
+    found = [one for part in reader.whole() for one in part]
+    return found, lengths, reader.counts
+
+
+def test_little_is_decoded_twice_around_what_is_broken() -> None:
+    """GIVEN each hundredth event without a start WHEN read THEN each call of the decoder is given
+    about what stands between two of these, and the file twice in all."""
+
+    def change(at: int, text: bytes) -> bytes:
+        return text.replace(b'"ts":', b'"ts":,') if at % 100 == 0 else text
+
+    data = many(change)
+    found, lengths, counts = decoded(data)
+    assert (len(found), counts) == (MANY - MANY // 100, {LOST: MANY // 100})
+    # At first the file is given whole, which ends where it is broken.
+    assert sum(sorted(lengths)[:-1]) < 2 * len(data)
+
+
+def test_broken_events_beyond_the_budget_are_counted_not_looked_at() -> None:
+    """GIVEN 40,000 events of which all but each tenth are beyond repair WHEN read THEN the decoder is
+    called half as often, and each event is read or counted as lost."""
+    events = 40_000
+
+    def text(at: int) -> bytes:
+        one = KERNEL.replace(b'"ts":35', b'"ts":%d' % (10 * at + 1)) % (b"k%d" % at)
+        return one if at % 10 == 0 else one.replace(b'"ts":', b'"ts":,')
+
+    found, lengths, counts = decoded(b"[" + b",".join(map(text, range(events))) + b"]")
+    assert len(lengths) < events // 2
+    assert 100 < len(found) < events // 10
+    assert len(found) + counts[LOST] == events
+
+
 def test_a_value_beside_the_events_without_its_end(write: Write) -> None:
     """GIVEN device properties that have lost a bracket THEN the events are read all the same."""
     recording = read(write(b'{"deviceProperties": [{"id": 0}, "traceEvents": [%s]}'
