@@ -14,14 +14,10 @@ from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd.counters import Pass, Reals
-from traceroof.parsers.amd.dispatches import (
-    Dispatches,
-    cleaned_names,
-    duration_reals,
-    row_numbers,
-)
+from traceroof.parsers.amd.dispatches import Dispatches, cleaned_names, duration_reals
 from traceroof.parsers.amd.kinds import Kind, layout
 from traceroof.parsers.amd.run import part_of, recording
+from traceroof.parsers.amd.stray_rows import row_numbers
 from traceroof.parsers.amd.text import TextTable, read_table
 from traceroof.parsers.amd.values import reals
 

@@ -20,18 +20,13 @@ from traceroof.ingest.folders import left_out, lost, readable
 from traceroof.parser import Options, Progress
 from traceroof.parsers.amd import kinds as amd_kinds
 from traceroof.parsers.amd.counters import Pass
-from traceroof.parsers.amd.dispatches import (
-    Dispatches,
-    fitting_rows,
-    of_wide,
-    row_numbers,
-    spans_of,
-)
+from traceroof.parsers.amd.dispatches import Dispatches, of_wide, spans_of
 from traceroof.parsers.amd.folder import is_other_trace, looks_like_trace
 from traceroof.parsers.amd.gpus import Gpu, of_sysinfo, with_ceilings
 from traceroof.parsers.amd.kinds import Found, Kind, layout
 from traceroof.parsers.amd.passes import join_passes, middle_duration, pivot
 from traceroof.parsers.amd.run import Part, part_of, recording
+from traceroof.parsers.amd.stray_rows import fitting_rows, row_numbers
 from traceroof.parsers.amd.text import TextTable, read_table
 
 # Tables with one row per dispatch: the merged one, its parts (v2, v3) and those of Omniperf v1.

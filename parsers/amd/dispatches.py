@@ -352,55 +352,6 @@ def _added(name: str, values: Reals, number: Integers) -> Reals:
     return as_reals(groups.sum(min_count=1))
 
 
-def row_numbers(source: TextTable, *names: str) -> Integers:
-    """A number per row, equal for rows that have the same cells in these columns (squashed)."""
-    import pandas as pd
-
-    codes = np.zeros(source.num_rows, dtype=np.int64)
-    for name in names:
-        cells = source.text(name)
-        if cells is not None:
-            part = np.asarray(cells.combine_chunks().dictionary_encode().indices, dtype=np.int64)
-            mixed = codes * (int(part.max(initial=0)) + 1) + part
-            codes = pd.factorize(mixed)[0].astype(np.int64)
-    return codes
-
-
-def fitting_rows(source: TextTable, dispatch: Integers) -> tuple[Mask, list[Note]]:
-    """Which rows of a table with a row a counter fit the others of their dispatch, and a note.
-
-    dispatch: a number per row, equal for equal identity. A row whose process, agent, number or
-    name is damaged would be a dispatch of its own: it is told by the dispatch that lacks it, at the
-    same times or under the same number.
-    """
-    import pandas as pd
-
-    fits = np.ones(len(dispatch), dtype=bool)
-    size = np.bincount(dispatch) if len(dispatch) else np.zeros(0, dtype=np.int64)
-    usual = int(np.bincount(size[size > 0]).argmax()) if len(size) else 0
-    if not ((size > 0) & (size < usual)).any():
-        return fits, []
-    for identity in (
-        ("starttimestamp", "endtimestamp"),
-        ("dispatchid", "processid", "guid"),
-    ):
-        if not source.has(identity[0]):
-            continue
-        place = row_numbers(source, *identity)
-        frame = pd.DataFrame({"dispatch": dispatch, "place": place})[fits]
-        parts = frame.value_counts(["place", "dispatch"], sort=False).rename("rows").reset_index()
-        parts = parts[parts["rows"] < usual]
-        whole = parts.groupby("place")["rows"].transform("sum") <= usual
-        largest = parts.groupby("place")["rows"].transform("max") == parts["rows"]
-        stray = parts[whole & ~largest]["dispatch"].to_numpy()
-        fits &= ~np.isin(dispatch, stray)
-    stray_rows = int((~fits).sum())
-    if not stray_rows:
-        return fits, []
-    text = "rows whose process, agent, number or name does not fit their dispatch were left out"
-    return fits, [Note(text, stray_rows)]
-
-
 def by_launch(found: Dispatches) -> Dispatches:
     """The rows in the order in which the program launched them, as far as the file says it."""
     keys = [found.columns.get(name) for name in ("launch_id", "process_id")]

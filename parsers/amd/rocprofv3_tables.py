@@ -16,9 +16,7 @@ from traceroof.parsers.amd.calls import (
 from traceroof.parsers.amd.dispatches import (
     Dispatches,
     cleaned_names,
-    fitting_rows,
     of_wide,
-    row_numbers,
     shape_columns,
     spans_of,
     time_columns,
@@ -26,6 +24,7 @@ from traceroof.parsers.amd.dispatches import (
 )
 from traceroof.parsers.amd.passes import middle_duration, pivot
 from traceroof.parsers.amd.run import Part
+from traceroof.parsers.amd.stray_rows import fitting_rows, row_numbers
 from traceroof.parsers.amd.text import TextTable
 from traceroof.parsers.amd.times import table_of
 from traceroof.parsers.amd.values import Integers

@@ -34,7 +34,9 @@ from traceroof.parsers.amd.values import Integers, Mask, Reals, integers, reals
 _BLOCK_BYTES = 8 << 20
 # No table has lines this long (2,718 columns take 60 KB); what does is no table.
 _LONGEST_LINE = 4 << 20
-_NUMERIC = regex.compile(r"\s*\"?[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?\"?\s*")
+_NUMERIC = regex.compile(
+    r"\s*\"?(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?|0x[0-9a-fA-F]+)\"?\s*"
+)
 
 
 @dataclass

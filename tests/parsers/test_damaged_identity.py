@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.parsers.amd_fixtures import V3_AGENTS
+from tests.parsers.amd_fixtures import V3_AGENTS, V3_COUNTER_HEADER, table, v3_counter
 from tests.parsers.amd_writers import WRITERS
 from traceroof.core.recording import Recording
 from traceroof.ingest.detect import read
@@ -106,3 +106,31 @@ def test_a_value_of_a_database(tool: str, statement: str, tmp_path: Path) -> Non
         connection.execute(statement)
     connection.close()
     holds(read([path]))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("Process_Id", "78"), ("Process_Id", "x"), ("Dispatch_Id", "999"), ("Dispatch_Id", ""),
+        ("Agent_Id", "Agent 9"), ("Kernel_Name", "another(int)"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("counters", [2, 3])
+def test_a_row_of_few_counters(column: str, value: str, counters: int, tmp_path: Path) -> None:
+    """GIVEN one row of 12 dispatches with two or three counters whose identity is another THEN 12
+    launches, though its dispatch has no more rows than it."""
+    rows = [
+        v3_counter(at + 1, name, 100, start=10**12 + at * 10**4, end=10**12 + at * 10**4 + 1000)
+        for at in range(12)
+        for name in ("SQ_WAVES", "SQ_INSTS_VALU", "SQ_INSTS_SALU")[:counters]
+    ]
+    rows[5 * counters + 1] = tuple(
+        value if title == column else cell
+        for title, cell in zip(V3_COUNTER_HEADER, rows[5 * counters + 1], strict=True)
+    )
+    path = tmp_path / "7_counter_collection.csv"
+    path.write_text(table([V3_COUNTER_HEADER, *rows]))
+    recording = read([path])
+    assert len(recording.kernels) == 12
+    assert len(set(recording.kernels["kernel_name"].to_pylist())) == 1
+    assert [(note.count, note.severe) for note in recording.notes] == [(1, True)]
