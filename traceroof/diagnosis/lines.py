@@ -7,7 +7,6 @@ finding's bound times the line's share of what was counted: lines are parts and 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from traceroof.core.units import one_line, percent
 from traceroof.diagnosis.findings import Finding, LinePart
 
 Reals = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 #: Lines of a kernel that a diagnosis keeps, those with the most samples.
 MOST_LINES = 100
@@ -158,34 +158,38 @@ def lines_of_groups(
     groups = of_row[source["row"].to_numpy()]
     found = {}
     for group in np.unique(groups[groups >= 0]).tolist():
-        part = source.filter(pa.array(groups == group))
         # A name may stand for several launches: their instructions are the same.
-        found[int(group)] = _gathered(part)
+        found[int(group)] = _gathered(source, pa.array(groups == group))
     return Lines(found, times)
 
 
-def _gathered(part: pa.Table) -> _Lines:
-    """Rows of one kernel by line, and by instruction where there is no line."""
-    names = ("file", "line", "function", "address", "ptx_line", "instruction", "ptx")
-    listed = {name: _listed(part[name]) for name in names}
+_PLACE = ("file", "line", "function", "address", "ptx_line", "instruction", "ptx")
+
+
+def _gathered(source: pa.Table, mine: pa.Array) -> _Lines:
+    """Rows of one kernel by line, and by instruction where there is no line. mine: which rows."""
+    # A million rows are of a few hundred instructions; and a column at a time is held.
+    part = source.select(_PLACE).filter(mine)
+    instruction, first = _distinct([part[name] for name in _PLACE])
+    listed = {name: part[name].take(pa.array(first)).to_pylist() for name in _PLACE}
     text = [one or ptx for one, ptx in zip(listed["instruction"], listed["ptx"], strict=True)]
-    weight = np.nan_to_num(part["samples"].cast(pa.float64()).to_numpy())
-    spots = [
-        _Spot.of(*one) for one in zip(*(listed[name] for name in names[:5]), text, strict=True)
-    ]
+    places = zip(*(listed[name] for name in _PLACE[:5]), text, strict=True)
     number: dict[_Spot, int] = {}
-    of = np.array([number.setdefault(spot, len(number)) for spot in spots], dtype=np.int64)
+    spots = [number.setdefault(_Spot.of(*place), len(number)) for place in places]
+    of = np.array(spots, dtype=np.int64)[instruction]
     hottest = np.zeros(len(number), dtype=np.int64)
+    weight = np.nan_to_num(_reals(source["samples"], mine))
     order = np.argsort(weight, kind="stable")
-    hottest[of[order]] = order
+    hottest[of[order]] = instruction[order]
     counts = {}
     for name in COUNTS:
-        values = part[name].cast(pa.float64()).to_numpy()
+        values = _reals(source[name], mine)
         known = ~np.isnan(values)
         total = np.bincount(of[known], values[known], minlength=len(number))
         seen = np.bincount(of[known], minlength=len(number)) > 0
         counts[name] = np.where(seen, total, np.nan)
-    due = part.group_by("row").aggregate([("expected_samples", "max")])["expected_samples_max"]
+    launches = source.select(("row", "expected_samples")).filter(mine).group_by("row")
+    due = launches.aggregate([("expected_samples", "max")])["expected_samples_max"]
     expected = None if due.null_count else pc.sum(due).as_py()
     at = hottest.tolist()
     return _Lines(
@@ -194,9 +198,24 @@ def _gathered(part: pa.Table) -> _Lines:
     )  # fmt: skip
 
 
-def _listed(column: pa.ChunkedArray) -> list[Any]:
-    is_text = pa.types.is_dictionary(column.type)
-    return list((pc.cast(column, pa.string()) if is_text else column).to_pylist())
+def _reals(column: pa.ChunkedArray, mine: pa.Array) -> Reals:
+    """Some rows of a column as numbers, NaN where there is none."""
+    values: Reals = column.filter(mine).cast(pa.float64()).to_numpy()
+    return values
+
+
+def _distinct(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, Ints]:
+    """(which distinct row each row is, where each of these stands first)."""
+    key = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+        codes = pa.concat_arrays(coded.unify_dictionaries().chunks)
+        key = key * (len(codes.dictionary) + 1) + codes.indices.fill_null(-1).to_numpy() + 1
+        # Numbered from 0 again, so that products of columns stay small.
+        key = pa.array(key).dictionary_encode().indices.to_numpy().astype(np.int64)
+    first = np.zeros(int(key.max(initial=-1)) + 1, np.int64)
+    first[key[::-1]] = np.arange(len(key))[::-1]
+    return key, first
 
 
 @dataclass(frozen=True)
