@@ -33,11 +33,13 @@ RULES = (
             "of them takes."
         ),
         condition=(
-            "a summary without a timeline, of {summary_launches} kernel launches or more, which "
+            "a summary without a timeline and without sums of launch calls, of {summary_launches} kernel launches or more, which "
             "take less than {summary_mean_ns} on average"
         ),
         needs=("summary_launches", "summary_mean_ns", "summary_shortest_ns", "time_ns"),
-        applies=lambda k: ~np.isnan(k.summary_launches),
+        uses=("launch_calls",),
+        # Where the calls themselves were summed up, their time tells.
+        applies=lambda k: ~np.isnan(k.summary_launches) & np.isnan(k.launch_calls),
         when=lambda k: k.meets("summary_launches") & k.meets("summary_mean_ns"),
         because=(
             "{summary_launches:,.0f} launches take {summary_mean_ns} on average, and launching one "
@@ -71,6 +73,7 @@ RULES = (
         silent=(
             {**_SWARM, "summary_launches": 99.0},
             {**_SWARM, "summary_mean_ns": 5_000.0},
+            {**_SWARM, "launch_calls": 1_700_000.0},
             {"time_ns": 4.96e9},
         ),
     ),
