@@ -13,6 +13,7 @@ from traceroof.core.kernel_table import kernel_table
 from traceroof.core.locales import LOCALE_READ, DecimalSign, number, vote
 from traceroof.core.recording import VERDICTS, Note, Recording, empty, source_of
 from traceroof.core.source_lines import SOURCE
+from traceroof.ingest.sums import CONTRADICTING
 from traceroof.parsers.nsight.derive import derive
 from traceroof.parsers.nsight.formulas import Columns, Floats, apply_formulas
 from traceroof.parsers.nsight.launch_devices import devices_of, with_printed_name
@@ -65,6 +66,7 @@ def recording(
         columns.values[f"{name}_launch_ns"] = measured.extreme(
             "gpu__time_duration.sum", statistic, len(launches.found)
         )
+    _check_spread(launches, columns)
     kernels = kernel_table(columns.values)
     note_cells(launches, measured)
     names = measured.texts("device__attribute_display_name")
@@ -160,6 +162,24 @@ def _check_times(launches: Launches, columns: Columns) -> None:
             printed |= measured
     computed = int((~np.isnan(duration) & ~printed).sum())
     launches.note("durations computed from a count and its rate", computed, severe=False)
+
+
+def _check_spread(launches: Launches, columns: Columns) -> None:
+    """A mean lies between the shortest and the longest launch, but for what printing rounds."""
+    spread = [
+        columns.values.get(name)
+        for name in ("shortest_launch_ns", "duration_ns", "longest_launch_ns")
+    ]
+    if any(one is None for one in spread):
+        return
+    shortest, mean, longest = (np.asarray(one, dtype=np.float64) for one in spread)
+    rounded = mean * _ROUNDED_SHARE
+    outside = (shortest > mean + rounded) | (longest < mean - rounded)
+    launches.note(CONTRADICTING, int(outside.sum()))
+
+
+# Means, shortest and longest are printed with three digits or more.
+_ROUNDED_SHARE = 0.01
 
 
 def _source_lines(launches: Launches) -> pa.Table:

@@ -86,6 +86,21 @@ def test_grouped_durations(
     assert column(recording, "duration_ns") == [nanoseconds]
 
 
+@pytest.mark.parametrize(("ends", "wrong"), [(("23.49", "83.26"), 0), (("93.49", "83.26"), 1)])
+def test_a_mean_outside_its_ends(tmp_path: Path, ends: tuple[str, str], wrong: int) -> None:
+    """GIVEN 31.21 us on average and 93.49 us at least THEN a note: one of them is wrong."""
+    path = tmp_path / "page.txt"
+    page = (
+        "[1] a@127.0.0.1\n  k(int) (63, 1, 1)x(16, 1, 1), Device 0, CC 8.9, Invocations 250\n"
+        "    Section: GPU Speed Of Light Throughput\n"
+        "    Metric Name Metric Unit Minimum Maximum Average\n"
+        f"    Duration us {ends[0]} {ends[1]} 31.21\n"
+    )
+    path.write_text(page)
+    found = [note for note in read_paths([path]).notes if "contradict" in note.text]
+    assert sum(note.count for note in found) == wrong
+
+
 @pytest.mark.parametrize("count", ["2.500", "2,500", "2\u202f500", "2500"])
 def test_launches_that_a_summary_counts(tmp_path: Path, count: str) -> None:
     """GIVEN 2,500 invocations in any locale THEN so many launches, not two."""
@@ -341,6 +356,33 @@ def test_variants_of_one_name(root: Path) -> None:
         (45, 90_000),
         (32, 70_000),
     ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"),
+    [
+        ("launch__registers_per_thread", "register/thread"),
+        ("launch__shared_mem_per_block_static", "byte/block"),
+        ("launch__shared_mem_per_block_dynamic", "byte/block"),
+        ("launch__cluster_size", "block"),
+    ],
+)
+def test_every_launch_constant_splits_a_group(
+    made: Callable[[str], Recording], tmp_path: Path, metric: str, unit: str
+) -> None:
+    """GIVEN one name and shape with 1 and 2 of a constant of the launch THEN two kernels."""
+    text = table(("gpu__time_duration.sum", "us", "10"), (metric, unit, "1"))
+    second = table(("gpu__time_duration.sum", "us", "20"), (metric, unit, "2"))
+    made(text + second.removeprefix(HEADER).replace('"0","1"', '"1","1"'))
+    kernels = traceroof.diagnose(tmp_path / "made.csv").kernels
+    assert [one.time_ns for one in kernels] == [20_000, 10_000]
+
+
+def test_durations_of_nothing(made: Callable[[str], Recording]) -> None:
+    """GIVEN nothing but durations of 0 ns THEN they are unknown: a kernel takes time."""
+    recording = made(table(("gpu__time_duration.sum", "ns", "0")))
+    assert column(recording, "duration_ns") == [None]
+    assert [note.severe for note in recording.notes if "no time at all" in note.text] == [True]
 
 
 def test_ranges_are_workloads_of_their_own(root: Path) -> None:

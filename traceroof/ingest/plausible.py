@@ -103,7 +103,8 @@ def _lasting(recording: Recording) -> Recording:
     is less than one."""
     kernels = recording.kernels
     duration = _whole(kernels["duration_ns"])
-    if not (duration % _MICROSECOND).any():
+    # In whole microseconds some are below one, not all.
+    if duration.any() and not (duration % _MICROSECOND).any():
         return recording
     none = np.asarray(kernels["duration_ns"].is_valid()) & (duration == 0)
     rows = np.flatnonzero(none)

@@ -35,10 +35,10 @@ _KEY = (
     "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "input_shapes", "input_dtypes",
     "process_name",
 )  # fmt: skip
-# What the compiler fixes for all launches of one kernel: where it differs, so do the kernels.
+# What the compiler or the launch fixes: where it differs, so do the kernels.
 _CONSTANTS = (
     "registers_per_thread", "accumulation_registers_per_thread", "shared_memory_static_bytes",
-    "shared_memory_bytes",
+    "shared_memory_bytes", "shared_memory_dynamic_bytes", "cluster_size",
 )  # fmt: skip
 
 
