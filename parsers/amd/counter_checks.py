@@ -13,6 +13,8 @@ from traceroof.parsers.amd.counters import Pass, Reals
 # Below this the cycles of launch and cache flush, which are counted too, outweigh the kernel's.
 _SHORT_NS = 20_000
 _FEWEST_TO_COMPARE = 3
+_SAME = 0.25
+_NEARLY_ALL = 0.8
 
 
 def without_contradicted_times(
@@ -29,13 +31,18 @@ def without_contradicted_times(
     for one in passes:
         cycles = one.counters.get("GRBM_GUI_ACTIVE")
         doubted = np.zeros(count, dtype=bool)
-        if cycles is not None and not one.merged:
+        if cycles is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 clock = cycles / one.duration_ns
             steady = np.isfinite(clock) & (one.duration_ns > _SHORT_NS)
             if steady.sum() >= _FEWEST_TO_COMPARE:
                 middle = np.median(clock[steady])
                 clock_ratio = clock / middle
+                # Merged passes have the cycles of one run and the time of another, which say the
+                # same of a kernel only where they do so of nearly all.
+                if one.merged and np.mean(np.abs(clock_ratio[steady] - 1) < _SAME) < _NEARLY_ALL:
+                    cleaned.append(one)
+                    continue
                 # A time that is far too short is one, too: what its cycles took was not.
                 told = steady | (np.isfinite(clock) & (cycles / middle > _SHORT_NS))
                 doubted = told & ((clock_ratio < 0.5) | (clock_ratio > 2))

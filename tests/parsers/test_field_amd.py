@@ -492,3 +492,20 @@ def test_files_of_another_architecture_in_a_folder(root: Path, tmp_path: Path) -
     recording = read_paths([folder])
     assert sum(recording.kernels["duration_ns"].to_pylist()) == 160_000
     assert any("another GPU model" in note.text for note in recording.notes)
+
+
+@pytest.mark.parametrize(("factor", "known"), [(3.0, False), (0.3, False), (1.4, True)])
+def test_cycles_of_merged_passes(root: Path, tmp_path: Path, factor: float, known: bool) -> None:
+    """GIVEN pmc_perf.csv with 3.15 M cycles in each of six launches, of 1.5 ms but for one THEN
+    that time is unknown where it is twice or half of what the cycles took."""
+    folder = tmp_path / "profile"
+    shutil.copytree(root / "tests/field_cases/amd/C_nps4_cpx", folder)
+    path = folder / "pmc_perf.csv"
+    rows = list(csv.reader(path.read_text().splitlines()))
+    start, end = (rows[0].index(f"{name}_Timestamp") for name in ("Start", "End"))
+    rows[3][end] = str(int(rows[3][start]) + int(1_500_000 * factor))
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    durations = read_paths([folder]).kernels["duration_ns"].to_pylist()
+    assert durations.count(1_500_000) == 5
+    assert durations[2] == (int(1_500_000 * factor) if known else None)
