@@ -88,8 +88,12 @@ class _Log:
                 continue
             self.is_source_text = self.is_source_text or bool(SOURCE_AS_TEXT.match(line))
             header = header_of(line)
-            # A sentence on a page may name two metrics; a table names its kernels.
-            if header is None or (page.begun and not {"kernel name", "id"} & header.at.keys()):
+            # A sentence on a page may name two metrics; a table names its kernels, or their code.
+            if header is None or (
+                page.begun
+                and header.kind != "source"
+                and not {"kernel name", "id"} & header.at.keys()
+            ):
                 self.is_page = self.is_page or begins_page(line)
                 page.read(line)
                 continue

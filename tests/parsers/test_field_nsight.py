@@ -283,6 +283,32 @@ def test_lines_and_their_instructions_are_counted_once(case: Read) -> None:
     assert samples == [120 + 60 + 20]
 
 
+@pytest.mark.parametrize("page", ["text", "csv"])
+def test_a_source_page_behind_another(tmp_path: Path, page: str) -> None:
+    """GIVEN a page of a kernel and its source page in one log THEN both are of one launch."""
+    front = table(("gpu__time_duration.sum", "us", "31.21"))
+    if page == "text":
+        front = (
+            "  k (64, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.9\n"
+            "    Section: GPU Speed Of Light Throughput\n"
+            "    ----------------- ----------- ------------\n"
+            "    Metric Name       Metric Unit Metric Value\n"
+            "    ----------------- ----------- ------------\n"
+            "    Duration                   us        31.21\n"
+            "    ----------------- ----------- ------------\n"
+        )
+    source = (
+        '"Kernel Name","k"\n'
+        '"#","Address","Source","# Samples","Instructions Executed"\n'
+        '"0","0x10","LDG","10","4096"\n"1","0x20","EXIT","20","4096"\n'
+    )
+    path = tmp_path / "both.log"
+    path.write_text(f"{front}\n{source}")
+    recording = read_paths([path])
+    assert column(recording, "duration_ns") == [31_210]
+    assert column(recording, "instructions") == [8192]
+
+
 # --- reasons -----------------------------------------------------------------------------------
 
 
