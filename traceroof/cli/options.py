@@ -301,7 +301,7 @@ class ReadOptions(StoreOptions):
 
         return Options(
             device=self.device,
-            meanwhile=("traceroof.diagnosis.diagnose",),
+            meanwhile=("traceroof.diagnosis.diagnose", "traceroof.report.run.terminal"),
             max_inflated_bytes=self.max_inflated << 30,
             max_inflation=self.max_inflation,
         )
