@@ -4,7 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.kernels.bound_class import BUSY_PCT
-from traceroof.rule import Attainable, Rule, above, at_least, below
+from traceroof.rule import Attainable, Rule, above, at_least, at_most, below
 from traceroof.rules._kernels import may_reach, of_class, pipe_may_reach
 
 
@@ -20,7 +20,71 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(part * (1 - k.fp64_ratio) * k.pipe_fp64_use_pct / 100)
 
 
+def _in_fp32(k: Facts, dram: Column) -> Column:
+    """Share of the time that goes where the FP64 work runs at the FP32 rate and device memory is busy
+    ``dram`` percent of today's time."""
+    freed = (1 - k.fp64_ratio) * k.pipe_fp64_use_pct / 100
+    return np.asanyarray(np.fmin(freed, 1 - np.nan_to_num(dram) / 100))
+
+
+_T4 = {"pipe_fp64_use_pct": 85.2, "fp64_ratio": 1 / 32, "kernel_dram_pct": 56.4}
+
 RULES = (
+    Rule(
+        id="fp64-at-low-rate",
+        topic="fp64",
+        title="Double precision on a GPU that is slow at it",
+        scope="kernel",
+        why=(
+            "GPUs for graphics and inference run FP64 at 1/32 to 1/64 of the FP32 rate. A kernel that "
+            "keeps this pipe busy is limited by it, whatever else it does."
+        ),
+        condition=(
+            "the FP64 pipe is at {pipe_fp64_use_pct} or more, on a GPU whose FP64 rate is {fp64_ratio} of "
+            "the FP32 rate or less; device memory is not at its wall"
+        ),
+        needs=("pipe_fp64_use_pct", "fp64_ratio"),
+        uses=("primary_class", "compute_pct", "kernel_dram_pct"),
+        applies=lambda k: pipe_may_reach(k) & ~of_class(k, "dram-bound"),
+        when=lambda k: k.meets("pipe_fp64_use_pct") & k.meets("fp64_ratio"),
+        because=(
+            "the FP64 pipe is busy {pipe_fp64_use_pct}; this GPU runs FP64 at {fp64_ratio:.3f} of the FP32 "
+            "rate"
+        ),
+        fix=(
+            "Compute in FP32 where the result allows it: float literals (1.0f), float overloads of "
+            "maths functions, float arrays; keep FP64 for the sums that need it, or use a GPU with "
+            "full-rate FP64."
+        ),
+        refute=(
+            "Compile the kernel with float in place of double and compare the time. If it stays, the "
+            "pipe was not the limit."
+        ),
+        # Arrays of float are half as wide, at best.
+        saves=lambda k, peak: _in_fp32(k, k.kernel_dram_pct / 2),
+        likely=lambda k, peak: _in_fp32(k, k.kernel_dram_pct),
+        kind="option",
+        grade="observed",
+        layer="operator",
+        suppresses=("compute-fp64-bound", "slow-pipe-limiter", "stall-math-pipe"),
+        thresholds={
+            **may_reach(15),
+            "pipe_fp64_use_pct": at_least(BUSY_PCT),
+            "fp64_ratio": at_most(1 / 8, words="{op} 1/8"),
+        },
+        effort="refactor",
+        risk="numerics",
+        references=(
+            "Nsight Compute SOLFPRoofline rule",
+            "CUDA C++ Programming Guide, arithmetic instructions: results per cycle by compute capability",
+        ),
+        fires=(_T4, {**_T4, "pipe_fp64_use_pct": 60.0, "fp64_ratio": 1 / 8}),
+        silent=(
+            {**_T4, "pipe_fp64_use_pct": 59.9},
+            {**_T4, "fp64_ratio": 0.5},
+            {**_T4, "primary_class": "dram-bound"},
+        ),
+    ),
     Rule(
         id="compute-fp64-bound",
         topic="fp64",

@@ -43,6 +43,9 @@ _PIPE = regex.compile(
     r"(?P<pipe>[A-Z]\w+)(?: \(\w+\))? is the highest-utilized pipeline \((?P<pct>[\d.,]+)%\)"
     r"(?P<elapsed> based on elapsed cycles)?"
 )
+_FUSED = regex.compile(
+    r"executes (?P<fused>[\d.,]+) fused and (?P<single>[\d.,]+) non-fused FP(?P<bits>32|64) instructions"
+)
 _SECTOR_USE = regex.compile(
     r"access pattern for global (?P<what>load|store)s .*?only (?P<bytes>[\d.,]+) of the 32 bytes"
 )
@@ -55,6 +58,7 @@ _SMS = regex.compile(r"less than the GPU's (?P<sms>\d+) multiprocessors")
 # Words of which every sentence with a figure has one: most sentences have none.
 _WORDS = (
     "being stalled", "uncoalesced", "access pattern", "One or more", "full waves", "multiprocessors",
+    "highest-utilized", "non-fused",
 )  # fmt: skip
 # Real rules have up to 2,000 letters.
 _LONGEST_RULE = 8000
@@ -184,6 +188,11 @@ def _facts(text: str) -> Iterator[_Fact]:
         name = _PIPE_NAMES.get(match["pipe"], match["pipe"].lower())
         if name in PIPES:
             yield _Fact("elapsed" if match["elapsed"] else "active", f"pipe_{name}_pct", percent)
+    if match := _FUSED.search(text):
+        fused, single = _figure(match["fused"]), _figure(match["single"])
+        if fused is not None and single:
+            share = 100 * single / (single + fused)
+            yield _Fact("columns", f"fp{match['bits']}_nonfused_pct", share)
     if (match := _SECTOR_USE.search(text)) and (used := _figure(match["bytes"])) is not None:
         yield _Fact("columns", f"{match['what']}_bytes_per_sector", used)
     if (match := _WAVES.search(text)) and (waves := _figure(match["waves"])) is not None:

@@ -39,6 +39,8 @@ from traceroof.parsers.nsight.metrics import metric_name
 from traceroof.parsers.nsight.numbers import unit
 
 PARSER = nsight_compute.PARSER
+
+
 SOL = "GPU Speed Of Light Throughput"
 ROOFLINE = "GPU Speed Of Light Roofline Chart"
 PCT = "pct_of_peak_sustained_elapsed"
@@ -921,6 +923,16 @@ def test_requests_of_rules_until_2023(read: Reader) -> None:
     assert found["store_sectors_per_request"] == 12.2
     assert found["store_bytes_per_sector"] == pytest.approx(128 / 12.2)
     assert found["load_bytes_per_sector"] is None
+
+
+def test_single_and_fused_arithmetic_is_in_a_sentence(read: Reader) -> None:
+    text = (
+        "This kernel executes 1564468 fused and 1029052 non-fused FP64 instructions. By converting "
+        "pairs of non-fused instructions to their fused, higher-throughput equivalent"
+    )
+    found = _said(read, text)
+    assert found["fp64_nonfused_pct"] == pytest.approx(100 * 1029052 / (1029052 + 1564468))
+    assert found["fp32_nonfused_pct"] is None
 
 
 SOL = "GPU Speed Of Light Throughput"
