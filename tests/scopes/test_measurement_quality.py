@@ -132,6 +132,23 @@ def test_a_row_of_a_summary_weighs_as_many_launches() -> None:
 A100 = DeviceInfo(index=0, name="NVIDIA A100-SXM4-80GB", sm_count=108)
 
 
+def test_clocks_that_move_by_one_factor_did_not_move() -> None:
+    """GIVEN four launches of an A100 whose core and memory clock, cycles over time, differ by 8 % and have
+    one ratio, 765 to 1215 MHz, THEN it is the time that was longer; GIVEN another ratio, clocks fell."""
+    memory = [1166.43e6, 1155.16e6, 1259.85e6, 1231.44e6]
+    columns: dict[str, Any] = {
+        "kernel_name": ["k"] * 4,
+        "duration_ns": [1_267_000_000, 2_698_000_000, 5_507_000_000, 1_869_000_000],
+        "sm_clock_hz": [clock * 765 / 1215 for clock in memory],
+        "dram_clock_hz": memory,
+    }
+    found = facts(recording(columns))
+    assert (found["clock_fall_pct"], found["dram_clock_fall_pct"]) == (0.0, 0.0)
+    columns["sm_clock_hz"] = [765e6] * 4
+    # 1 - 1155.16 / 1259.85
+    assert facts(recording(columns))["dram_clock_fall_pct"] == pytest.approx(8.31, abs=0.01)
+
+
 @pytest.mark.parametrize("basis", ["timeline", "counter-tool"])
 def test_a_locked_clock_is_not_held_against_the_boost(basis: Any) -> None:
     """The A100's boost is 1410 MHz; 1057.5 is three quarters of it, and about the base clock."""

@@ -56,7 +56,8 @@ class OpenTime:
 
 
 def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
-    """All entries as one where together they are not worth much; None where they are."""
+    """All entries as one where together they are not worth much; None where they are. The entry that
+    says why is that one."""
     expected = sum(one.expected(one.claimed) for one in kept)
     if (
         not kept
@@ -64,6 +65,10 @@ def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
         or any(passes_once(one.topic) for one in kept)
     ):
         return None
+    if short := next((one for one in kept if _too_short(one, pool)), None):
+        others = [one for one in kept if one is not short]
+        short.folded += [one for entry in others for one in (*entry.found, *entry.folded)]
+        return short
     found = sum(one.claimed for one in kept)
     likely = sum(one.likely(one.claimed) for one in kept)
     sure = sum(one.claimed * one.confidence for one in kept) / found
@@ -98,6 +103,12 @@ def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
     draft = Draft("nothing-to-gain", [said], together([]), False, claimed=bound)
     draft.folded = [one for entry in kept for one in (*entry.found, *entry.folded)]
     return draft
+
+
+def _too_short(draft: Draft, pool: Pool) -> bool:
+    """Whether an entry says why there is little to gain: most of the time is that of launches with too
+    little work in them, which other advice than making kernels faster helps."""
+    return draft.topic == "problem-too-small" and _time(draft, pool) >= _MOST * pool.kernels_ns
 
 
 def _beside(waits: float, pool: Pool) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import DeviceInfo, Recording
@@ -75,6 +76,8 @@ def _clocks(
             _by_time(as_reals(kernels[name])[here], weight[here])
             for name in ("sm_clock_hz", "dram_clock_hz", "peak_dram_bytes_per_s")
         )
+        if clock and of_memory and _one_factor(kernels, here, weight):
+            clock, of_memory = (clock[1],) * 3, (of_memory[1],) * 3
         # Nsight Compute locks the clock at its base by default: that is no throttling.
         locked = recording.time_basis != "timeline"
         found.append((_core(clock, device, locked), _memory(of_memory, peak, device), ordinal))
@@ -93,6 +96,19 @@ def _clocks(
         if rated:
             values["dram_rated_pct"] = min(rated)
     return values
+
+
+# Clocks of two domains do not move by one factor to a thousandth.
+_ONE_FACTOR = 0.001
+
+
+def _one_factor(kernels: pa.Table, here: npt.NDArray[np.bool_], weight: Reals) -> bool:
+    """Whether core and memory clock move together. Both are cycles over time: then it is the time of
+    the pass that was longer (the kernel was preempted), and neither clock moved."""
+    core, memory = (as_reals(kernels[name])[here] for name in ("sm_clock_hz", "dram_clock_hz"))
+    known = (core > 0) & (memory > 0)
+    ratio = _by_time(core[known] / memory[known], weight[here][known])
+    return bool(known.all()) and ratio is not None and 1 - ratio[0] / ratio[2] < _ONE_FACTOR
 
 
 def _by_time(value: Reals, weight: Reals) -> tuple[float, float, float] | None:
