@@ -229,6 +229,7 @@ OWN_FLOOR = {
     "block-shape-measured": "the faster shape was measured in the file",
     "excess-traffic": "bytes beyond the operator's model go",
     "im2col-traffic": "the copy of the input goes",
+    "input-read-again": "bytes of the second reading go",
     "roofline-headroom": "the model's least time is the bound",
     "roofline-headroom-attention": "the model's least time is the bound",
     "roofline-headroom-bytes": "the model's least time is the bound",
