@@ -292,3 +292,11 @@ def test_no_bound_is_longer_than_the_time_that_the_work_can_spare(
     for figure in (made.bound, made.likely):
         known = figure[~np.isnan(figure)]
         assert (known <= room + 1e-6 * launches * duration_ns).all(), rule.id
+
+
+def test_a_start_without_calls_of_the_host_is_half_as_sure() -> None:
+    """The place of the gaps is all that tells of it."""
+    trust = BY_ID["cold-start"].trust
+    assert trust is not None
+    activities = Facts.of(({"linked_activities": 0.0}, {"linked_activities": 900.0}))
+    assert trust(activities).tolist() == [0.5, 1.0]
