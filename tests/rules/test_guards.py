@@ -240,7 +240,6 @@ OWN_FLOOR = {
     "depthwise-conv": "the model's bytes are the bound",
     "moe-small-groups": "the model's bytes are the bound",
     "misaligned-128": "sectors that are fetched twice go",
-    "input-read-again": "bytes that are read twice go",
     "partial-sector-writes": "the reads that fill partial sectors go",
     "amd-coalescing": "cache lines that are looked up twice go",
     "single-kernel-dominates": "it only says where the time is",
