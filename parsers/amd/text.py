@@ -34,6 +34,7 @@ from traceroof.parsers.amd.values import Integers, Mask, Reals, integers, reals
 _BLOCK_BYTES = 8 << 20
 # No table has lines this long (2,718 columns take 60 KB); what does is no table.
 _LONGEST_LINE = 4 << 20
+_MOST_COLUMNS = 20_000
 _NUMERIC = regex.compile(
     r"\s*\"?(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?|0x[0-9a-fA-F]+)\"?\s*"
 )
@@ -101,7 +102,13 @@ def read_table(path: Path, options: Options, progress: Progress) -> TextTable:
             raise TraceroofError(f"{path} holds no table that an AMD profiler writes")
         size = max(path.stat().st_size, 1)
         source = io.BufferedReader(_Rest(head, stream))
-        reader = _Reader(_skip(source, found), found.delimiter)
+        header = _skip(source, found)
+        if len(header) > _MOST_COLUMNS:
+            raise TraceroofError(
+                f"{path} has a table of more than {_MOST_COLUMNS:,} columns, which no profiler writes",
+                "export it again with the counters that you need",
+            )
+        reader = _Reader(header, found.delimiter)
         for block in _blocks(source):
             reader.add(block)
             progress(min(stream.consumed, size), size)

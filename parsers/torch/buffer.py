@@ -1,5 +1,7 @@
 """The part of a stream of bytes that is being looked at, in one reused buffer."""
 
+import re
+from functools import cache
 from typing import Final, Protocol
 
 #: Bytes read at a time. Decoding is fastest while text and objects stay in the processor's cache.
@@ -67,10 +69,18 @@ class Buffer:
     def skip(self, characters: bytes) -> int:
         """Pass over these characters; the byte that follows, or -1 at the end of the stream."""
         while True:
-            while self.start < self.end:
-                byte = self.data[self.start]
-                if byte not in characters:
-                    return byte
-                self.start += 1
-            if not self.more():
-                return -1
+            byte = self.pass_over(characters)
+            if byte != -1 or not self.more():
+                return byte
+
+    def pass_over(self, characters: bytes) -> int:
+        """Pass over these characters in the buffer; the byte that follows, or -1 at its end."""
+        if self.start < self.end and self.data[self.start] in characters:
+            other = _other_than(characters).search(self.data, self.start, self.end)
+            self.start = other.start() if other else self.end
+        return self.data[self.start] if self.start < self.end else -1
+
+
+@cache
+def _other_than(characters: bytes) -> re.Pattern[bytes]:
+    return re.compile(b"[^" + re.escape(characters) + b"]")

@@ -23,6 +23,7 @@ _BYTES_A_FAILURE = 1 << 12
 _LOOKED_AT = 5000
 _BYTES_LOOKED_AT = 1 << 13
 _PHASE = b'"ph"'
+_BETWEEN = SPACE + b","
 
 # Where bytes are no UTF-8, and where the event before a place ends, is looked for in so many at first.
 _WINDOW = 1 << 12
@@ -134,13 +135,7 @@ class Pieces(BrokenEvents):
 
     def _next(self) -> int:
         """Pass over space and commas in the buffer; the byte that follows, or -1."""
-        buffer = self.buffer
-        while buffer.start < buffer.end:
-            byte = buffer.data[buffer.start]
-            if byte not in SPACE and byte != ord(","):
-                return byte
-            buffer.start += 1
-        return -1
+        return self.buffer.pass_over(_BETWEEN)
 
     def _commas(self, upto: int, message: str) -> bool:
         """Put commas between events that have none between them, all in the buffer, if that is
@@ -219,7 +214,8 @@ class Pieces(BrokenEvents):
         else:
             if ends and where == upto:
                 self._stride = min((upto - start) // _SHORTER, ends[0] - 1 - start)
-                return _SHORTEN
+                if self._stride_end(upto) < upto:
+                    return _SHORTEN
         return _ONE if self._may_look_at_one else self._leave_out(upto)
 
     @property
