@@ -104,7 +104,7 @@ _ONE_FACTOR = 0.001
 
 def _one_factor(kernels: pa.Table, here: npt.NDArray[np.bool_], weight: Reals) -> bool:
     """Whether core and memory clock move together. Both are cycles over time: then it is the time of
-    the pass that was longer (the kernel was preempted), and neither clock moved."""
+    the pass that was longer (as where a kernel is preempted), and neither clock moved."""
     core, memory = (as_reals(kernels[name])[here] for name in ("sm_clock_hz", "dram_clock_hz"))
     known = (core > 0) & (memory > 0)
     ratio = _by_time(core[known] / memory[known], weight[here][known])
