@@ -121,7 +121,8 @@ _NUMBER = regex.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def _number(cell: str, sign: DecimalSign) -> Decimal | None:
-    cell = plain(cell, sign)
+    if sign is DecimalSign.COMMA or not _NUMBER.fullmatch(cell):
+        cell = plain(cell, sign)
     if not _NUMBER.fullmatch(cell) or len(cell) > 40:
         return None
     try:
