@@ -75,6 +75,8 @@ _INTEL_WORDS: Mapping[str, str] = {
     " torch.cuda.set_sync_debug_mode('warn') names the places.": "",
     " or torch.cuda.make_graphed_callables": "",
     "torch.cuda.empty_cache": "torch.xpu.empty_cache",
+    # What all back ends read, since PyTorch 2.9.
+    "PYTORCH_CUDA_ALLOC_CONF": "PYTORCH_ALLOC_CONF",
     "ProfilerActivity.CUDA": "ProfilerActivity.XPU",
     "CUDA graphs": "SYCL graphs",
     "CUDA graph": "SYCL graph",
