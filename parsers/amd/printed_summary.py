@@ -1,4 +1,4 @@
-"""The table that ``rocprofv3 --summary`` (-S) prints: one row a kernel, copy or call of a domain.
+"""The table that ``rocprofv3 --summary`` (-S) prints: one row per kernel, copy or call of a domain.
 
 Every domain may have a table of its own, and one holds all of them: a row counts once.
 """
