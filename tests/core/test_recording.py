@@ -1,5 +1,8 @@
 """Joining recordings keeps rows, sources and what points at them together."""
 
+from typing import Any
+
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -79,6 +82,14 @@ def test_the_types_of_a_data_frame_are_those_of_every_run() -> None:
     assert str(known["start_ns"].dtype) == "Int64"
     assert str(known["operator"].dtype) == "string"
     assert list(known.columns) == list(other.columns)
+
+
+@pytest.mark.parametrize("value", ["108", float("nan"), float("inf"), True, [108]])
+def test_a_number_of_a_device_is_a_number(value: Any) -> None:
+    assert DeviceInfo(sm_count=value).sm_count is None
+    counted: Any = np.int64(108)
+    assert DeviceInfo(sm_count=counted, name="A100") == DeviceInfo(sm_count=108, name="A100")
+    assert DeviceInfo(name=108).name is None  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "known"), [("9.0", "9.0"), ("12.1", "12.1"), ("9.-4", None), ("n/a", None), ("", "")])  # fmt: skip

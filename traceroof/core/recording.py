@@ -4,9 +4,11 @@ A ``Recording`` is the content of one or more files of one kind; a ``Run`` is a 
 name and an identity, the unit that is stored, diagnosed and compared.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import pyarrow as pa
@@ -143,7 +145,7 @@ class DeviceInfo:
     the file's terms: "CUDA 13.0" (the newest that it runs), "HIP 7.2.53211", "ROCm 6.5.0-831".
     measured: what the tool itself measured on it: "dram" in byte/s, types of the device table in
     FLOP/s. refused: the same, where it cannot be believed. A compute capability that is no version
-    is none.
+    is none, nor is a number that is a text or the other way round.
     """
 
     index: int | None = None
@@ -164,8 +166,21 @@ class DeviceInfo:
     refused: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if value is not None and not _fits(value, str(entry.type)):
+                object.__setattr__(self, entry.name, None)
         if self.compute_capability and not _CAPABILITY.fullmatch(self.compute_capability):
             object.__setattr__(self, "compute_capability", None)
+
+
+def _fits(value: object, declared: str) -> bool:
+    """Whether a value that a file gives is of the kind that a field holds."""
+    if declared.startswith("tuple"):
+        return True
+    if declared.startswith("str"):
+        return isinstance(value, str)
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 _CAPABILITY = regex.compile(r"[0-9]{1,3}\.[0-9]{1,2}")
