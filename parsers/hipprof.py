@@ -16,6 +16,7 @@ import pyarrow as pa
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest import json_words
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.folders import readable
 from traceroof.ingest.sqlite import Database, open_database
@@ -210,7 +211,7 @@ def _of_json(path: Path, options: Options) -> tuple[list[pa.Table], list[Note]]:
             events = msgspec.json.decode(data, type=_Trace).traceEvents
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like a hipprof trace but is not complete JSON: {error}",
+            f"{path} begins like a hipprof trace but is not complete JSON: {json_words.why(error)}",
             "it may have been cut short: copy it again",
         ) from None
     tables: list[pa.Table] = []

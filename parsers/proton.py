@@ -14,6 +14,7 @@ from traceroof.core import regex
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.recording import DeviceInfo, Note, Recording, source_of
 from traceroof.errors import TraceroofError
+from traceroof.ingest import json_words
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options, Progress
 
@@ -91,7 +92,7 @@ def _parts(source: Path, data: bytes) -> tuple[list[dict[str, Any]], dict[str, A
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise TraceroofError(
-            f"{source} is not a complete Proton tree: {error}",
+            f"{source} is not a complete Proton tree: {json_words.why(error)}",
             "was the program stopped before proton.finalize()?",
         ) from None
     entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

@@ -14,6 +14,7 @@ import pyarrow as pa
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest import json_words
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.typed_columns import texts, wholes
 from traceroof.parser import Options, Progress
@@ -78,7 +79,7 @@ def read_tables(path: Path, options: Options, kernels: bool) -> Content:
         trace = msgspec.json.decode(data, type=_Trace)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like a rocprof trace but is not complete JSON: {error}",
+            f"{path} begins like a rocprof trace but is not complete JSON: {json_words.why(error)}",
             "it may have been cut short; results.csv or results.db beside it hold the same run",
         ) from None
     del data

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest import json_words
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.typed_columns import numbers, texts, wholes
 from traceroof.parser import Options, Progress
@@ -80,7 +81,7 @@ def processes_of(path: Path, progress: Progress, options: Options) -> list[Proce
         tools, mistyped = tools_of(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like rocprofv3 output but is not complete JSON: {error}",
+            f"{path} begins like rocprofv3 output but is not complete JSON: {json_words.why(error)}",
             "it may have been cut short: copy it again",
         ) from None
     if mistyped:

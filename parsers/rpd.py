@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from traceroof.core import regex
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest import json_words
 from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.sqlite import Database, open_database
 from traceroof.ingest.typed_columns import numbers, row_count, texts, wholes
@@ -215,7 +216,7 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
         events = msgspec.json.decode(data, type=list[_Event])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise TraceroofError(
-            f"{path} begins like an RPD trace but is not complete JSON: {error}",
+            f"{path} begins like an RPD trace but is not complete JSON: {json_words.why(error)}",
             "it may have been cut short: make it again from the .rpd file",
         ) from None
     mine = [

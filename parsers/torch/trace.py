@@ -150,6 +150,12 @@ def _refuse_others(source: Path, found: Folded) -> None:
             )
     if is_torch:
         return
+    lost = sum(found.counts.values()) - found.counts[CUT]
+    if not categories and lost:
+        raise TraceroofError(
+            f"{source} holds no event that can be read: {lost:,} are broken, or longer than 1 MB",
+            "record it again",
+        )
     if not categories and found.counts[CUT]:
         raise TraceroofError(f"{source} is cut short before its first event", "record it again")
     shown = ", ".join(str(category) for category, _ in categories.most_common(4) if category)

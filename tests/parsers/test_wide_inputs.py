@@ -71,6 +71,14 @@ WIDE: dict[str, tuple[Callable[[], bytes], int | str]] = {
     # An event is given up beyond 1 MB.
     "name_of_half_a_MB.json": (lambda: _long_name(500_000), 2),
     "name_of_10_MB.json": (lambda: _long_name(10_000_000), 1),
+    "only_a_name_of_10_MB.json": (
+        lambda: _trace((EVENT % (0, 10, "")).replace('"name":"', '"name":"' + "k" * 10_000_000, 1)),
+        "broken, or longer than 1 MB",
+    ),
+    "nested_results.json": (
+        lambda: b'{"rocprofiler-sdk-tool":[' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
+        "nested too deep",
+    ),
     "spaces.json.gz": (lambda: gzip.compress(b'{"traceEvents":[' + b" " * 10**7), "cut short"),
     "zeros.json.gz": (lambda: gzip.compress(bytes(10**7)), ""),
     "1_kernel_trace.csv": (
