@@ -11,6 +11,9 @@ from traceroof.core.tracing import one_of
 from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.rule import Threshold, at_most, below
 
+# A copy reaches 75 to 92 % of the nominal peak, by device: above this, device memory is near its wall.
+_NEAR_WALL_PCT = 70.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stall:
@@ -85,11 +88,12 @@ STALLS = (
             "the wait was hidden already."
         ),
         uses=("dram_pct", "l2_hit_pct", "l1_hit_pct", "achieved_occupancy_pct", "warps_active"),
-        # At the wall of device memory the wait is the symptom: dram-at-wall says so.
+        # Near the wall of device memory the wait is the symptom, and the fix the same: the rules on
+        # device memory say so.
         unless=lambda k: ~k.meets("dram_pct"),
-        limits={"dram_pct": at_most(WALL_PCT, or_unknown=True)},
+        limits={"dram_pct": at_most(_NEAR_WALL_PCT, or_unknown=True)},
         condition="; not with DRAM above {dram_pct}",
-        pardoned=({"dram_pct": 80.1},),
+        pardoned=({"dram_pct": 70.1},),
     ),
     Stall(
         id="stall-short-scoreboard",

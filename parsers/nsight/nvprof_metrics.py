@@ -195,10 +195,9 @@ def _of_values(values: Values, dram_peak: float | None) -> Values:
     if {"dram_read_bytes", "dram_write_bytes"} <= found.keys():
         found["dram_bytes"] = found["dram_read_bytes"] + found["dram_write_bytes"]
     found |= _timed(values)
-    if dram_peak and {"dram_read_throughput", "dram_write_throughput"} <= values.keys():
-        # A level is a tenth of the peak, rounded up: rates say how much it is.
-        moved = values["dram_read_throughput"] + values["dram_write_throughput"]
-        found["dram_throughput_pct"] = moved / dram_peak * 100
+    if dram_peak and {"dram_bytes", "duration_ns"} <= found.keys():
+        # A level is a tenth of the peak, rounded up: bytes, time and peak say how much it is.
+        found.pop("dram_throughput_pct", None)
     for column, parts in book["maximum"].items():
         known = [found[part] for part in parts if part in found]
         if known and (column != "memory_throughput_pct" or "dram_throughput_pct" in found):

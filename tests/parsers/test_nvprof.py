@@ -5,6 +5,7 @@ import math
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -236,7 +237,9 @@ def test_corpus_metrics(corpus: Path, program: str) -> None:
         if row["Metric Name"] == "dram_utilization":
             # A level is a tenth of the peak, rounded up; what moved lies within it or a bit below.
             level = 10 * int(row["Avg"].partition("(")[2].rstrip(")"))
-            assert level - 10 <= found.dram_throughput_pct <= level
+            # Bytes a nanosecond are GB/s.
+            assert level - 10 <= found.dram_bytes / found.duration_ns / 484.4 * 100 <= level
+            assert pd.isna(found.dram_throughput_pct)
 
 
 RATES = """\
@@ -261,8 +264,12 @@ def test_a_count_over_its_rate_is_the_time_of_a_launch(tmp_path: Path) -> None:
     run = traceroof.read(file)
     row = run.kernels.iloc[0]
     assert row.duration_ns == 100_000
-    assert row.dram_throughput_pct == pytest.approx(352e9 / 484.4e9 * 100, rel=1e-3)
-    assert row.memory_throughput_pct == row.dram_throughput_pct
+    assert pd.isna(row.dram_throughput_pct)
+    grounds = traceroof.diagnose(run).grounds
+    assert grounds is not None
+    facts = grounds.scopes["kernel"].facts
+    assert facts.dram_pct[0] == pytest.approx(352e9 / 484.4e9 * 100, rel=1e-3)
+    assert facts.dram_basis[0] == "nominal peak"
     assert row.global_load_sectors == 230_000
     notes = [str(note) for note in run.recording.notes]
     assert notes == ["durations computed from a count and its rate"]
