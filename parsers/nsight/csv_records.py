@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 
 from traceroof.core import regex
 from traceroof.parsers.nsight.csv_variants import (
-    HINT,
     Header,
     Lines,
     Skipped,
     header_of,
+    may_hold_header,
     source_title,
 )
 
@@ -56,7 +56,7 @@ def _rows(
             lines.give_back(line)
             return
         if not line.startswith(start) or line.startswith("==") or not line:
-            if (HINT.search(line) and header_of(line)) or ends(line):
+            if (may_hold_header(line) and header_of(line)) or ends(line):
                 lines.give_back(line)
                 return
             # Program output without a line end runs into the row that follows.

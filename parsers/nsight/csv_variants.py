@@ -145,9 +145,12 @@ _WITH_UNIT = regex.compile(rf"(?P<metric>{METRIC_NAME.pattern})\s*[(\[](?P<unit>
 _LIKE_A_METRIC = regex.compile(r"[a-z][a-z0-9_:.]*|Unnamed: \d+|")
 #: A line of the source page as text, which is for people: its columns are cut.
 SOURCE_AS_TEXT = regex.compile(r"\s*(?:File Path|Function Name): \S")
-HINT = regex.compile(
-    r"Metric Name|Kernel Name|[a-z]__[a-z]|Warp Stall Sampling|\bSource\"?[,;\t]", re.IGNORECASE
-)
+# What every header has one of. Searched in lower case by words, for every file is asked: one pattern of
+# all of them takes ten times as long.
+_WORDS = ("metric name", "kernel name", "warp stall sampling")
+_IN_METRIC = regex.compile(r"__[a-z]")
+_NO_WORD = regex.compile(r"\W?$")
+_SOURCE_CELL = regex.compile(r"source\"?[,;\t]")
 # Where a row of the source page stands: by address, by line, or by number.
 _SOURCE_PLACES = frozenset({"address", "line no", "line", "#"})
 _TABLE_START = regex.compile(r'"(?:ID|Process ID)","(?:Process |Kernel )')
@@ -190,9 +193,24 @@ class Header:
         )
 
 
+def may_hold_header(text: str) -> bool:
+    """Whether a text has a word of any header; most have none."""
+    lower = text.lower()
+    return (
+        any(word in lower for word in _WORDS)
+        or ("__" in lower and any("a" <= one <= "z" for one in _before(_IN_METRIC, lower)))
+        or ("source" in lower and any(map(_NO_WORD.match, _before(_SOURCE_CELL, lower))))
+    )
+
+
+def _before(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """The letter before each place where a pattern is found; at the start of the text none."""
+    return (text[max(found.start() - 1, 0) : found.start()] for found in pattern.finditer(text))
+
+
 def header_of(line: str) -> Header | None:
     """The header in a line, which may follow program output; None where there is none."""
-    if not HINT.search(line):
+    if not may_hold_header(line):
         return None
     before = ""
     if not line.startswith('"') and (start := _TABLE_START.search(line)):
@@ -215,7 +233,7 @@ def header_of(line: str) -> Header | None:
 
 def headers_of(text: str) -> Iterator[Header]:
     """The headers in the lines of a text. Most texts have no word of any."""
-    if HINT.search(text):
+    if may_hold_header(text):
         yield from (found for line in text.splitlines() if (found := header_of(line)))
 
 
