@@ -7,6 +7,7 @@ import pytest
 import traceroof
 from traceroof.diagnosis.diagnosis import Diagnosis
 from traceroof.ingest.call_sums import CallSum, table
+from traceroof.report.run.summary import about
 from traceroof.scopes.host_sums import facts_of
 
 KERNELS = """
@@ -49,6 +50,7 @@ def test_a_summary_of_calls_leads_where_the_host_takes_longer(
 ) -> None:
     found = diagnosed(KERNELS + CALLS.format(launch=launch, allocate=allocate), tmp_path)
     assert first_rule(found) == first
+    assert "times without a timeline" in about(found)
     # Nothing says when the GPU waited, so no time is promised.
     assert found.advice[0].bound_ns is None
 

@@ -38,10 +38,16 @@ def about(diagnosis: Diagnosis) -> str:
     parts = [
         diagnosis.run_name,
         devices,
-        TIMES[diagnosis.time_basis],
+        _times(diagnosis),
         *([combined] if combined else []),
     ]
     return one_line(" · ".join(parts))
+
+
+def _times(diagnosis: Diagnosis) -> str:
+    # A summary has production times, but no timeline.
+    summary = diagnosis.time_basis == "timeline" and not diagnosis.timelines
+    return "times without a timeline" if summary else TIMES[diagnosis.time_basis]
 
 
 def coverage(diagnosis: Diagnosis) -> str:
