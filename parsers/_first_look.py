@@ -7,8 +7,7 @@ asked. A head is the first bytes of a file, decompressed.
 from collections.abc import Callable, Mapping
 
 from traceroof.ingest.sqlite import MAGIC
-from traceroof.parsers.amd.kinds import layout
-from traceroof.parsers.amd.printed_summary import is_printed
+from traceroof.parsers.amd.kinds import is_printed, layout
 
 
 def _is_database(head: bytes) -> bool:

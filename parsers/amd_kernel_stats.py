@@ -18,17 +18,16 @@ import pyarrow.compute as pc
 from traceroof.core import kernel_table, regex
 from traceroof.core.recording import RAW_METRICS, Note, Recording
 from traceroof.errors import TraceroofError
-from traceroof.ingest import call_sums
+from traceroof.ingest import call_sums, decompress
 from traceroof.ingest.call_sums import CallSum
-from traceroof.ingest.decompress import open_inflated
 from traceroof.ingest.sums import contradictions
 from traceroof.parser import HEAD_BYTES, Options, Progress
 from traceroof.parsers.amd.calls import copy_kind
 from traceroof.parsers.amd.dispatches import cleaned_names
 from traceroof.parsers.amd.folder import Family, survey
 from traceroof.parsers.amd.gpus import Gpu, of_agent_table, only
-from traceroof.parsers.amd.kinds import Kind, cells_of, layout, look
-from traceroof.parsers.amd.printed_summary import is_printed, read_printed
+from traceroof.parsers.amd.kinds import Kind, cells_of, is_printed, layout, look
+from traceroof.parsers.amd.printed_summary import read_printed
 from traceroof.parsers.amd.run import Part, recording
 from traceroof.parsers.amd.text import TextTable, read_table
 from traceroof.parsers.amd.values import Integers, Mask
@@ -147,9 +146,7 @@ def read_statistics(source: Path, progress: Progress, options: Options, strict: 
 
 
 def _rows(source: Path, progress: Progress, options: Options) -> TextTable:
-    with open_inflated(source, options) as file:
-        head = file.read(HEAD_BYTES)
-    if is_printed(head):
+    if is_printed(decompress.head(source, HEAD_BYTES)):
         return read_printed(source, options)
     return read_table(source, options, progress)
 

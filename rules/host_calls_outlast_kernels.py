@@ -1,5 +1,7 @@
 """The host takes longer to launch or to allocate than the GPU to compute, by sums of its calls."""
 
+from typing import Any
+
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
@@ -16,17 +18,49 @@ def _half(k: Facts, run: Facts) -> Column:
     return np.full(len(k), 0.5)
 
 
-def _doubts(calls: str) -> tuple[Doubt, ...]:
-    what = f"the GPU probably waits for {calls}, so faster kernels gain less"
-    return tuple(Doubt(scope=scope, what=what, factor=_half) for scope in _SCOPES)
+def _rule(
+    calls: str, spent: str, waited_for: str, example: tuple[float, float, float], **card: Any
+) -> Rule:
+    """The card of one kind of call. calls, spent: the columns of their number and time. example: these
+    and the kernel time of a run where it fires."""
+    what = f"the GPU probably waits for {waited_for}, so faster kernels gain less"
+    many = {calls: 100.0, spent: 9e6, "kernel_time_ns": 1e6}
+    return Rule(
+        scope="run",
+        needs=(calls, spent, "kernel_time_ns"),
+        uses=("window_ns",),
+        # A timeline tells when the GPU waited.
+        applies=lambda k: ~np.isnan(getattr(k, calls)) & np.isnan(k.window_ns),
+        when=lambda k: k.meets(calls) & k.meets(spent),
+        kind="conditional",
+        grade="observed",
+        layer="framework",
+        effort="refactor",
+        severity="info",
+        urgent=lambda k: np.ones(len(k), dtype=bool),
+        doubts=tuple(Doubt(scope=scope, what=what, factor=_half) for scope in _SCOPES),
+        thresholds={
+            calls: at_least(_MANY),
+            spent: at_least(1.0, of="kernel_time_ns", told=False),
+        },
+        fires=(
+            {**many, spent: 1e6},
+            dict(zip((calls, spent, "kernel_time_ns"), example, strict=True)),
+        ),
+        silent=({**many, calls: 99.0}, {**many, spent: 0.99e6}, {**many, "window_ns": 1e9}, {}),
+        **card,
+    )
 
 
 RULES = (
-    Rule(
+    _rule(
+        "launch_calls",
+        "launching_ns",
+        "launches",
+        (411_939.0, 1.46e9, 0.9e9),
         id="launch-calls-outlast-kernels",
         topic="host-bound-launch",
         title="Launching the kernels takes longer than the kernels",
-        scope="run",
         why=(
             "A launch costs the host some microseconds. The GPU runs a kernel only after that. Where "
             "all launches together take longer than all kernels, a program that launches from one "
@@ -36,11 +70,6 @@ RULES = (
             "a summary without a timeline, {launch_calls} launch calls or more, and their typical "
             "(median, else shortest) time adds up to the kernel time or more"
         ),
-        needs=("launch_calls", "launching_ns", "kernel_time_ns"),
-        uses=("window_ns",),
-        # A timeline tells when the GPU waited.
-        applies=lambda k: ~np.isnan(k.launch_calls) & np.isnan(k.window_ns),
-        when=lambda k: k.meets("launch_calls") & k.meets("launching_ns"),
         because=(
             "{launch_calls:,.0f} launch calls of a typical length take the host {launching_ns}, all "
             "kernels the GPU {kernel_time_ns}"
@@ -54,38 +83,20 @@ RULES = (
             "Record a timeline. If the GPU is busy nearly all the time, several threads launch at "
             "once, or launches wait for a full queue."
         ),
-        kind="conditional",
-        grade="observed",
-        layer="framework",
-        effort="refactor",
-        severity="info",
         # Counted launches say it better than the length of kernels.
         suppresses=("tiny-kernels",),
-        urgent=lambda k: np.ones(len(k), dtype=bool),
-        doubts=_doubts("launches"),
-        thresholds={
-            "launch_calls": at_least(_MANY),
-            "launching_ns": at_least(1.0, of="kernel_time_ns", told=False),
-        },
         references=(
             "NVIDIA blog, Getting Started with CUDA Graphs: launches that outlast short kernels",
         ),
-        fires=(
-            {"launch_calls": 100.0, "launching_ns": 1e6, "kernel_time_ns": 1e6},
-            {"launch_calls": 411_939.0, "launching_ns": 1.46e9, "kernel_time_ns": 0.9e9},
-        ),
-        silent=(
-            {"launch_calls": 99.0, "launching_ns": 9e6, "kernel_time_ns": 1e6},
-            {"launch_calls": 100.0, "launching_ns": 0.99e6, "kernel_time_ns": 1e6},
-            {"launch_calls": 100.0, "launching_ns": 9e6, "kernel_time_ns": 1e6, "window_ns": 1e9},
-            {},
-        ),
     ),
-    Rule(
+    _rule(
+        "allocate_calls",
+        "allocating_ns",
+        "allocations",
+        (20_000.0, 2e9, 0.2e9),
         id="allocations-outlast-kernels",
         topic="allocation",
         title="Allocating memory takes longer than the kernels",
-        scope="run",
         why=(
             "An allocation by the driver takes tens to hundreds of microseconds, as long as many "
             "kernels. A program that allocates in its loop leaves the GPU idle meanwhile."
@@ -94,10 +105,6 @@ RULES = (
             "a summary without a timeline, {allocate_calls} calls or more that allocate memory, and "
             "their typical (median, else shortest) time adds up to the kernel time or more"
         ),
-        needs=("allocate_calls", "allocating_ns", "kernel_time_ns"),
-        uses=("window_ns",),
-        applies=lambda k: ~np.isnan(k.allocate_calls) & np.isnan(k.window_ns),
-        when=lambda k: k.meets("allocate_calls") & k.meets("allocating_ns"),
         because=(
             "{allocate_calls:,.0f} allocations of a typical length take the host {allocating_ns}, all "
             "kernels the GPU {kernel_time_ns}"
@@ -109,35 +116,9 @@ RULES = (
         refute=(
             "Record a timeline. If the GPU is not idle during the allocations, they cost nothing."
         ),
-        kind="conditional",
-        grade="observed",
-        layer="framework",
-        effort="refactor",
         risk="memory",
-        severity="info",
-        urgent=lambda k: np.ones(len(k), dtype=bool),
-        doubts=_doubts("allocations"),
-        thresholds={
-            "allocate_calls": at_least(_MANY),
-            "allocating_ns": at_least(1.0, of="kernel_time_ns", told=False),
-        },
         references=(
             "CUDA C++ Programming Guide, Stream Ordered Memory Allocator: what cudaMalloc costs",
-        ),
-        fires=(
-            {"allocate_calls": 100.0, "allocating_ns": 1e6, "kernel_time_ns": 1e6},
-            {"allocate_calls": 20_000.0, "allocating_ns": 2e9, "kernel_time_ns": 0.2e9},
-        ),
-        silent=(
-            {"allocate_calls": 99.0, "allocating_ns": 9e6, "kernel_time_ns": 1e6},
-            {"allocate_calls": 100.0, "allocating_ns": 0.99e6, "kernel_time_ns": 1e6},
-            {
-                "allocate_calls": 100.0,
-                "allocating_ns": 9e6,
-                "kernel_time_ns": 1e6,
-                "window_ns": 1.0,
-            },
-            {},
         ),
     ),
 )

@@ -27,6 +27,10 @@ _SEPARATORS = regex.compile(r"[-_\s]+")
 # A log may begin with "[profiling]".
 _JSON = regex.compile(rb"\s*(?:\{|\[\s*[\[{\"\]])")
 _DELIMITERS = (",", ";", "\t")
+#: Above the table that ``rocprofv3 --summary`` prints.
+PRINTED_TITLES = regex.compile(
+    r"\|\s*NAME\s*\|\s*DOMAIN\s*\|\s*CALLS\s*\|\s*DURATION \((?P<unit>[num]?sec)\)\s*\|"
+)
 _KD = regex.compile(r"(\[clone \.kd\]|\.kd)\"?$")
 _HEX = regex.compile(r"0x[0-9a-fA-F]+$")
 
@@ -146,6 +150,11 @@ def layout(head: bytes) -> Layout | None:
         if pattern.search(head):
             return Layout(kind, (), 0)
     return None
+
+
+def is_printed(head: bytes) -> bool:
+    """Whether a text holds a table that ``rocprofv3 --summary`` prints."""
+    return b"DOMAIN" in head and PRINTED_TITLES.search(head.decode("utf-8", "replace")) is not None
 
 
 def _lines(head: bytes) -> Iterator[str]:

@@ -14,11 +14,9 @@ from traceroof.core import regex
 from traceroof.core.recording import Note
 from traceroof.ingest.decompress import open_inflated
 from traceroof.parser import Options
+from traceroof.parsers.amd.kinds import PRINTED_TITLES
 from traceroof.parsers.amd.text import TextTable
 
-_TITLES: Final = regex.compile(
-    r"\|\s*NAME\s*\|\s*DOMAIN\s*\|\s*CALLS\s*\|\s*DURATION \((?P<unit>[num]?sec)\)\s*\|"
-)
 _NS: Final = {"nsec": 1, "usec": 10**3, "msec": 10**6, "sec": 10**9}
 # The printed mean has four digits: total and calls know it better.
 _HEADER: Final = ("Name", "Calls", "TotalDurationNs", "Percentage", "MinNs", "MaxNs", "StdDev")
@@ -26,11 +24,6 @@ _HEADER: Final = ("Name", "Calls", "TotalDurationNs", "Percentage", "MinNs", "Ma
 _CELLS: Final = 9
 # Ranges that the program names itself are no work of the GPU.
 _RANGES: Final = regex.compile(r"MARKER\w*")
-
-
-def is_printed(head: bytes) -> bool:
-    """Whether a text holds such a table."""
-    return b"DOMAIN" in head and _TITLES.search(head.decode("utf-8", "replace")) is not None
 
 
 def read_printed(path: Path, options: Options) -> TextTable:
@@ -66,7 +59,7 @@ def _rows(lines: list[str]) -> Iterator[tuple[int, tuple[str, ...] | None]]:
     """The rows below each header with the unit of its times; None for one that is broken."""
     unit = 0
     for line in lines:
-        if found := _TITLES.search(line):
+        if found := PRINTED_TITLES.search(line):
             unit = _NS[found["unit"]]
             continue
         start = line.find("|")

@@ -63,14 +63,8 @@ _WORDS = (
 # Real rules have up to 2,000 letters.
 _LONGEST_RULE = 8000
 _WARP, _SECTOR_BYTES = 32, 32
-#: The pipes as the rule calls them, beside those that it calls as their column.
-_PIPE_NAMES = {
-    "Tensor": "tensor",
-    "TC": "tensor",
-    "FMAheavy": "fma",
-    "FMALite": "fma",
-    "Uniform": "uniform",
-}
+#: The pipes that a rule calls otherwise than their column, in lower case.
+_PIPE_NAMES = {"tc": "tensor", "fmaheavy": "fma", "fmalite": "fma"}
 _UNITS = {"SMs": "sm", "SMSPs": "smsp", "L1 Slices": "l1tex", "L2 Slices": "lts"}
 
 
@@ -185,7 +179,8 @@ def _facts(text: str) -> Iterator[_Fact]:
             useful = min(each * _WARP / sectors, float(_SECTOR_BYTES))
             yield _Fact("columns", f"{what}_bytes_per_sector", useful)
     if (match := _PIPE.search(text)) and (percent := _figure(match["pct"])) is not None:
-        name = _PIPE_NAMES.get(match["pipe"], match["pipe"].lower())
+        name = match["pipe"].lower()
+        name = _PIPE_NAMES.get(name, name)
         if name in PIPES:
             yield _Fact("elapsed" if match["elapsed"] else "active", f"pipe_{name}_pct", percent)
     if match := _FUSED.search(text):

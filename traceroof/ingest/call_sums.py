@@ -27,17 +27,17 @@ class CallSum:
 def table(rows: Iterable[CallSum]) -> pa.Table:
     """The rows as ``CALL_SUMS`` of the first source, without those that cannot be."""
     sound = [one for one in rows if one.name and 0 < (one.calls or 0) < _LONGEST]
-    columns = {
-        "source": [0] * len(sound),
-        "name": [one.name for one in sound],
-        "calls": [one.calls for one in sound],
-        "total_ns": [_time(one.total_ns) for one in sound],
-        "typical_ns": [_time(one.typical_ns) for one in sound],
-    }
-    return pa.table(
-        {entry.name: pa.array(columns[entry.name], entry.type) for entry in CALL_SUMS},
-        schema=CALL_SUMS,
-    )
+    rows_of = [
+        {
+            "source": 0,
+            "name": one.name,
+            "calls": one.calls,
+            "total_ns": _time(one.total_ns),
+            "typical_ns": _time(one.typical_ns),
+        }
+        for one in sound
+    ]
+    return pa.Table.from_pylist(rows_of, schema=CALL_SUMS)
 
 
 def _time(value: int | None) -> int | None:

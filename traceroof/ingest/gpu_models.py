@@ -39,13 +39,11 @@ def of_one_gpu(recordings: Sequence[Recording]) -> tuple[list[Recording], list[R
         most = max(rows, key=rows.__getitem__)
         # A file may name no model and still the architecture.
         built = frozenset().union(*(architectures(one) for one in kept if told(one) == most))
-        others = [
-            one
-            for one in kept
-            if told(one) != most and (told(one) or not architectures(one) <= built)
+        meant = [
+            told(one) == most or (not told(one) and architectures(one) <= built) for one in kept
         ]
-        foreign += others
-        kept = [one for one in kept if not any(one is other for other in others)]
+        foreign += [one for one, is_meant in zip(kept, meant, strict=True) if not is_meant]
+        kept = [one for one, is_meant in zip(kept, meant, strict=True) if is_meant]
     return kept, foreign
 
 
