@@ -284,3 +284,11 @@ def test_cut_anywhere(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(text)))
     whole = sum(len(table.rows) for table in tables(text))
     assert sum(len(table.rows) for table in tables(text[:cut])) <= whole
+
+
+@pytest.mark.corpus
+def test_where_the_time_is_silences_no_verdict(corpus: Path) -> None:
+    """GIVEN one kernel of 98.7 % of the time with device memory at 72.6 % of its peak WHEN diagnosed THEN
+    that leads: that the kernel dominates explains nothing."""
+    found = traceroof.diagnose(corpus / "nvprof/reduction_metrics.csv", calibrated=False)
+    assert found.advice[0].lead.rule == "dram-leaning-headroom"

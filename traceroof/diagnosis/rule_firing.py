@@ -225,6 +225,8 @@ def _give_way(judged: Sequence[Judgement], result: Sequence[npt.NDArray[np.objec
         if one.rule.role == "cause"
         and not one.rule.yields
         and one.rule.saves is not None
+        # Where the time is explains nothing.
+        and one.rule.severity != "info"
         and one.fired.any()
     ]
     with np.errstate(invalid="ignore"):
