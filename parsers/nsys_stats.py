@@ -27,7 +27,7 @@ from traceroof.parsers.nsight.stats_tables import Printed, Table, printed
 _SIGN = regex.compile(
     rb"(?m)^(?:Row#[,;\t])?\"?Time ?\(%\)\"?[,;\t]\"?Total Time|^\"?Start \(\w+\)\"?[,;\t]\"?Duration \(\w+\)\"?[,;\t]\"?Corr"
     rb"|^Total \(\w+\)[,;\t]Count[,;\t]|^Total[,;\t]Operations[,;\t]|^SKIPPED: .* does not contain "
-    rb"|^ \*\* .*\((?:cuda|osrt|nvtx|openmp|gpu|cudaapi)\w*\):|^[ \t]+Time ?\(%\)\s+Total Time"
+    rb"|^ ?\*\* .*\((?:cuda|osrt|nvtx|openmp|gpu|cudaapi)\w*\):|^[ \t]*Time ?\(%\)\s+Total Time"
 )
 
 _MEMORY = regex.compile(r"\[CUDA mem(?P<what>cpy|set)\s*(?P<way>[^\]]*)\]")

@@ -34,6 +34,10 @@ _HEADERS = (
     b'"Type","Time(%)","Time","Calls"',
     b'"Time(%)","Time","Calls"',
 )
+# The header of a table of text, where nvprof's own lines above it were not kept.
+_TEXT_HEADER = regex.compile(
+    rb"(?m)^[ \t]*(?:(?:Type[ \t]+)?Time\(%\)[ \t]+Time[ \t]+Calls[ \t]+Avg|Start[ \t]+Duration[ \t]+Grid Size)\b"
+)
 _CORRELATION = regex.compile(r" \[(\d+)\]$")
 _COPY = regex.compile(r"\[CUDA mem(?P<what>cpy|set)(?: (?P<kind>[A-Za-z]+))?\]")
 _DEVICE = regex.compile(r"(?P<name>.*?)(?: \((?P<index>\d+)\))?")
@@ -49,7 +53,8 @@ class Nvprof:
     collect = "nvprof --print-gpu-trace --csv --log-file trace.csv COMMAND"
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
-        return 2 if any(sign in head for sign in (*_SIGNS, *_HEADERS)) else 0
+        said = any(sign in head for sign in (*_SIGNS, *_HEADERS))
+        return 2 if said or _TEXT_HEADER.search(head) else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         with open_inflated(source, options) as file:
@@ -263,8 +268,9 @@ def _summed(
     """One row of a summary: a kernel or copy with its mean duration, or a call of the host."""
     name = cells.get("Name", "").strip()
     calls = whole(cells.get("Calls", ""))
-    total, mean, least = (
-        time_ns(cells.get(title, ""), units.get(title, "")) for title in ("Time", "Avg", "Min")
+    total, mean, least, most = (
+        time_ns(cells.get(title, ""), units.get(title, ""))
+        for title in ("Time", "Avg", "Min", "Max")
     )
     if group.startswith("API") or (not group and re.fullmatch(r"cuda?[A-Z]\w*", name)):
         return CallSum(name, calls, total, least)
@@ -282,5 +288,11 @@ def _summed(
         and mean is not None
         and abs(total - calls * mean) > calls + abs(total) * _ROUNDING
     )
-    row = {**_named(name, {}), "launch_count": calls, "duration_ns": exact}
+    row = {
+        **_named(name, {}),
+        "launch_count": calls,
+        "duration_ns": exact,
+        "shortest_launch_ns": least,
+        "longest_launch_ns": most,
+    }
     return {**row, "contradicts": True} if contradicts else row

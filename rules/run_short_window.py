@@ -16,8 +16,10 @@ def _factor(k: Facts, run: Facts) -> Column:
 
 
 def _work(k: Facts) -> Column:
-    """What ran: kernels, and copies that ran alone. Few kernels beside many copies tell of those."""
-    return np.asanyarray(k.kernel_time_ns + np.nan_to_num(k.copies_alone_ns))
+    """What ran: kernels, and copies that ran alone, or that a summary lists. Few kernels beside many
+    copies tell of those."""
+    copies = np.nan_to_num(k.copies_alone_ns) + np.nan_to_num(k.summary_copy_ns)
+    return np.asanyarray(k.kernel_time_ns + copies)
 
 
 RULES = (
@@ -86,7 +88,7 @@ RULES = (
             "take less than {kernel_time_ns} in all"
         ),
         needs=("program_launches", "kernel_time_ns"),
-        uses=("window_ns", "summary_launches", "copies_alone_ns", "launches"),
+        uses=("window_ns", "summary_launches", "copies_alone_ns", "summary_copy_ns", "launches"),
         # A counter tool is pointed at few launches on purpose.
         applies=lambda k: ~(np.isnan(k.window_ns) & np.isnan(k.summary_launches)),
         when=lambda k: k.meets("program_launches") & k.meets("kernel_time_ns"),
@@ -132,6 +134,12 @@ RULES = (
                 "program_launches": 4.0,
                 "kernel_time_ns": 0.5e6,
                 "copies_alone_ns": 91e6,
+            },
+            {
+                "summary_launches": 2.0,
+                "program_launches": 2.0,
+                "kernel_time_ns": 0.5e6,
+                "summary_copy_ns": 91e6,
             },
         ),
     ),

@@ -120,11 +120,20 @@ def test_text_summary(tmp_path: Path) -> None:
     assert list(rows.kernel_name) == ["void scale<float, int=4>(float*)", "[CUDA memcpy DtoH]"]
     assert list(rows.launch_count) == [20, 1]
     assert list(rows.duration_ns) == [1500, 10_000]
+    assert list(rows.shortest_launch_ns) == [1200, 10_000]
+    assert list(rows.longest_launch_ns) == [2000, 10_000]
     assert run.recording.call_sums.drop_columns(["source"]).to_pylist() == [
         {"name": "cudaMalloc", "calls": 2, "total_ns": 300_000_000, "typical_ns": 100}
     ]
     (note,) = run.recording.notes
     assert str(note) == "host calls took 300 ms, 300 ms of it in 2 calls of cudaMalloc"
+
+
+@pytest.mark.parametrize("text", [TEXT_SUMMARY, TEXT_TRACE])
+def test_tables_alone_are_recognised(text: str, tmp_path: Path) -> None:
+    """GIVEN a table as people paste it, without nvprof's own lines THEN the same rows."""
+    alone = "".join(line for line in text.splitlines(True) if not line.startswith("=="))
+    assert len(_read(tmp_path, alone).kernels) == len(_read(tmp_path, text, "whole.log").kernels)
 
 
 def test_other_apis_are_no_gpu_work(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import traceroof
 from tests.patterns.test_own_attention import summary
 
@@ -40,3 +42,105 @@ def test_two_short_launches_of_a_summary_are_too_few(tmp_path: Path) -> None:
     )
     (only,) = traceroof.diagnose(file, calibrated=False).advice
     assert only.topic == "too-short-to-judge"
+
+
+COPIES = """\
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:   58.00%  580.00ms       300  1.9333ms  64.000us  3.8251ms  [CUDA memcpy DtoH]
+                   40.00%  400.00ms       201  1.9900ms  85.000us  6.5813ms  [CUDA memcpy HtoD]
+                    1.00%  10.000ms         9  1.1111ms  1.1000ms  1.2000ms  [CUDA memcpy DtoD]
+                    1.00%  10.000ms       200  50.000us  49.000us  52.000us  scale(float*, int)
+      API calls:   99.00%  1.00000s       510  1.9608ms  10.000us  6.7000ms  cudaMemcpy
+"""
+
+
+def test_copies_that_outweigh_the_kernels_come_first(tmp_path: Path) -> None:
+    """GIVEN 980 ms of 501 copies to and from the GPU and 10 ms of kernels THEN the copies are the
+    advice, not the counters of a kernel; 510 calls of 10 us or more are 5.1 ms."""
+    file = tmp_path / "nvprof.txt"
+    file.write_text(COPIES)
+    (only,) = traceroof.diagnose(file, calibrated=False).advice
+    assert (only.lead.rule, only.topic) == ("copies-outlast-kernels", "input-copy")
+    assert only.because == (
+        "501 copies take 980 ms: to the GPU 400 ms, to the host 580 ms; all kernels take 10 ms; 510 "
+        "calls that copy hold the host for 5.10 ms or more"
+    )
+    # How long the GPU waits is not in a summary.
+    assert only.bound_ns is None
+
+
+def test_copies_shorter_than_the_kernels_are_no_news(tmp_path: Path) -> None:
+    file = tmp_path / "nvprof.txt"
+    file.write_text(COPIES.replace("10.000ms       200  50.000us", "981.00ms       200  4.9050ms"))
+    (only,) = traceroof.diagnose(file, calibrated=False).advice
+    assert only.lead.rule == "time-without-a-reason"
+
+
+MEMORY = """\
+** CUDA GPU MemOps Summary (by Time) (cuda_gpu_mem_time_sum):
+
+Time (%)  Total Time (ns)  Count  Avg (ns)  Operation
+--------  ---------------  -----  --------  ----------------------------
+    90.0       90,000,000    100   900,000  [CUDA memcpy Host-to-Device]
+    10.0       10,000,000    100   100,000  [CUDA memset]
+"""
+
+
+def test_copies_alone_ask_for_the_kernels(tmp_path: Path) -> None:
+    """GIVEN the table of copies alone, its lines without a margin THEN what it lists, and the report
+    that lists the kernels."""
+    file = tmp_path / "memory.txt"
+    file.write_text(MEMORY)
+    (only,) = traceroof.diagnose(file, calibrated=False).advice
+    assert only.lead.rule == "copies-without-kernels"
+    assert only.because == "100 copies take 90 ms: to the GPU 90 ms"
+    assert "nsys stats --report cuda_gpu_kern_sum" in only.fix
+
+
+ALL_REDUCE = (
+    "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
+)
+GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn"
+
+
+@pytest.mark.parametrize(
+    ("communicating", "first"),
+    # Of 100 ms: a fifth is much.
+    [(60_000_000, "collectives-take-much"), (19_000_000, "time-without-a-reason")],
+)
+def test_collectives_of_a_summary(communicating: int, first: str, tmp_path: Path) -> None:
+    file = summary(
+        tmp_path / "sums_cuda_gpu_kern_sum.csv",
+        (ALL_REDUCE, communicating, 10),
+        (GEMM, 100_000_000 - communicating, 100),
+    )
+    assert traceroof.diagnose(file, calibrated=False).advice[0].lead.rule == first
+
+
+def test_what_computes_hides_no_more_than_it_takes(tmp_path: Path) -> None:
+    """GIVEN 60 of 100 ms in 10 collectives of 6 ms THEN at most 60 ms, half of it expected: what the
+    other 40 ms hide is not in a summary."""
+    file = summary(
+        tmp_path / "sums_cuda_gpu_kern_sum.csv",
+        (ALL_REDUCE, 60_000_000, 10),
+        (GEMM, 40_000_000, 100),
+    )
+    first = traceroof.diagnose(file, calibrated=False).advice[0]
+    assert (first.topic, first.bound_ns) == ("exposed-communication", 60_000_000)
+    assert first.expected_ns == 30_000_000
+    assert first.because == (
+        "10 collectives take 60 ms, all other kernels 40 ms, which is the most that can hide them; the "
+        "longest takes 6 ms"
+    )
+
+
+def test_collectives_without_extremes(tmp_path: Path) -> None:
+    """rocprof v1 prints neither the shortest nor the longest launch."""
+    file = tmp_path / "results.stats.csv"
+    file.write_text(
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n'
+        '"rccl_main_kernel(ncclDevComm*, unsigned long, ncclWork*)",10,60000000,6000000,60.0\n'
+        '"Cijk_Ailk_Bljk_BBS_BH_MT128x128x32_MI32x32x8x1",100,40000000,400000,40.0\n'
+    )
+    first = traceroof.diagnose(file, calibrated=False).advice[0]
+    assert first.because.endswith("which is the most that can hide them")

@@ -139,6 +139,9 @@ def advice_of(
         # What little there is says nothing, but for what passes once.
         kept, unknown = [one for one in kept if passes_once(one.topic)], []
         unexplained = None
+    if any(one.topic == "input-copy" for one in unfit):
+        # Copies hold most of the time, so that the counters of kernels tell little.
+        unexplained = None
     before, behind = unexplained.placed(kept, pool) if unexplained else ([], [])
     if not unfit and (small := little(kept, pool)):
         kept = [small]

@@ -160,7 +160,7 @@ def find_patterns(
         **precision.precision(grouped, total),
         **elementwise.elementwise(grouped, total),
         **unshaped.unshaped(grouped, total),
-        **summaries.summaries(grouped, lines),
+        **summaries.summaries(variants, grouped, lines),
         **served,
         **(decoding.parts(variants, grouped, role, served) if served else {}),
     }
