@@ -41,7 +41,7 @@ compare two versions side by side. What remains of `diagnose` is numpy, pyarrow,
 the command-line library (about half), and the modules of the diagnosis and the rules. Parsers are loaded
 only for files that can be theirs. A regular expression is compiled only where a text contains one of its
 words. The tables of devices and categories are parsed once per installation and kept beside the
-bytecode. pandas is imported from 32,768 rows on and for timelines, sqlalchemy for a store, plotly for a
+bytecode. pandas is imported for AMD's formats and for DataFrames, sqlalchemy for a store, plotly for a
 report.
 """
 

@@ -299,7 +299,7 @@ decoding, a quarter folding the events into columns, a tenth the start of Python
 linking and diagnosis are the rest. The half second before the first event and the two seconds behind
 the last one run on one core, however many jobs there are. Of the 100 MB trace over half is the start.
 
-**What memory is made of.** Interpreter and libraries take about 115 MiB (Arrow, numpy, pandas,
+**What memory is made of.** Interpreter and libraries take about 85 MiB (Arrow, numpy,
 msgspec, the rules), the read buffer a few. What grows is what is kept: about 210 bytes for each GPU
 activity and 40 for each host call, texts once for all rows that share them; the analysis needs
 about 250 bytes more for each GPU activity while it runs. Python frames, flow arrows and operators

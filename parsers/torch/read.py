@@ -96,8 +96,8 @@ def in_sections(
     try:
         with processes(options.jobs) as pool:
             sections = pool.map(_section, work)
-            for name in ("pandas", *options.meanwhile):
-                import_module(name)  # what a table of this size needs later, while others read
+            for name in options.meanwhile:
+                import_module(name)  # what comes next needs it: while others read
             for at, (found, has_ended) in enumerate(sections):
                 broken = set(found.counts) - {CUT}
                 if broken if at == last else broken or has_ended:

@@ -234,15 +234,25 @@ def test_help_and_import_are_quick() -> None:
     assert not heavy & set(result.stdout.split())
 
 
-def test_a_small_file_is_diagnosed_without_pandas_or_a_catalogue(
-    samples: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    "files",
+    [
+        (SAMPLE,),
+        ("torch/training.rank0.json",),
+        ("torch/training.rank0.json", "torch/training.rank1.json"),
+        ("nsight_systems/training.sqlite",),
+        ("nvprof/scale.gpu_trace.csv",),
+    ],
+)
+def test_a_file_is_diagnosed_without_pandas_or_a_catalogue(
+    files: tuple[str, ...], samples: Path, tmp_path: Path
 ) -> None:
-    """What a small file does not need is not imported; a stored table becomes a frame all the
-    same."""
+    """What a diagnosis does not need is not imported; a stored table becomes a frame all the same."""
+    paths = [str(samples / one) for one in files]
     code = (
         "import sys\n"
         "from traceroof.cli.main import app\n"
-        f"app(['diagnose', {str(samples / SAMPLE)!r}, '-o', 'out.txt'], standalone_mode=False)\n"
+        f"app(['diagnose', *{paths!r}, '-o', 'out.txt'], standalone_mode=False)\n"
         "print(' '.join(name for name in sys.modules if '.' not in name))\n"
         "import pyarrow\n"
         "print(type(pyarrow.table({'a': [1]}).to_pandas()).__name__)"

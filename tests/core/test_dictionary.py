@@ -62,7 +62,7 @@ def test_columns_together_number_their_combinations(rows: list[tuple[int, int, i
     st.lists(st.sampled_from([0.0, -0.0, 1.5, float("nan"), float("inf")])),
     st.lists(st.integers(-3, 3)),
 )
-def test_few_values_are_numbered_as_pandas_numbers_many(
+def test_values_are_numbered_as_pandas_numbers_them(
     texts: list[str | None], reals: list[float], whole: list[int]
 ) -> None:
     for values in (

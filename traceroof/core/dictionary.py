@@ -1,7 +1,9 @@
 """Text columns as numbers: what follows from a text is found once for each text, not once a row."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -46,13 +48,17 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def _filled(indices: pa.Array) -> npt.NDArray[Any]:
+    """Numbers, -1 where null."""
+    return np.asarray(indices.fill_null(-1) if indices.null_count else indices)
+
+
 def coded(column: pa.ChunkedArray | pa.Array) -> Coded:
     """A text column, dictionary-encoded or not, as numbers."""
     if isinstance(column, pa.ChunkedArray):
         column = one_array(column.unify_dictionaries())
     encoded = column.dictionary_encode()
-    indices = encoded.indices
-    codes = np.asarray(indices.fill_null(-1) if indices.null_count else indices, dtype=np.int32)
+    codes = _filled(encoded.indices).astype(np.int32, copy=False)
     texts = encoded.dictionary.to_pylist()
     if None in texts or len(set(texts)) < len(texts):
         # Another writer's dictionary may have an entry twice, or one for null.
@@ -98,38 +104,23 @@ _LARGE = 1 << 31
 # so that no product overflows.
 _PRODUCT = 1 << 62
 
-# Up to so many values sorting takes less time than importing pandas.
-_FEW = 1 << 16
-
 
 def factorized(values: npt.NDArray[Any]) -> tuple[Codes, npt.NDArray[Any]]:
     """A number for each value, counted in the order in which they first appear, -1 for None and
     NaN; and the distinct values in that order."""
-    if len(values) > _FEW:
-        import pandas as pd
-
-        codes, distinct = pd.factorize(values)
-        return codes.astype(np.int64, copy=False), np.asarray(distinct)
     if values.dtype == object:
-        number: dict[Any, int] = {}
-        found = [
-            -1
-            if one is None or isinstance(one, float) and np.isnan(one)
-            else number.setdefault(one, len(number))
-            for one in values.tolist()
-        ]
+        number: dict[Any, int] = defaultdict(count().__next__)
+        numbers = np.fromiter(map(number.__getitem__, values), np.int64, len(values))
+        unknown = [one is None or isinstance(one, float) and np.isnan(one) for one in number]
+        known = ~np.array(unknown, dtype=bool)
         distinct = np.empty(len(number), dtype=object)
         distinct[:] = list(number)
-        return np.array(found, dtype=np.int64), distinct
-    unknown = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
-    known = values[~unknown]
-    distinct, first, number_of = np.unique(known, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    codes = np.full(len(values), -1, dtype=np.int64)
-    codes[~unknown] = rank[number_of]
-    return codes, distinct[order]
+        return np.where(known, np.cumsum(known) - 1, -1)[numbers], distinct[known]
+    if values.dtype.kind == "f":
+        values = values + 0.0  # there is one zero, without a sign
+    encoded = pa.array(values, from_pandas=True).dictionary_encode()  # NaN becomes null
+    codes = _filled(encoded.indices).astype(np.int64)
+    return codes, encoded.dictionary.to_numpy(zero_copy_only=False)
 
 
 def compact(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

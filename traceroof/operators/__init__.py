@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.core.dictionary import coded, together
+from traceroof.core.groups import Groups
 from traceroof.core.kernel_table import as_reals
 from traceroof.operators.models import CATEGORY_OF, MODELS
 from traceroof.operators.operands import (
@@ -142,8 +143,6 @@ def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Real
     rows = np.flatnonzero(found.of_row >= 0)
     if not len(rows):
         return result
-    import pandas as pd
-
     duration = np.maximum(np.nan_to_num(as_reals(kernels["duration_ns"])[rows]), 1.0)
     own = np.array(
         [CATEGORY_OF.get(one.model, "") if one else "" for one in found.distinct], dtype=object
@@ -162,7 +161,7 @@ def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Real
 
     has_own = np.bincount(call, weights=mine) > 0
     longest = np.zeros(len(rows), dtype=bool)
-    longest[pd.Series(duration).groupby(call).idxmax().to_numpy()] = True
+    longest[np.lexsort((-duration, call))[Groups(call).starts]] = True
     weight = np.where(np.where(has_own[call], mine, longest), duration, 0.0)
     result[rows] = weight / np.bincount(call, weights=weight)[call]
     return result
@@ -190,10 +189,7 @@ def _calls(
     longest = by_time[np.append(run_of[by_time][1:] != run_of[by_time][:-1], True)]
     calls = np.where(calls > 0, calls, count[longest])
     # The n-th of a name's launches goes to the call at the same place of the run.
-    by_pair = np.argsort(pair, kind="stable")
-    turn = np.empty(len(pair), dtype=np.int64)
-    turn[by_pair] = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
-    within = turn * calls[run - 1] // count[pair]
+    within = Groups(pair).places() * calls[run - 1] // count[pair]
     return together((run, within))[0]
 
 

@@ -40,13 +40,11 @@ def cold_start(lane: Lane, view: "HostView") -> Intervals:
     """Where the host of a timeline did what it does once: host times, a union."""
     first = _slow_first_launches(lane)
     slow = view.slow_calls(SLOW_NS, _RUNTIME)
-    kinds = slow["kind"].to_numpy(dtype=object)
-    start, end = (slow[name].to_numpy(dtype=np.int64) for name in ("start", "end"))
+    start, end = slow.start, slow.end
     launches = known(lane.launch)
     early = launches[int(_EARLY * len(launches))] if len(launches) else np.int64(0)
-    is_sync = kinds == "sync"
-    once = slow["once"].to_numpy(dtype=bool) & (start <= early) & ~is_sync
-    evidence = once | (kinds == "load")
+    is_sync = slow.kind == "sync"
+    evidence = slow.once & (start <= early) & ~is_sync | (slow.kind == "load")
     sure = intervals.joined(first, intervals.union(start[evidence], end[evidence]))
     if not len(sure):
         return sure

@@ -3,21 +3,19 @@
 import re
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
-from traceroof.core.dictionary import together
+from traceroof.core.dictionary import factorized, together
+from traceroof.core.groups import Groups
 from traceroof.timeline import intervals
+from traceroof.timeline.collectives import of_lane
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import Lane, Unions
+from traceroof.timeline.lanes import Lane, Mask, Unions
 from traceroof.timeline.metrics import launch_columns
-from traceroof.timeline.process_groups import of_lane
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SMALL_MESSAGE_BYTES = 1 << 20
 # From this size on a collective runs at the speed of its link, not at its latency.
@@ -47,32 +45,33 @@ def exchanges(lane: Lane, unions: Unions) -> tuple[Exchange, ...]:
     """What the communication kernels of a timeline do, most time first."""
     if not lane.is_communication.any():
         return ()
-    frame = of_lane(lane)
-    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
-    frame["time"] = end - start
-    frame["exposed"] = frame["time"] - intervals.covered(unions.compute, start, end)
-    frame["payload"] = frame["size"].where(frame["size"] >= 0)
-    key = ["operation", "group_name", "group_ranks", "group_size"]
-    sums = frame.groupby(key).agg(
-        launches=("time", "size"),
-        time=("time", "sum"),
-        exposed=("exposed", "sum"),
-        payload=("payload", lambda sizes: sizes.sum(min_count=1)),
+    sent = of_lane(lane)
+    time = sent.end - sent.start
+    exposed = time - intervals.covered(unions.compute, sent.start, sent.end)
+    is_known = sent.size >= 0
+    codes, first = together((sent.operation, sent.group))
+    alike = Groups(codes)
+    times, bare, known, payload = (
+        alike.reduced(np.add, values).tolist()
+        for values in (time, exposed, is_known.astype(np.int64), np.where(is_known, sent.size, 0.0))
     )
-    sums = sums.sort_values("time", ascending=False, kind="stable").reset_index()
-    return tuple(
-        Exchange(
-            collective=one["operation"],
-            process_group=one["group_name"],
-            ranks=one["group_ranks"],
-            size=int(one["group_size"]) if one["group_size"] >= 0 else None,
-            launches=int(one["launches"]),
-            time_ns=int(one["time"]),
-            exposed_ns=int(one["exposed"]),
-            message_bytes=None if np.isnan(one["payload"]) else int(one["payload"]),
+    found = []
+    for at, row in enumerate(first.tolist()):
+        called = sent.groups[sent.group[row]]
+        entry = Exchange(
+            collective=sent.operations[sent.operation[row]],
+            process_group=called.name,
+            ranks=called.ranks,
+            size=called.size if called.size >= 0 else None,
+            launches=int(alike.sizes[at]),
+            time_ns=times[at],
+            exposed_ns=bare[at],
+            message_bytes=int(payload[at]) if known[at] else None,
         )
-        for one in sums.to_dict("records")
-    )
+        found.append(
+            (-entry.time_ns, entry.collective, called.name, called.ranks, called.size, entry)
+        )
+    return tuple(entry for *_, entry in sorted(found, key=lambda one: one[:-1]))
 
 
 # What a ring sends over each link per byte of payload, for a group of n; other collectives send
@@ -111,11 +110,8 @@ def _bandwidth(
 def _floor(time: Times, operation: npt.NDArray[Any], size: npt.NDArray[np.float64]) -> int:
     """What collectives take where each is as fast as the fastest of its operation and size: what
     is left without waiting for other ranks. ns."""
-    import pandas as pd
-
-    frame = pd.DataFrame({"operation": operation, "size": size, "time": time})
-    fastest = frame.groupby(["operation", "size"])["time"].transform("min")
-    return int(fastest.sum())
+    alike = Groups(together((operation, factorized(size)[0]))[0])
+    return int((alike.reduced(np.minimum, time) * alike.sizes).sum())
 
 
 # So many equal collectives show how fast they are without waiting.
@@ -129,36 +125,37 @@ def _waits(lane: Lane, unions: Unions) -> dict[str, float]:
     """How much of the exposed communication is waiting, by equal collectives (operation, payload or
     shapes, group) that take different times, and by the first of all."""
     shapes, _ = lane.rows.text("input_shapes", lane.at[lane.is_communication])
-    frame = of_lane(lane).assign(shapes=shapes)
-    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
-    time = end - start
-    exposed = time - intervals.covered(unions.compute, start, end)
-    skew = _skew(frame.assign(time=time))
+    sent = of_lane(lane)
+    time = sent.end - sent.start
+    exposed = time - intervals.covered(unions.compute, sent.start, sent.end)
+    kind, _ = together((sent.operation, factorized(sent.size)[0], shapes))
+    skew = _skew(kind, time)
     facts: dict[str, float] = {"start_skew_ns": int(min(skew, exposed[0]))}
-    known = frame.assign(time=time, exposed=exposed).iloc[1 if skew else 0 :]
     # Without a payload the operator's shapes tell which are equal.
-    known = known[(known["size"] >= 0) | (known["shapes"] >= 0)]
-    if known.empty:
+    known = (sent.size >= 0) | (shapes >= 0)
+    if skew:
+        known[0] = False
+    if not known.any():
         return facts
-    times = known.groupby(["operation", "size", "shapes", "group_name", "group_ranks"])["time"]
-    beyond = np.minimum(known["time"] - times.transform("min"), known["exposed"])
-    beyond = beyond[times.transform("size") >= _ENOUGH]
+    alike = Groups(together((kind[known], sent.group[known]))[0])
+    least = alike.reduced(np.minimum, time[known])[alike.codes]
+    beyond = np.minimum(time[known] - least, exposed[known])
+    beyond = beyond[alike.sizes[alike.codes] >= _ENOUGH]
     if len(beyond):
         whole = intervals.length(unions.exposed_communication) - facts["start_skew_ns"]
         facts["collective_excess_ns"] = min(float(beyond.sum()), whole)
     return facts
 
 
-def _skew(frame: "pd.DataFrame") -> int:
+def _skew(kind: npt.NDArray[np.int64], time: Times) -> int:
     """What the first collective took beyond its like, 0 where that is not much. ns."""
-    if len(frame) < 2:
+    if len(time) < 2:
         return 0
-    first, rest = frame.iloc[0], frame.iloc[1:]
-    alike = (rest[name] == first[name] for name in ("operation", "size", "shapes"))
-    like = rest[np.logical_and.reduce([*alike])]
-    usual = float((like if len(like) else rest)["time"].median())
-    beyond = int(first["time"] - usual)
-    return beyond if first["time"] >= _SKEWED * usual and beyond >= _SKEW_NS else 0
+    first, rest = int(time[0]), time[1:]
+    like = rest[kind[1:] == kind[0]]
+    usual = float(np.median(like if len(like) else rest))
+    beyond = int(first - usual)
+    return beyond if first >= _SKEWED * usual and beyond >= _SKEW_NS else 0
 
 
 _FEW = 3
@@ -168,8 +165,6 @@ _COVERED = 0.25
 
 def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
     """Communication kernels, and how they slow down what runs beside them."""
-    import pandas as pd
-
     at = lane.is_communication
     size = lane.rows.reals("message_bytes", lane.at[at])
     facts: dict[str, float] = {"collectives": int(at.sum())}
@@ -180,27 +175,35 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         facts["small_collectives"] = int((size < SMALL_MESSAGE_BYTES).sum())
     facts |= _bandwidth(lane, np.flatnonzero(at), size) | _waits(lane, unions)
     rest, part = _beside_communication(lane, unions)
-    frame = pd.DataFrame(
-        {
-            "kind": _work_codes(lane, rest),
-            "time": (lane.end - lane.start)[rest],
-            "part": part,
-        }
-    )
-    under = frame[frame["part"] >= 0.5].groupby("kind")["time"].agg(["median", "size", "sum"])
-    alone = frame[frame["part"] == 0].groupby("kind")["time"].agg(["median", "size"])
-    both = under.join(alone.add_suffix("_alone"), how="inner")
-    both = both[(both["size"] >= _FEW) & (both["size_alone"] >= _FEW) & (both["median_alone"] > 0)]
-    if both["sum"].sum() >= _COVERED * under["sum"].sum() > 0:
-        # The median of the ratios, by time: one kernel that hides two problem sizes (a persistent
-        # grid) moves it less than a mean.
-        ratios = (both["median"] / both["median_alone"]).sort_values()
-        reached = both["sum"].loc[ratios.index].cumsum()
+    slowdown = _slowdown(_work_codes(lane, rest), (lane.end - lane.start)[rest], part >= 0.5)
+    if slowdown is not None:
         facts["overlap_by_shapes"] = float(
             (lane.rows.text("input_shapes", lane.at[rest])[0] >= 0).any()
         )
-        facts["overlap_slowdown"] = float(ratios[reached >= reached.iloc[-1] / 2].iloc[0])
+        facts["overlap_slowdown"] = slowdown
     return facts
+
+
+def _slowdown(kind: npt.NDArray[np.int64], time: Times, is_under: Mask) -> float | None:
+    """How many times as long kernels of a kind take under communication as alone: the median of the
+    kinds, by time; one kernel that hides two problem sizes (a persistent grid) moves it less than a
+    mean. None where too little of the time can be compared."""
+    if not is_under.any():
+        return None
+    side = is_under.astype(np.int64)
+    codes, first = together((kind, side))
+    alike = Groups(codes)
+    at = (side[first], kind[first])
+    count, median, total = (np.zeros((2, int(kind.max()) + 1)) for _ in range(3))
+    count[at], median[at] = alike.sizes, alike.medians(time)
+    total[at] = alike.reduced(np.add, time)
+    both = (count >= _FEW).all(axis=0) & (median[0] > 0)
+    if not total[1][both].sum() >= _COVERED * total[1].sum() > 0:
+        return None
+    ratios = median[1][both] / median[0][both]
+    order = np.argsort(ratios)
+    reached = np.cumsum(total[1][both][order])
+    return float(ratios[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def _beside_communication(

@@ -7,7 +7,8 @@ from itertools import chain
 
 import numpy as np
 
-from traceroof.core.dictionary import together
+from traceroof.core.dictionary import factorized, together
+from traceroof.core.groups import Groups
 from traceroof.timeline.lanes import Lane
 from traceroof.timeline.metrics import launch_columns
 
@@ -24,36 +25,30 @@ def drift_facts(lane: Lane) -> dict[str, float]:
     A kernel counts as slower where its median rises from quarter to quarter, else as unchanged: what
     changes its work once is no drift.
     """
-    import pandas as pd
-
     kernel = lane.is_kernel & ~lane.is_communication
     whole = int((lane.end - lane.start)[kernel].sum())
     at = np.flatnonzero(kernel & (lane.end - lane.start >= _LONG_NS))
     if len(at) < _LEAST:
         return {}
     shapes = (lane.rows.text("input_shapes", lane.at[at])[0],)
-    frame = pd.DataFrame(
-        {
-            "work": together(chain(launch_columns(lane, at), shapes))[0],
-            "time": (lane.end - lane.start)[at],
-        }
-    )
-    by_work = frame.groupby("work")["time"]
-    count, turn = by_work.transform("size"), by_work.cumcount()
-    frame = frame[count >= _LEAST].assign(quarter=_QUARTERS * turn // count)
-    compared = int(frame["time"].sum())
+    by_work = Groups(together(chain(launch_columns(lane, at), shapes))[0])
+    count = by_work.sizes[by_work.codes]
+    many = count >= _LEAST
+    time = (lane.end - lane.start)[at][many]
+    compared = int(time.sum())
     if not compared or 2 * compared < whole:
         return {}
-    medians = frame.groupby(["work", "quarter"])["time"].median().unstack()
-    quarters = medians.to_numpy()
+    work, _ = factorized(by_work.codes[many])
+    quarter = (_QUARTERS * by_work.places() // count)[many]  # of so many launches none is empty
+    quarters = Groups(_QUARTERS * work + quarter).medians(time).reshape(-1, _QUARTERS)
     rises = (np.diff(quarters, axis=1) >= 0).all(axis=1) & (quarters[:, -1] > quarters[:, 0])
     growth = np.where(rises, quarters[:, -1] / quarters[:, 0], 1.0)
-    time = frame.groupby("work")["time"].sum().to_numpy(dtype=np.float64)
-    usual = np.where(rises, quarters[:, 0], np.inf)[np.searchsorted(medians.index, frame["work"])]
+    of_work = np.bincount(work, weights=time)
+    usual = np.where(rises, quarters[:, 0], np.inf)[work]
     order = np.argsort(growth)
-    middle = np.searchsorted(np.cumsum(time[order]), time.sum() / 2)
+    middle = np.searchsorted(np.cumsum(of_work[order]), of_work.sum() / 2)
     return {
         "kernel_growth_pct": (float(growth[order][middle]) - 1) * 100,
-        "kernel_growth_ns": float(np.maximum(frame["time"] - usual, 0.0).sum()),
+        "kernel_growth_ns": float(np.maximum(time - usual, 0.0).sum()),
         "compared_kernel_ns": float(compared),
     }

@@ -6,6 +6,7 @@ what has no kind, are only looked at where the host is asked about one stretch o
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import Lane, Mask
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from traceroof.core.recording import Recording
 
 # Records that a profiler keeps beside the host's calls but that lie on the GPU's rows.
@@ -103,6 +102,17 @@ def _among(values: npt.NDArray[Any], wanted: Sequence[int]) -> Mask:
     return found
 
 
+@dataclass(frozen=True)
+class SlowCalls:
+    """n calls of the host. kind: one of HOST_KINDS. once: the first call of its name, ten times as
+    long as the others."""
+
+    start: Times
+    end: Times
+    kind: npt.NDArray[np.object_]
+    once: Mask
+
+
 class HostView:
     """What one process did on the host in [begin, end): calls and ranges by position.
 
@@ -149,11 +159,8 @@ class HostView:
         inside = np.minimum(self.end[at], self._end) - np.maximum(self.start[at], self._begin)
         return int(np.maximum(inside, 0).sum())
 
-    def slow_calls(self, least: int, named: re.Pattern[str]) -> "pd.DataFrame":
-        """The calls of ``least`` ns or more whose name matches, by start: start, end, kind, and
-        once (the first call of its name, ten times as long as the others)."""
-        import pandas as pd
-
+    def slow_calls(self, least: int, named: re.Pattern[str]) -> "SlowCalls":
+        """The calls of ``least`` ns or more whose name matches, by start."""
         rows, mine = self.host.tables[0], self._own[0]
         duration, start = rows.duration[mine], rows.start[mine]
         at = np.flatnonzero((duration >= least) & (start < self._end) & (start >= self._begin))
@@ -167,15 +174,10 @@ class HostView:
             others = duration[same[same != first]]
             if not len(others) or duration[first] >= ONCE * np.median(others):
                 once |= at == first
-        found = pd.DataFrame(
-            {
-                "start": start[at],
-                "end": start[at] + duration[at],
-                "kind": np.array(HOST_KINDS, dtype=object)[rows.kind[mine][at]],
-                "once": once,
-            }
-        )
-        return found.sort_values("start", kind="stable")
+        order = np.argsort(start[at], kind="stable")
+        at = at[order]
+        kind = np.array(HOST_KINDS, dtype=object)[rows.kind[mine][at]]
+        return SlowCalls(start[at], start[at] + duration[at], kind, once[order])
 
     def calls(self, *wanted: HostKind) -> npt.NDArray[np.int64]:
         """Positions of the calls of these kinds, ranges left out."""

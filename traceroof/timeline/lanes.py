@@ -4,23 +4,21 @@ A *lane* is the activities of one rank, process and device in order of their sta
 numbers are ``UNKNOWN`` here, so that times stay exact.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core.dictionary import coded, factorized, together
+from traceroof.core.groups import Groups
 from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.timeline import intervals
 from traceroof.timeline.hostcalls import direction_of
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.unmeasured import Unmeasured, unmeasured_in
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Mask = npt.NDArray[np.bool_]
 
@@ -140,24 +138,35 @@ _OWNER = ("rank", "process", "device", "gpu")
 
 def owners_of(rows: Rows) -> tuple[Owner, ...]:
     """Who the rows of some files belong to, by what each file says."""
-    owner, _, _ = _owners(rows)
-    distinct = owner[[*_OWNER]].drop_duplicates().itertuples(index=False, name=None)
-    return tuple(sorted((int(a), int(b), int(c), int(d)) for a, b, c, d in distinct))
+    owner, _ = _owners(rows)
+    return tuple(sorted({*zip(*(owner[name].tolist() for name in _OWNER), strict=True)}))
 
 
-def _owners(rows: Rows) -> tuple["pd.DataFrame", npt.NDArray[np.int64], Times]:
-    """One row for each distinct owner within a file, the number of that of each row, and the file
-    of each row."""
-    import pandas as pd
-
-    names = {"source": "source", "rank": "rank", "device": "device", "process": "process_id",
-             "gpu": "gpu"}  # fmt: skip
-    columns = {name: rows.column(column) for name, column in names.items()}
+def _owners(rows: Rows) -> tuple[dict[str, Times], npt.NDArray[np.int64]]:
+    """The distinct owners within each file, a column a property, and the number of that of each
+    row. What is not known of one is filled in where only one is possible."""
+    names = ("source", "rank", "device", "process_id", "gpu")
+    columns = {name.removesuffix("_id"): rows.column(name) for name in names}
     of_row, first = together(columns.values())
-    owner = pd.DataFrame({name: values[first] for name, values in columns.items()})
-    _settle_processes(owner)
-    _settle_devices(owner)
-    return owner, of_row, columns["source"]
+    owner = {name: values[first] for name, values in columns.items()}
+    # An activity whose launch is not in the file belongs to the only process that its GPU, or else
+    # its file, knows; among several it stays unknown.
+    owner["process"] = _filled(owner, "process", ("source", "rank", "device"))
+    owner["process"] = _filled(owner, "process", ("source", "rank"))
+    # An activity of unknown GPU ran on the only one that its process uses.
+    owner["device"] = _filled(owner, "device", ("source", "rank", "process"))
+    return owner, of_row
+
+
+def _filled(owner: Mapping[str, Times], name: str, scope: Sequence[str]) -> Times:
+    """A property where it is not known: the only known one of those owners that agree in ``scope``."""
+    values = owner[name]
+    unknown = values == UNKNOWN
+    alike = Groups(together(owner[one] for one in scope)[0])
+    least = alike.reduced(np.minimum, np.where(unknown, np.iinfo(np.int64).max, values))
+    most = alike.reduced(np.maximum, values)  # UNKNOWN is the smallest of all
+    only = np.where(least == most, most, UNKNOWN)
+    return np.where(unknown, only[alike.codes], values)
 
 
 def lanes(rows: Rows) -> list[Lane]:
@@ -167,65 +176,34 @@ def lanes(rows: Rows) -> list[Lane]:
 
 def lanes_of(rows: Rows) -> list[tuple[Key, Lane]]:
     """The same, each with what it is told by; in this order."""
-    owner, of_row, source = _owners(rows)
+    owner, of_row = _owners(rows)
     _settle_gpus(owner)
     # Without rank and process, two files are two programs.
     nobody = (owner["process"] == UNKNOWN) & (owner["rank"] == UNKNOWN)
     owner["apart"] = np.where(nobody & (owner["gpu"] == UNKNOWN), owner["source"], -1)
-    groups: dict[Any, Any] = owner.groupby([*_OWNER, "apart"]).indices
+    key_of = list(zip(*(owner[name].tolist() for name in (*_OWNER, "apart")), strict=True))
+    source = rows.column("source")
     found: list[tuple[Key, Lane]] = []
-    for key in sorted(groups):
-        rank, process, device = (None if part == UNKNOWN else int(part) for part in key[:3])
-        told = (int(key[0]), int(key[1]), int(key[2]), int(key[3]), int(key[4]))
-        for at in _windows(rows, source, np.flatnonzero(np.isin(of_row, groups[key]))):
-            sources = tuple(int(one) for one in np.unique(source[at]))
-            found.append((told, Lane(rank, process, device, sources, rows, at)))
+    for key in sorted({*key_of}):
+        rank, process, device = (None if part == UNKNOWN else part for part in key[:3])
+        mine = np.array([one == key for one in key_of], dtype=bool)
+        for at in _windows(rows, source, np.flatnonzero(mine[of_row])):
+            sources = tuple(np.unique(source[at]).tolist())
+            found.append((key, Lane(rank, process, device, sources, rows, at)))
     return found
 
 
-def _settle_gpus(owner: "pd.DataFrame") -> None:
+def _settle_gpus(owner: dict[str, Times]) -> None:
     """Make one owner of the processes that share a GPU: its rank and process are unknown then.
 
     What a process does on a device whose GPU another of its rows tells is on that GPU."""
-    known = owner[owner["gpu"] != UNKNOWN]
-    if known.empty:
-        return
-    place = ["rank", "process", "device"]
-    told = known.groupby(place)["gpu"].agg(["min", "max"])
-    only = told[told["min"] == told["max"]]["min"].rename("only")
-    joined = owner.join(only, on=place)["only"]
-    fill = (owner["gpu"] == UNKNOWN) & ~joined.isna()
-    owner["gpu"] = owner["gpu"].where(~fill, joined).astype(np.int64)
-    shared = owner["gpu"] != UNKNOWN
+    place = ("rank", "process", "device")
+    owner["gpu"] = _filled(owner, "gpu", place)
+    gpus = Groups(together((owner["gpu"],))[0])
     for name in place:
-        distinct = owner[shared].groupby("gpu")[name].transform("nunique")
-        owner.loc[distinct.index[distinct > 1], name] = UNKNOWN
-
-
-def _settle_devices(owner: "pd.DataFrame") -> None:
-    """Fill in devices: an activity of unknown GPU ran on the only one that its process uses."""
-    unknown = owner["device"] == UNKNOWN
-    if not unknown.any() or unknown.all():
-        return
-    scope = ["source", "rank", "process"]
-    several = owner[~unknown].groupby(scope)["device"].agg(["min", "max"])
-    only = several[several["min"] == several["max"]]["min"].rename("only")
-    joined = owner.join(only, on=scope)["only"]
-    owner["device"] = owner["device"].where(~unknown | joined.isna(), joined).astype(np.int64)
-
-
-def _settle_processes(owner: "pd.DataFrame") -> None:
-    """Fill in processes. An activity whose launch is not in the file belongs to the only process
-    that its GPU, or else its file, knows; among several it stays unknown."""
-    for scope in (["source", "rank", "device"], ["source", "rank"]):
-        unknown = owner["process"] == UNKNOWN
-        if not unknown.any() or unknown.all():
-            break
-        several = owner[~unknown].groupby(scope)["process"].agg(["min", "max"])
-        only = several[several["min"] == several["max"]]["min"].rename("only")
-        joined = owner.join(only, on=scope)["only"]
-        owner["process"] = owner["process"].where(~unknown | joined.isna(), joined)
-        owner["process"] = owner["process"].astype(np.int64)
+        least, most = (gpus.reduced(how, owner[name]) for how in (np.minimum, np.maximum))
+        shared = (owner["gpu"] != UNKNOWN) & (least != most)[gpus.codes]
+        owner[name] = np.where(shared, UNKNOWN, owner[name])
 
 
 def _windows(

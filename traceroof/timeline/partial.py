@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from traceroof.core import recording as recordings
 from traceroof.core.dictionary import coded, together
 from traceroof.core.kernel_table import UNKNOWN
+from traceroof.timeline.collectives import COLLECTIVES, collectives_of
 from traceroof.timeline.lanes import Key, Lane, Owner, Rows, lanes_of, owners_of
-from traceroof.timeline.process_groups import COLLECTIVES, collectives_of
 from traceroof.timeline.timeline import Timeline, lane_timelines
 
 if TYPE_CHECKING:

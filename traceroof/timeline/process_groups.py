@@ -9,37 +9,16 @@ groups: ranks that share one directly, others through ranks between them. Defini
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from traceroof.core import regex
-from traceroof.core.kernel_table import UNKNOWN
-from traceroof.timeline.lanes import Lane
-
-if TYPE_CHECKING:
-    import pandas as pd
+from traceroof.core.dictionary import factorized, together
+from traceroof.core.groups import Groups
+from traceroof.timeline.collectives import Collectives, Group
 
 Whole = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
-
-# A list of all ranks; torch elides long ones: "[0, 1, ..., 63]".
-_ALL_RANKS = regex.compile(r"\[?\s*\d+(\s*,\s*\d+)*\s*,?\s*\]?")
-_NUMBER = regex.compile(r"\d+")
-
-
-@dataclass(frozen=True)
-class Group:
-    """What identifies a group. Its ranks where the trace lists them all and the rank that says so
-    is among them; else its name, the ranks as written (part of them) and its size, as far as they
-    are known: '' and UNKNOWN where not."""
-
-    ranks: tuple[int, ...] = ()
-    name: str = ""
-    written: str = ""
-    size: int = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -106,136 +85,38 @@ class Alignment:
         return alone + len(np.unique(self.anchor[self.anchor >= 0]))
 
 
-#: The communication kernels of timelines. timeline: position of the timeline. rank: UNKNOWN where not
-#: known. size: payload in bytes, -1 where not known. start, end: ns on the rank's own clock.
-#: group_name, group_ranks, group_size: as written, '' and UNKNOWN where not known.
-COLLECTIVES: pa.Schema = pa.schema(
-    [
-        ("timeline", pa.int64()),
-        ("rank", pa.int64()),
-        ("operation", pa.string()),
-        ("size", pa.float64()),
-        ("step", pa.string()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("group_name", pa.string()),
-        ("group_ranks", pa.string()),
-        ("group_size", pa.int64()),
-    ]
-)
-
-
-def collectives_of(lane: Lane, timeline: int) -> pa.Table:
-    """``COLLECTIVES`` of one timeline."""
-    if not lane.is_communication.any():
-        return COLLECTIVES.empty_table()
-    frame = of_lane(lane)
-    columns = {name: frame[name].to_numpy() for name in COLLECTIVES.names if name in frame}
-    columns |= {
-        "timeline": np.full(len(frame), timeline, dtype=np.int64),
-        "rank": np.full(len(frame), UNKNOWN if lane.rank is None else lane.rank, dtype=np.int64),
-    }
-    return pa.table({name: columns[name] for name in COLLECTIVES.names}, schema=COLLECTIVES)
-
-
-def with_groups(collectives: pa.Table) -> "pd.DataFrame":
-    """``COLLECTIVES`` as a frame with what identifies the group of each, a ``Group``."""
-    frame: pd.DataFrame = collectives.to_pandas()
-    key = ["group_name", "group_ranks", "group_size", "rank"]
-    which = frame.groupby(key, sort=False).ngroup().to_numpy()
-    distinct = frame.drop_duplicates(key)
-    made = [
-        _group(name, written, int(size), int(rank))
-        for name, written, size, rank in distinct[key].itertuples(index=False, name=None)
-    ]
-    # The members of one group share one object: a list of a thousand ranks is there once.
-    shared = {one: one for one in made}
-    frame["group"] = _objects([shared[one] for one in made])[which]
-    return frame
-
-
-def of_lane(lane: Lane) -> "pd.DataFrame":
-    """The communication kernels of a timeline: operation, payload (-1: unknown), step, times and
-    group. ``group`` is a ``Group``; ``group_name``, ``group_ranks`` ('' where not known) and
-    ``group_size`` (UNKNOWN) are as written."""
-    import pandas as pd
-
-    at = lane.at[lane.is_communication]
-    rows = lane.rows
-    names = np.array([*rows.names, ""], dtype=object)[rows.name[at]]
-    number, texts = rows.text("collective", at)
-    operation = np.where(number >= 0, np.array([*texts, ""], dtype=object)[number], names)
-    step_names = np.array([*rows.step_names, ""], dtype=object)
-    frame = pd.DataFrame(
-        {
-            "rank": lane.rank,
-            "operation": operation.astype(str),
-            "size": np.nan_to_num(rows.reals("message_bytes", at), nan=-1.0),
-            "step": step_names[rows.step[at]].astype(str),
-            "start": rows.start[at],
-            "end": rows.end[at],
-        }
-    )
-    name, group_names = rows.text("process_group", at)
-    written, lists = rows.text("group_ranks", at)
-    size = rows.wholes("group_size", at)
-    which = frame.groupby([name, written, size], sort=False).ngroup().to_numpy()
-    _, first = np.unique(which, return_index=True)
-    called = [str([*group_names, ""][name[one]]) for one in first]
-    listed = [str([*lists, ""][written[one]]) for one in first]
-    sizes = [int(size[one]) for one in first]
-    groups = [_group(*one, lane.rank) for one in zip(called, listed, sizes, strict=True)]
-    frame["group"], frame["group_name"], frame["group_ranks"] = (
-        _objects(values)[which] for values in (groups, called, listed)
-    )
-    return frame.assign(group_size=size)
-
-
-def _group(name: str, written: str, size: int, rank: int | None) -> Group:
-    if _ALL_RANKS.fullmatch(written.strip()):
-        ranks = tuple(sorted({int(text) for text in _NUMBER.findall(written)}))
-        if rank in ranks:
-            return Group(ranks)
-        # Numbered within the group: the list says nothing.
-        return Group(name=name, size=size)
-    return Group(name=name, written=written, size=size)
-
-
-def _objects(values: Sequence[object]) -> npt.NDArray[np.object_]:
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
-
-
-def matched(frame: "pd.DataFrame", order: Sequence[int]) -> list[Meetings]:
+def matched(sent: Collectives, order: Sequence[int]) -> list[Meetings]:
     """The collectives that all members of a group have: the same operation and message at the same
     place among its kind, within the step where steps are known. Kinds of which one member saw more
     than another (windows cut differently) are left out.
 
-    frame: rows of ``of_lane``. order: the compared ranks; members without a file are not missed.
-    Most collectives first.
+    order: the compared ranks; members without a file are not missed. Most collectives first.
     """
-    if frame.empty:
+    if not len(sent.start):
         return []
-    import pandas as pd
-
-    number, groups = pd.factorize(frame["group"])
-    frame = frame.assign(group=number, whole=frame["group"])
-    carriers = frame.groupby("group")["rank"].nunique().to_numpy()
+    code, distinct = factorized(sent.group)
+    number: dict[Group, int] = {}
+    numbers = [number.setdefault(sent.groups[one].group, len(number)) for one in distinct]
+    group = np.array(numbers, dtype=np.int64)[code]
+    _, carrying = together((group, sent.rank))
+    carriers = np.bincount(group[carrying])
     members = np.array(
-        [_members(one, int(count), order) for one, count in zip(groups, carriers, strict=True)]
+        [_members(one, int(count), order) for one, count in zip(number, carriers, strict=True)]
     )
-    key = ["group", "step", "operation", "size"]
-    seen = frame.groupby([*key, "rank"]).size().groupby(level=key).agg(["size", "min", "max"])
-    of_kind = members[seen.index.get_level_values("group")]
-    whole = seen.index[(seen["size"] == of_kind) & (of_kind > 1) & (seen["min"] == seen["max"])]
-    frame = frame[pd.MultiIndex.from_frame(frame[key]).isin(whole)]
-    place = frame.sort_values("start", kind="stable").groupby([*key, "rank"]).cumcount()
-    frame = frame.assign(turn=place).sort_values(
-        ["group", "step", "operation", "size", "turn", "rank"], kind="stable"
-    )
-    bounds = np.flatnonzero(np.diff(frame["group"].to_numpy(), prepend=-1, append=-1))
-    found = [_meetings(frame.iloc[low:high], order) for low, high in pairwise(bounds.tolist())]
+    kind, of_kind = together((group, sent.step, sent.operation, factorized(sent.size)[0]))
+    of_rank, first = together((kind, sent.rank))
+    seen = Groups(kind[first])
+    often = np.bincount(of_rank)
+    least, most = (seen.reduced(how, often) for how in (np.minimum, np.maximum))
+    everybody = members[group[of_kind]]
+    whole = (seen.sizes == everybody) & (everybody > 1) & (least == most)
+    by_start = np.argsort(sent.start, kind="stable")
+    turn = np.empty(len(by_start), dtype=np.int64)
+    turn[by_start] = Groups(of_rank[by_start]).places()
+    ordered = np.lexsort((sent.rank, turn, sent.size, sent.operation, sent.step, group))
+    ordered = ordered[whole[kind[ordered]]]
+    bounds = np.flatnonzero(np.diff(group[ordered], prepend=-1, append=-1))
+    found = [_meetings(sent.some(ordered[low:high]), order) for low, high in pairwise(bounds)]
     return sorted(found, key=lambda one: -len(one.end))
 
 
@@ -250,23 +131,18 @@ def _members(group: Group, carriers: int, order: Sequence[int]) -> int:
     return carriers if is_part else len(order)
 
 
-def _meetings(part: "pd.DataFrame", order: Sequence[int]) -> Meetings:
-    """part: the rows of a group, by collective and then rank; every member has every collective."""
-    ranks = np.unique(part["rank"].to_numpy())
-    # int64 throughout: nanoseconds since an epoch do not fit a double.
-    start, end = (
-        part[what].to_numpy(dtype=np.int64).reshape(-1, len(ranks)) for what in ("start", "end")
-    )
-    group: Group = part["whole"].iloc[0]
-    first = part.iloc[:: len(ranks)]
+def _meetings(part: Collectives, order: Sequence[int]) -> Meetings:
+    """part: those of a group, by collective and then rank; every member has every collective."""
+    ranks = np.unique(part.rank)
+    called = part.groups[part.group[0]]
     return Meetings(
-        name=str(part["group_name"].iloc[0]),
-        size=len(group.ranks) or group.size,
+        name=called.name,
+        size=len(called.group.ranks) or called.group.size,
         members=np.searchsorted(np.asarray(order), ranks),
-        start=start,
-        end=end,
-        operation=first["operation"].tolist(),
-        payload=first["size"].tolist(),
+        start=part.start.reshape(-1, len(ranks)),
+        end=part.end.reshape(-1, len(ranks)),
+        operation=[part.operations[one] for one in part.operation[:: len(ranks)]],
+        payload=part.size[:: len(ranks)].tolist(),
     )
 
 

@@ -14,7 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
-from traceroof.timeline.process_groups import Group, Meetings
+from traceroof.core.dictionary import factorized, together
+from traceroof.core.groups import Groups
+from traceroof.timeline.collectives import Group
+from traceroof.timeline.process_groups import Meetings
 from traceroof.timeline.timeline import Timeline
 
 Reals = npt.NDArray[np.float64]
@@ -253,45 +256,26 @@ def group_kinds(found: Sequence[Timeline]) -> tuple[GroupKind, ...]:
 
 def slow_groups(found: Sequence[Meetings], order: Sequence[int]) -> tuple[SlowGroup, ...]:
     """The groups that communicate more slowly than others of their kind, the slowest first."""
-    import pandas as pd
-
-    if not found:
-        return ()
-    # The shortest of all members, which waits for nobody: from the last one's start on.
-    frame = pd.DataFrame(
-        {
-            "group": np.repeat(np.arange(len(found)), [len(one.end) for one in found]),
-            "operation": [name for one in found for name in one.operation],
-            "size": [size for one in found for size in one.payload],
-            "time": np.concatenate([(one.end - one.start).min(axis=1) for one in found]),
-        }
-    )
-    frame = frame.groupby(["group", "operation", "size"])["time"].agg(["median", "count"])
-    frame = frame.reset_index().rename(columns={"median": "time"})
-    kinds = np.array([kind_of(one.name) for one in found], dtype=object)
-    members = np.array([len(one.members) for one in found])
-    frame = frame.assign(kind=kinds[frame["group"]], members=members[frame["group"]])
     made = []
-    key = ["kind", "members", "operation", "size"]
-    for _, part in frame.groupby(key, sort=True):
-        times = part["time"].to_numpy(dtype=np.float64)
-        if len(times) < _FEWEST_GROUPS:
+    for (_, _, operation, size), times_of in sorted(_usual_times(found).items()):
+        if len(times_of) < _FEWEST_GROUPS:
             continue
-        operation, size = part["operation"].iloc[0], float(part["size"].iloc[0])
+        times = np.array([median for _, median, _ in times_of])
         usual = float(np.median(times))
-        at = [one for one in _outliers(times) if times[one] >= _SLOW * usual]
-        for one in at:
-            meeting = found[int(part["group"].iloc[one])]
+        for at in _outliers(times):
+            if times[at] < _SLOW * usual:
+                continue
+            meeting, median, count = times_of[at]
             made.append(
                 SlowGroup(
                     meeting.name,
                     tuple(order[member] for member in meeting.members),
-                    str(operation),
+                    operation,
                     int(size) if size >= 0 else None,
-                    float(times[one]),
+                    median,
                     usual,
                     len(times),
-                    round((times[one] - usual) * int(part["count"].iloc[one])),
+                    round((median - usual) * count),
                 )
             )
     # Of one group the collective that loses most.
@@ -302,6 +286,29 @@ def slow_groups(found: Sequence[Meetings], order: Sequence[int]) -> tuple[SlowGr
         first.setdefault(each.ranks, each)
         excess[each.ranks] = excess.get(each.ranks, 0) + each.excess_ns
     return tuple(replace(one, excess_ns=excess[one.ranks]) for one in first.values())
+
+
+#: Kind of group, members, operation and payload.
+_Like = tuple[str, int, str, float]
+
+
+def _usual_times(found: Sequence[Meetings]) -> dict[_Like, list[tuple[Meetings, float, int]]]:
+    """Of what is alike the median time that each group takes, ns, and how often. The time of a
+    collective is the shortest of its members, which waits for nobody: from the last one's start on."""
+    times: dict[_Like, list[tuple[Meetings, float, int]]] = {}
+    for one in found:
+        what, first = together((_numbers(one.operation), _numbers(one.payload)))
+        alike = Groups(what)
+        medians = alike.medians((one.end - one.start).min(axis=1))
+        kind = (kind_of(one.name), len(one.members))
+        for at, median, count in zip(first, medians.tolist(), alike.sizes.tolist(), strict=True):
+            like = (*kind, one.operation[at], one.payload[at])
+            times.setdefault(like, []).append((one, median, count))
+    return times
+
+
+def _numbers(values: Sequence[object]) -> npt.NDArray[np.int64]:
+    return factorized(np.array(values, dtype=object))[0]
 
 
 def excess_of_ranks(slow: Sequence[SlowGroup]) -> dict[int, int]:

@@ -9,7 +9,7 @@ the one that enters last keeps the others waiting. Definitions: ``docs/timeline.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +20,15 @@ from traceroof.core import regex
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import Column
 from traceroof.timeline import Timeline, rank_spread
+from traceroof.timeline.collectives import Collectives, with_groups
 from traceroof.timeline.partial import Partial
 from traceroof.timeline.process_groups import (
     Alignment,
     Waits,
     aligned,
     matched,
-    with_groups,
 )
 from traceroof.timeline.rank_spread import GroupKind, Short, SlowGroup, Spread, Straggler
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Clocks that still differ by more after alignment do not allow gaps across ranks.
 RESIDUAL_LIMIT_NS = 100_000
@@ -170,7 +167,10 @@ def ranks(partial: Partial) -> Ranks | None:
     order = sorted(place)
     by_rank = {rank: partial.timelines[place[rank]] for rank in order}
     sent = _collectives(partial, [place[rank] for rank in order])
-    together = sent[[bool(_TOGETHER.search(text)) for text in sent["operation"]]]
+    leave_together = np.array(
+        [bool(_TOGETHER.search(text)) for text in sent.operations], dtype=bool
+    )
+    together = sent.some(leave_together[sent.operation])
     # An all-to-all made of transfers goes by their name.
     meetings = matched(together, order) or matched(sent, order)
     begin = np.array([by_rank[rank].start_ns for rank in order], dtype=np.int64)
@@ -195,7 +195,7 @@ def ranks(partial: Partial) -> Ranks | None:
         stragglers=rank_spread.stragglers(order, lines, by_category, caused),
         group_kinds=rank_spread.group_kinds(lines),
         slow_groups=rank_spread.slow_groups(meetings, order),
-        missing=rank_spread.missing(sent["group"].drop_duplicates().tolist(), order),
+        missing=rank_spread.missing([one.group for one in sent.groups], order),
         short=rank_spread.short(order, lines),
         ranks=tuple(
             _rank_times(line, order, at, alignment, waits, caused[at], computes)
@@ -345,7 +345,7 @@ class _Waiting:
         return float(self.last[at] / self.entered[at]) if self.entered[at] else None
 
 
-def _collectives(partial: Partial, places: Sequence[int]) -> "pd.DataFrame":
+def _collectives(partial: Partial, places: Sequence[int]) -> Collectives:
     """The collectives of some timelines, in order, with what identifies them."""
     chosen = pc.is_in(partial.collectives["timeline"], pa.array(places, pa.int64()))
     return with_groups(partial.collectives.filter(chosen))

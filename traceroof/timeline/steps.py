@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
+from traceroof.core.groups import Groups
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Times
 from traceroof.timeline.lanes import Lane, Unions
@@ -52,26 +53,17 @@ def step_spans(recording: "Recording") -> Mapping[tuple[int, str], int]:
 
 
 def steps_of(lane: Lane, unions: Unions, spans: Mapping[tuple[int, str], int]) -> tuple[Step, ...]:
-    import pandas as pd
-
     member = np.flatnonzero(lane.step >= 0)
     if not len(member):
         return ()
-    frame = pd.DataFrame(
-        {
-            "step": lane.step[member],
-            "start": lane.start[member],
-            "end": lane.end[member],
-            "kernel": lane.is_kernel[member],
-        }
-    )
-    found = frame.groupby("step").agg(
-        start=("start", "min"), end=("end", "max"), kernels=("kernel", "sum")
-    )
-    found = found.sort_values("start", kind="stable")
-    starts = found["start"].to_numpy(dtype=np.int64)
+    codes, number = np.unique(lane.step[member], return_inverse=True)
+    of_step = Groups(number)
+    starts = of_step.reduced(np.minimum, lane.start[member])
+    order = np.argsort(starts, kind="stable")
+    starts, last = starts[order], order[-1]
+    kernels = np.bincount(number, weights=lane.is_kernel[member])[order]
     # Steps tile the timeline: each lasts until the next begins, the last until its work ends.
-    ends = np.append(starts[1:], found["end"].to_numpy(dtype=np.int64)[-1])
+    ends = np.append(starts[1:], of_step.reduced(np.maximum, lane.end[member])[last])
     parts = {
         "busy_ns": unions.busy,
         "compute_ns": unions.compute,
@@ -82,7 +74,7 @@ def steps_of(lane: Lane, unions: Unions, spans: Mapping[tuple[int, str], int]) -
     inside = {name: intervals.covered(part, starts, ends) for name, part in parts.items()}
     warm_up = _warm_up(ends - starts)
     result = []
-    for at, (code, kernels) in enumerate(zip(found.index, found["kernels"], strict=True)):
+    for at, code in enumerate(codes[order]):
         name = str(lane.rows.step_names[code])
         times = {key: int(values[at]) for key, values in inside.items()}
         span = int(ends[at] - starts[at])
@@ -92,7 +84,7 @@ def steps_of(lane: Lane, unions: Unions, spans: Mapping[tuple[int, str], int]) -
                 start_ns=int(starts[at]),
                 span_ns=span,
                 idle_ns=span - times["busy_ns"],
-                kernels=int(kernels),
+                kernels=int(kernels[at]),
                 host_ns=next(
                     (spans[source, name] for source in lane.sources if (source, name) in spans),
                     None,
