@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from traceroof.core.kernel_table import kernel_table
+from traceroof.core.recording import DeviceInfo
 from traceroof.hardware.device_lookup import find
+from traceroof.hardware.run_devices import RunDevice, by_ordinal
 from traceroof.kernels import groups
 from traceroof.patterns.precision import precision
 
@@ -81,3 +83,32 @@ def test_a_gpu_that_is_not_named_is_one_that_the_kernels_run_on() -> None:
     assert facts["precision_least_ns"] == pytest.approx(300_000 * 80 / 2_500)
     assert facts["precision_likely_ns"] == pytest.approx(100_000)
     assert "names none" in str(facts["precision_of"])
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "vendor", "ratio", "said"),
+    [
+        # T4: 8.1 TFLOP/s in FP32, 65 in FP16: the most of its generation.
+        ("Quadro RTX 8000", "7.5", "nvidia", 65 / 8.1, "of its compute capability"),
+        # No generation of the table: of what runs the kernels, the GB200 gains most.
+        ("NVIDIA of 2031", "31.0", "nvidia", 2_500 / 80, "names none"),
+    ],
+)
+def test_a_gpu_that_the_table_does_not_have_is_one_of_its_generation(
+    name: str, capability: str, vendor: str, ratio: float, said: str
+) -> None:
+    """GIVEN a GPU that the device table does not have, with its compute capability THEN the ratio of
+    the peaks is that of its generation, not of any GPU."""
+    info = DeviceInfo(index=0, name=name, vendor=vendor, compute_capability=capability)
+    table = kernel_table({"kernel_name": ["volta_sgemm_128x64_nn"], "duration_ns": [300_000]})
+    devices = by_ordinal([RunDevice(info, None)], unlisted=True)
+    facts = precision(groups.group(table, ["gemm"], devices), 300_000.0)
+    assert facts["precision_to"] == "fp16"
+    assert facts["precision_least_ns"] == pytest.approx(300_000 / ratio)
+    assert said in str(facts["precision_of"])
+
+
+def test_the_capability_of_others_gpus_is_not_one_of_nvidia() -> None:
+    """HIP prints 9.0 for an MI210, which is no Hopper."""
+    info = DeviceInfo(index=0, name="AMD of 2031", vendor="amd", compute_capability="9.0")
+    assert by_ordinal([RunDevice(info, None)], unlisted=True) == {0: None}

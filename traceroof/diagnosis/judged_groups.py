@@ -91,7 +91,9 @@ def judged_groups(
     categories = _of_variants(variants, category_of_row, variant_of_row)
     role = roles.roles_of(variants.kernels, categories)
     modelled = {**model_columns(variants.kernels, categories, variants.part), "role": role}
-    grouped = groups.group(variants, categories, by_ordinal(devices), modelled, vendor_of(devices))
+    grouped = groups.group(
+        variants, categories, by_ordinal(devices, unlisted=True), modelled, vendor_of(devices)
+    )
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     if variant_of_row is not None:
         of_row = grouped.of_row[variant_of_row]
@@ -108,7 +110,7 @@ def judged_groups(
         )
         verdict_table = recording.counters.verdicts
     ordinal = grouped.facts.only(("device",)).device
-    of_group = groups.device_of_group(ordinal, by_ordinal(devices))
+    of_group = groups.device_of_group(ordinal, by_ordinal(devices, unlisted=True))
     named = [one.name if one else None for one in of_group]
     logs = pc.unique(recording.clock_logs["source"]).to_pylist()
     tools = [recording.sources[at].format for at in logs]
@@ -208,7 +210,7 @@ def _counted(
     if name := named_by(devices, timed_on):
         devices = devices_of(counters, name, settings.peaks)
     made = groups.group(
-        kernels, row_categories(kernels), by_ordinal(devices), {}, vendor_of(devices)
+        kernels, row_categories(kernels), by_ordinal(devices, unlisted=True), {}, vendor_of(devices)
     )
     models = [{one.known.name for one in side if one.known} for side in (timed_on, devices)]
     same = not all(models) or bool(models[0] & models[1])

@@ -59,17 +59,22 @@ def devices_of(
     )
 
 
+def _bare(name: str | None, capability: str | None) -> Device:
+    """A GPU of which nothing is known but these."""
+    return Device(
+        name=name or "GPU", vendor="nvidia", architecture="unknown", compute_capability=capability,
+        gfx_target=None, sm_count=None, boost_clock_hz=None, memory_bytes=None,
+        dram_bandwidth_bytes_per_s=None, l2_bytes=None, flops_per_s={}, wavefront=32,
+        source="--peak", grade="C",
+    )  # fmt: skip
+
+
 def with_peaks(device: Device | None, name: str | None, peaks: Mapping[str, float]) -> Device:
     """A device with these peaks in place of its own; one of which nothing else is known for None.
 
     What others measured on its model says nothing of other peaks.
     """
-    base = device or Device(
-        name=name or "GPU", vendor="nvidia", architecture="unknown", compute_capability=None,
-        gfx_target=None, sm_count=None, boost_clock_hz=None, memory_bytes=None,
-        dram_bandwidth_bytes_per_s=None, l2_bytes=None, flops_per_s={}, wavefront=32,
-        source="--peak", grade="C",
-    )  # fmt: skip
+    base = device or _bare(name, None)
     rates = {key: rate for key, rate in peaks.items() if key != "bandwidth"}
     return replace(
         base,
@@ -168,9 +173,13 @@ def _dram_peaks(kernels: pa.Table) -> dict[int | None, float]:
     return {int(one): float(np.median(peak[device == one])) for one in np.unique(device)}
 
 
-def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device | None]:
+def by_ordinal(devices: Iterable[RunDevice], unlisted: bool = False) -> dict[int, Device | None]:
     """Device ordinal -> row of the device table, None where it has none; -1 stands for rows
-    without an ordinal."""
+    without an ordinal.
+
+    unlisted: a GPU that the table does not have stands with its compute capability, which the file
+    tells, and without peaks.
+    """
     found: dict[int, Device | None] = {}
     for device in devices:
         index = device.info.index
@@ -178,5 +187,16 @@ def by_ordinal(devices: Iterable[RunDevice]) -> dict[int, Device | None]:
             found[-1 if index is None else index] = device.known
         elif index is not None or device.info.name:
             # A GPU that nobody knows is another one all the same: it must not get these peaks.
-            found.setdefault(-1 if index is None else index, None)
+            bare = _unlisted(device.info) if unlisted else None
+            found.setdefault(-1 if index is None else index, bare)
     return found
+
+
+def _unlisted(info: DeviceInfo) -> Device | None:
+    """A GPU of NVIDIA that the table does not have: no more than its compute capability is known."""
+    capability = info.compute_capability
+    if info.vendor not in (None, "nvidia") or info.gfx_target or not capability:
+        return None
+    if of_capability(capability) is None:
+        return None
+    return _bare(info.name, capability)

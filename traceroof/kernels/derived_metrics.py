@@ -180,22 +180,27 @@ def _half_speedup(see: See) -> Reals:
     matrix = first_known(see.device("peak_tf32"), see.device("peak_fp32_tensor"), vector)
     on_matrix = see("name_tensor_core") == 1
     known = half / np.where(on_matrix, matrix, vector)
-    unnamed = np.isnan(vector) & fp32 & ~np.isnan(see("least_capability"))
     least = see("least_capability")
+    unnamed = np.isnan(vector) & fp32 & ~np.isnan(least)
+    # Of a GPU that the table does not have, the file tells the capability.
+    told = ~np.isnan(see.device("compute_capability"))
     for capability in np.unique(least[unnamed]).tolist():
         for matrix_units, wide in ((True, ("tf32", "fp32")), (False, ("fp32",))):
             here = unnamed & (least == capability) & (on_matrix == matrix_units)
-            known[here] = _most_from_half(capability, wide)
+            for only, those in ((True, here & told), (False, here & ~told)):
+                known[those] = _most_from_half(capability, wide, only)
     return np.where(fp32, known, np.nan)
 
 
-def _most_from_half(least: float, wide: tuple[str, ...]) -> float:
+def _most_from_half(least: float, wide: tuple[str, ...], only: bool) -> float:
     """The highest ratio of 16-bit peak to that of a wider type, of GPUs from a compute capability
-    on; NaN where there is none."""
+    on, or with it only; NaN where there is none."""
     ratios = [
         half / full
         for one in all_devices()
-        if one.compute_capability and float(one.compute_capability) >= least
+        if one.compute_capability
+        and (capability := float(one.compute_capability)) >= least
+        and (capability == least or not only)
         for half in (one.flops_per_s.get("bf16") or one.flops_per_s.get("fp16"),)
         for full in (next((one.flops_per_s[t] for t in wide if t in one.flops_per_s), None),)
         if half and full

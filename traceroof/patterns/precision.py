@@ -51,12 +51,15 @@ _PRACTICE = 3.0
 
 _WIDTH = 48
 
+# Whose peaks they are, where those of the GPU are unknown: the file names none, or one that the
+# device table does not have.
 _UNNAMED = "of the GPU that would gain most: the file names none, the kernels run on several"
+_UNLISTED = "of the GPU of its compute capability that would gain most: its own are unknown"
 
 _COLUMNS = (
     "category", "operand_dtype", "half_dtype", "half_speedup", "name_tensor_core", "name_no_matrix",
     "name_alignment", "tensor_pct", "model_dram_pct", "time_ns", "launches", "compute_capability",
-    "least_capability",
+    "least_capability", "fp64_ratio",
 )  # fmt: skip
 
 
@@ -81,6 +84,8 @@ def precision(grouped: Groups, total_ns: float) -> Mapping[str, float | str]:
     )
     first = int(np.argmax(time))
     unnamed = np.isnan(see.compute_capability) & ~np.isnan(see.least_capability)
+    unlisted = ~np.isnan(see.compute_capability) & np.isnan(see.fp64_ratio)
+    whose = _UNNAMED if unnamed[first] else _UNLISTED if unlisted[first] else ""
 
     def part(where: npt.NDArray[np.bool_]) -> float:
         return float(time[where].sum()) / every * 100
@@ -95,7 +100,7 @@ def precision(grouped: Groups, total_ns: float) -> Mapping[str, float | str]:
         "precision_narrow_pct": part(see.name_alignment == 1),
         "precision_to": str(see.half_dtype[first]),
         "precision_example": _example(grouped, time),
-        **({"precision_of": _UNNAMED} if unnamed[first] else {}),
+        **({"precision_of": whose} if whose else {}),
     }
 
 
