@@ -30,7 +30,10 @@ _SIGN = regex.compile(
     rb"|^ ?\*\* .*\((?:cuda|osrt|nvtx|openmp|gpu|cudaapi)\w*\):|^[ \t]*Time ?\(%\)\s+Total Time"
 )
 
-_MEMORY = regex.compile(r"\[CUDA mem(?P<what>cpy|set)\s*(?P<way>[^\]]*)\]")
+# Before 2023: [CUDA Unified Memory memcpy HtoD].
+_MEMORY = regex.compile(
+    r"\[CUDA (?P<unified>Unified Memory )?mem(?P<what>cpy|set)\s*(?P<way>[^\]]*)\]"
+)
 # Alibaba's asys puts the range before the name: [prof_range]: iter 9/_ZN...
 _IN_RANGE = regex.compile(r"\[[^\]]*\]: (?P<range>[^/]+)/(?P<name>.+)")
 _DEVICE = regex.compile(r"(?P<name>.*?)(?:\s*\((?P<index>\d+)\))?")
@@ -237,7 +240,7 @@ def _sums(table: Table, counted: str) -> list[Row]:
     """The rows of a summary: one per kernel or kind of copy, with the mean time."""
     counts, totals = table.numbers(counted), table.times_ns("Total Time")
     spread = {title: table.times_ns(title) for title in _SPREAD}
-    names = table.column("Operation" if table.kind in ("copies", "mixed") else "Name")
+    names = table.column("Operation" if "Operation" in table.titles else "Name")
     shapes = [table.column(title) for title in ("GridXYZ", "BlockXYZ")]
     rows = []
     for at, name in enumerate(names):
@@ -287,7 +290,8 @@ def _named(name: str) -> Row:
         return {"kind": "kernel", "kernel_name": ranged["name"], "module_path": ranged["range"]}
     if found["what"] == "set":
         return {"kind": "memset", "kernel_name": name}
-    return {"kind": "memcpy", "kernel_name": name, "copy_kind": found["way"] or None}
+    way = f"Unified {found['way']}" if found["unified"] else found["way"]
+    return {"kind": "memcpy", "kernel_name": name, "copy_kind": way or None}
 
 
 def _whole(value: Decimal | None) -> int | None:

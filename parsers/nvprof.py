@@ -60,7 +60,7 @@ class Nvprof:
         with open_inflated(source, options) as file:
             text = file.read().decode("utf-8", "replace")
         found = tables(text)
-        timed = [one for one in found if one.kind in ("trace", "summary")]
+        timed = [one for one in found if one.kind in ("trace", "summary", "migrations")]
         counted = [one for one in found if one.kind in ("metrics", "events", "launch-metrics")]
         notes = [
             Note(f"lines in a table of nvprof that have another number of cells, {_LEFT}", broken)
@@ -89,7 +89,7 @@ def _chosen(timed: Sequence[Table], notes: list[Note]) -> list[Table]:
     traces = [one for one in timed if one.kind == "trace" and one.rows]
     if not traces:
         return [one for one in timed if one.rows]
-    rows = sum(len(one.rows) for one in timed if one.kind == "summary")
+    rows = sum(len(one.rows) for one in timed if one.kind != "trace")
     if rows:
         notes.append(Note("rows of a summary of the same launches, left out", rows, severe=False))
     return traces
@@ -153,7 +153,7 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
     for table in timed:
         cells_of = [dict(zip(table.header, row, strict=True)) for row in table.rows]
         units = dict(zip(table.header, table.units, strict=True)) if table.units else {}
-        reader = _launch if table.kind == "trace" else _summed
+        reader = _READERS[table.kind]
         group = ""
         for cells in cells_of:
             group = cells.get("Type", "").strip(" :") or group
@@ -187,7 +187,7 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
 
 
 _ROUNDING = 1e-3
-_EXPECTED = {"rows of host calls", "rows of unified memory"}
+_EXPECTED = {"rows of host calls", "rows of unified memory", "rows of page faults"}
 
 
 def _launch(cells: dict[str, str], units: dict[str, str], group: str) -> dict[str, Any] | str:
@@ -296,3 +296,28 @@ def _summed(
         "longest_launch_ns": most,
     }
     return {**row, "contradicts": True} if contradicts else row
+
+
+_WAY = regex.compile(r"(Host|Device) To (Host|Device)")
+
+
+def _migrated(cells: dict[str, str], units: dict[str, str], group: str) -> dict[str, Any] | str:
+    """One row of the summary of unified memory: the pages that moved one way."""
+    name = cells.get("Name", "").strip()
+    count = whole(cells.get("Count", ""))
+    total = time_ns(cells.get("Total Time", ""), units.get("Total Time", ""))
+    size = size_bytes(cells.get("Total Size", ""), units.get("Total Size", ""))
+    if not _WAY.fullmatch(name) or not count:
+        return "rows of page faults"
+    return {
+        "kind": "memcpy",
+        "kernel_name": f"[Unified Memory {name}]",
+        "copy_kind": f"Unified {name}",
+        "launch_count": count,
+        "duration_ns": None if total is None or total < 0 else round(total / count),
+        "copy_bytes": None if size is None else size / count,
+        "device": _device(cells.get("Device", ""))[1],
+    }
+
+
+_READERS = {"trace": _launch, "summary": _summed, "migrations": _migrated}

@@ -16,6 +16,7 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("events", frozenset({"Device", "Kernel", "Invocations", "Event Name"})),
     ("trace", frozenset({"Start", "Duration", "Name"})),
     ("summary", frozenset({"Time(%)", "Calls", "Avg", "Name"})),
+    ("migrations", frozenset({"Count", "Total Size", "Total Time", "Name"})),
 )
 _OWN_LINE = regex.compile(r"==\d+==\s*(.*)")
 _UNIT = regex.compile(r"(?:|%|[num]?s|[KMGT]?B(?:/s)?)")
@@ -50,6 +51,7 @@ def own_lines(text: str) -> list[str]:
 def tables(text: str) -> list[Table]:
     """Every table in the text, in order."""
     found: list[Table] = []
+    device = ""
     lines = iter(text.splitlines())
     for line in lines:
         if line.startswith('"') or _bare_header(line):
@@ -61,7 +63,17 @@ def tables(text: str) -> list[Table]:
             found.append(_text_metrics(line, lines))
         elif (header := _text_header(line)) is not None:
             found.append(_text_table(header, lines))
+            if found[-1].kind == "migrations":
+                found[-1] = _on_device(found[-1], device)
+        elif named := _DEVICE.match(line.strip()):
+            device = named["name"]
     return found
+
+
+def _on_device(table: Table, device: str) -> Table:
+    """The table with the GPU in a column, as the CSV has it: in text it stands on a line above."""
+    rows = [[device, *row] for row in table.rows]
+    return Table(table.kind, ("Device", *table.header), (), rows, table.broken)
 
 
 def _bare_header(line: str) -> bool:
@@ -96,7 +108,9 @@ def _is_units(cells: Sequence[str], width: int) -> bool:
 
 
 # Titles of the columns of text tables: two words that belong together stand one blank apart.
-_TITLES = {"Start", "Time(%)", "Type"}
+_TITLES = {"Start", "Time(%)", "Type", "Count"}
+# What ends the table of unified memory.
+_FAULTS = "Total CPU Page faults"
 
 
 def _text_header(line: str) -> tuple[str, ...] | None:
@@ -110,7 +124,7 @@ def _text_table(header: tuple[str, ...], lines: Iterator[str]) -> Table:
     """A table whose cells stand two blanks or more apart; the first of a summary may be empty."""
     table = Table(kind_of(header) or "trace", header)
     for row in lines:
-        if not row.strip() or _OWN_LINE.match(row):
+        if not row.strip() or _OWN_LINE.match(row) or row.startswith(_FAULTS):
             break
         cells = _CELLS.split(row.strip(), maxsplit=len(header) - 1)
         if header[0] == "Type" and not cells[0].endswith(":"):

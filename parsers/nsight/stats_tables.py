@@ -42,6 +42,7 @@ _KINDS: Final = (
     ("sizes", {"Total", "Count", "Operation"}),
     ("mixed", {"Total Time", "Instances", "Category", "Operation"}),
     ("copies", {"Total Time", "Operation"}),
+    ("copies", {"Total Time", "Count", "Name"}),  # before 2021
     ("shapes", {"Total Time", "Instances", "GridXYZ", "Name"}),
     ("kernels", {"Total Time", "Instances", "Name"}),
     ("calls", {"Total Time", "Num Calls", "Name"}),

@@ -227,3 +227,27 @@ def test_a_summary_and_a_trace_agree_with_their_database(corpus: Path, tmp_path:
     for column in ("kernel_name", "duration_ns", "correlation_id", "grid_x", "block_z", "stream"):
         expected = [row[column] for row in database.kernels.to_pylist() if row["kind"] == "kernel"]
         assert trace.kernels[column].to_pylist() == expected, column
+
+
+def test_the_tables_before_2021(tmp_path: Path) -> None:
+    """GIVEN tables whose columns have no unit, and names for copies of managed memory that differ from
+    those of today THEN the same kinds of rows."""
+    text = """
+    CUDA Kernel Statistics (nanoseconds)
+
+    Time(%)      Total Time   Instances         Average  Name
+    -------  --------------  ----------  --------------  --------------
+      100.0        99957801           1      99957801.0  addVectorsInto
+
+
+    CUDA Memory Operation Statistics (nanoseconds)
+
+    Time(%)      Total Time  Operations         Average  Name
+    -------  --------------  ----------  --------------  ---------------------------------
+      100.0           50000          10          5000.0  [CUDA Unified Memory memcpy HtoD]
+"""
+    rows = read(text, tmp_path).kernels.to_pandas()
+    assert list(rows.kind) == ["kernel", "memcpy"]
+    assert list(rows.duration_ns) == [99_957_801, 5_000]
+    assert list(rows.launch_count) == [1, 10]
+    assert rows.copy_kind.iloc[1] == "Unified HtoD"

@@ -136,6 +136,39 @@ def test_tables_alone_are_recognised(text: str, tmp_path: Path) -> None:
     assert len(_read(tmp_path, alone).kernels) == len(_read(tmp_path, text, "whole.log").kernels)
 
 
+MIGRATIONS = """\
+==9== Unified Memory profiling result:
+Device "Tesla P100-SXM2-16GB (0)"
+   Count  Avg Size  Min Size  Max Size  Total Size  Total Time  Name
+     100  80.000KB  4.0000KB  0.9922MB  7.812500MB  1.500000ms  Host To Device
+      50  160.00KB  4.0000KB  0.9961MB  7.812500MB  500.0000us  Device To Host
+     145         -         -         -           -  12.24735ms  Gpu page fault groups
+Total CPU Page faults: 72
+"""
+MIGRATIONS_CSV = """\
+==9== Unified Memory profiling result:
+"Device","Count","Avg Size","Min Size","Max Size","Total Size","Total Time","Name"
+,,KB,KB,KB,MB,ms,
+"Tesla P100-SXM2-16GB (0)",100,80.000000,4.000000,1016.000000,7.812500,1.500000,"Host To Device"
+"Tesla P100-SXM2-16GB (0)",50,160.000000,4.000000,1020.000000,7.812500,0.500000,"Device To Host"
+"Tesla P100-SXM2-16GB (0)",145,,,,,12.247350,"Gpu page fault groups"
+"""
+
+
+@pytest.mark.parametrize("text", [MIGRATIONS, MIGRATIONS_CSV])
+def test_unified_memory_is_copied(text: str, tmp_path: Path) -> None:
+    """GIVEN the summary of managed memory, as text and CSV THEN copies by direction: 100 of 15 us and
+    81,920 bytes, 50 of 10 us and 163,840; faults are no copies."""
+    run = _read(tmp_path, TEXT_SUMMARY + "\n" + text)
+    rows = run.kernels[run.kernels.kernel_name.str.startswith("[Unified")]
+    assert list(rows.copy_kind) == ["Unified Host To Device", "Unified Device To Host"]
+    assert list(rows.launch_count) == [100, 50]
+    assert list(rows.duration_ns) == [15_000, 10_000]
+    assert list(rows.copy_bytes) == [81_920, 163_840]
+    assert run.recording.devices[0].name == "Tesla P100-SXM2-16GB"
+    assert "rows of page faults, left out" in [str(one) for one in run.recording.notes]
+
+
 def test_other_apis_are_no_gpu_work(tmp_path: Path) -> None:
     """GIVEN a summary with OpenACC's own calls WHEN read THEN they are neither kernels nor CUDA calls."""
     text = TEXT_SUMMARY + (

@@ -144,3 +144,44 @@ def test_collectives_without_extremes(tmp_path: Path) -> None:
     )
     first = traceroof.diagnose(file, calibrated=False).advice[0]
     assert first.because.endswith("which is the most that can hide them")
+
+
+PAGES = """\
+[5/7] Executing 'cuda_gpu_kern_sum' stats report
+
+ Time (%)  Total Time (ns)  Instances   Avg (ns)   Name
+ --------  ---------------  ---------  ----------  -------------------------
+    100.0       20,000,000          1  20,000,000  inc(int *, unsigned long)
+
+[6/7] Executing 'cuda_gpu_mem_time_sum' stats report
+
+ Time (%)  Total Time (ns)  Count  Avg (ns)  Operation
+ --------  ---------------  -----  --------  ---------------------------------
+    100.0        9,000,000  2,000     4,500  [CUDA Unified Memory memcpy HtoD]
+"""
+
+
+def test_managed_memory_that_moves_page_by_page(tmp_path: Path) -> None:
+    """GIVEN 2,000 pieces of 4.5 us beside one kernel of 20 ms THEN they are copies, not kernels, and
+    what the kernel waits for."""
+    file = tmp_path / "pages.txt"
+    file.write_text(PAGES)
+    found = traceroof.diagnose(file, calibrated=False)
+    assert found.totals.kernel_time_ns == 20_000_000
+    assert found.advice[0].lead.rule == "managed-memory-migrates"
+    assert found.advice[0].because == (
+        "2,000 pieces of managed memory moved, 4.50 µs each on average and 9 ms in all; kernels take "
+        "20 ms, their waiting for pages included"
+    )
+
+
+def test_prefetched_memory_is_copied(tmp_path: Path) -> None:
+    """GIVEN 200 pieces of 150 us, as 2 MiB take over PCIe 3.0 THEN no kernel waited for a page."""
+    file = tmp_path / "pages.txt"
+    file.write_text(
+        PAGES.replace("9,000,000  2,000     4,500", "30,000,000    200   150,000").replace(
+            "        30,000,000", "       30,000,000"
+        )
+    )
+    (only,) = traceroof.diagnose(file, calibrated=False).advice
+    assert only.lead.rule == "copies-outlast-kernels"

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceroof.core import regex
 from traceroof.core.kernel_table import Column, sourced
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.variants import Variants
@@ -29,19 +30,24 @@ SUMMARY_COLUMNS: tuple[Column, ...] = sourced(
             ("summary_copy_ns", "ns", "time of these copies"),
             ("summary_to_gpu_ns", "ns", "of it, copies to the GPU"),
             ("summary_to_host_ns", "ns", "of it, copies to the host"),
+            ("summary_migrations", "copy", "of them, pages of managed memory"),
+            ("summary_migrated_ns", "ns", "time of these"),
+            ("summary_migration_ns", "ns", "mean time of one of these"),
             ("summary_collectives", "launch", "launches of a summary that communicate"),
             ("summary_collective_ns", "ns", "time of these launches"),
             ("summary_longest_collective_ns", "ns", "the longest of them"),
             ("summary_compute_ns", "ns", "time of all other kernels of a summary"),
         )
     ),
-    launch="summary_launches summary_copies summary_collectives",
+    launch="summary_launches summary_copies summary_migrations summary_collectives",
     clock=(
-        "summary_mean_ns summary_shortest_ns summary_copy_ns summary_to_gpu_ns summary_to_host_ns "
+        "summary_migrated_ns summary_migration_ns summary_mean_ns summary_shortest_ns summary_copy_ns summary_to_gpu_ns summary_to_host_ns "
         "summary_collective_ns summary_longest_collective_ns summary_compute_ns"
     ),
 )  # fmt: skip
 
+# How NVIDIA's tools call copies of managed memory.
+_MANAGED = regex.compile(r"\bUnified\b")
 _WAYS = {"summary_to_gpu_ns": "host-to-device", "summary_to_host_ns": "device-to-host"}
 
 
@@ -87,23 +93,36 @@ def _collectives(grouped: Groups) -> Mapping[str, float]:
 def _copies(variants: Variants) -> Mapping[str, float]:
     """Copies between host and GPU; of copies that a kernel does, nobody says which way they go."""
     at = np.flatnonzero(np.asarray(variants.kernels["kind"].to_pylist(), dtype=object) == "memcpy")
-    way = _ways(variants, at)
+    words = _words(variants, at)
+    way = np.array([direction_of(one) for one in words], dtype=object)
     of = {name: at[way == direction] for name, direction in _WAYS.items()}
     both = np.concatenate(list(of.values()))
     if not len(both):
         return {}
+    moved = np.array([bool(_MANAGED.search(one)) for one in words], dtype=bool)
     return {
         "summary_copies": float(variants.launches[both].sum()),
         "summary_copy_ns": float(variants.time[both].sum()),
         **{name: float(variants.time[rows].sum()) for name, rows in of.items() if len(rows)},
+        **_migrations(variants, np.intersect1d(both, at[moved])),
     }
 
 
-def _ways(variants: Variants, at: npt.NDArray[np.int64]) -> npt.NDArray[np.object_]:
-    """The direction of each copy, as its kind says, else its name."""
+def _migrations(variants: Variants, at: npt.NDArray[np.int64]) -> Mapping[str, float]:
+    count, time = float(variants.launches[at].sum()), float(variants.time[at].sum())
+    if not count:
+        return {}
+    return {
+        "summary_migrations": count,
+        "summary_migrated_ns": time,
+        "summary_migration_ns": time / count,
+    }
+
+
+def _words(variants: Variants, at: npt.NDArray[np.int64]) -> list[str]:
+    """What says which way each copy went: its kind, else its name."""
     kinds, names = (
         variants.kernels[column].take(pa.array(at)).to_pylist()
         for column in ("copy_kind", "kernel_name")
     )
-    found = [direction_of(kind or name or "") for kind, name in zip(kinds, names, strict=True)]
-    return np.array(found, dtype=object)
+    return [kind or name or "" for kind, name in zip(kinds, names, strict=True)]
