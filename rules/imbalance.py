@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceroof.rule import Rule, at_least
-from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare
+from traceroof.core.facts import Column, Facts
+from traceroof.rule import Attainable, Rule, at_least, at_most
+from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, spare, tunable
+from traceroof.rules._least import KEPT, beyond_kept
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,77 @@ def _rule(unit: _Unit) -> Rule:
     )
 
 
-RULES = tuple(_rule(unit) for unit in _UNITS)
+def _filled(k: Facts) -> Column:
+    """Share of the multiprocessors' time that blocks of equal length would fill."""
+    few = np.fmin(k.blocks / k.sm_count, 1.0)
+    return np.asanyarray(np.where(k.waves < 1, few, k.waves / np.ceil(k.waves)))
+
+
+def _uneven_saves(k: Facts, peak: Attainable) -> Column:
+    return np.asanyarray(np.fmin(1 - k.sm_active_pct / 100, beyond_kept(k, peak)))
+
+
+_UNEVEN = {
+    "sm_active_pct": 2.2,
+    "waves": 0.76,
+    "blocks": 64.0,
+    "sm_count": 84.0,
+    "median_ns": 1.18e5,
+}
+
+_BLOCKS = Rule(
+    id="uneven-blocks",
+    topic="imbalance",
+    title="A few blocks run much longer than the others",
+    scope="kernel",
+    why=(
+        "Most blocks end early and leave their multiprocessors empty, while a few run on. The "
+        "longest block sets the time of the kernel."
+    ),
+    condition=(
+        "multiprocessors hold a block for at most {sm_active_pct:.0%} of the time that blocks of "
+        "equal length would fill, by the number of blocks, in a kernel of {median_ns} or more"
+    ),
+    needs=("sm_active_pct", "waves", "median_ns"),
+    uses=("primary_class", "blocks", "sm_count", *KEPT),
+    applies=tunable,
+    when=lambda k: k.meets("sm_active_pct") & k.meets("median_ns"),
+    because=(
+        "multiprocessors hold a block for {sm_active_pct} of the time on average[; {blocks:,.0f} "
+        "blocks on {sm_count:.0f} multiprocessors would fill more]"
+    ),
+    fix=(
+        "Split the longest parts over several blocks, or start them first. Assign work dynamically "
+        "(a loop over a shared counter), or sort uneven inputs such as rows of a sparse matrix."
+    ),
+    refute=(
+        "Let every block record the times of its start and its end. If all end together, the "
+        "blocks are even and something else kept the multiprocessors empty."
+    ),
+    saves=_uneven_saves,
+    kind="hard",
+    grade="derived",
+    layer="operator",
+    suppresses=(
+        "tail-by-active-cycles", "imbalance-sm", "imbalance-smsp", "imbalance-l1",
+        "occ-limited-*", "occ-achieved-gap", "issue-slots-idle",
+    ),
+    thresholds={
+        "sm_active_pct": at_most(0.5, of=lambda k: 100 * _filled(k), words="{op} {value} of what its blocks fill"),
+        "median_ns": at_least(20_000),
+    },
+    references=("Nsight Compute WorkloadDistribution section: active cycles of multiprocessors",),
+    fires=(
+        _UNEVEN,
+        # 1.8 of 2 waves fill 90 %: half of that.
+        {"sm_active_pct": 45.0, "waves": 1.8, "median_ns": 20_000.0},
+    ),
+    silent=(
+        {**_UNEVEN, "sm_active_pct": 38.3},
+        {"sm_active_pct": 45.1, "waves": 1.8, "median_ns": 20_000.0},
+        {**_UNEVEN, "median_ns": 19_900.0},
+        {**_UNEVEN, "primary_class": "launch-bound"},
+    ),
+)  # fmt: skip
+
+RULES = (*(_rule(unit) for unit in _UNITS), _BLOCKS)

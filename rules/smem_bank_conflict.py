@@ -3,8 +3,9 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
+from traceroof.kernels.bound_class import BUSY_PCT
 from traceroof.rule import Attainable, Rule, at_least
-from traceroof.rules._kernels import HEADROOM, has_headroom, tunable
+from traceroof.rules._kernels import HEADROOM, has_headroom, of_class, tunable
 
 
 def _collides(k: Facts) -> Mask:
@@ -16,7 +17,9 @@ def _collides(k: Facts) -> Mask:
 def _applies(k: Facts) -> Mask:
     # A launch without shared memory has no conflicts, counted or not.
     none = (k.shared_memory_static_bytes == 0) & (k.shared_memory_dynamic_bytes == 0)
-    return np.asanyarray(tunable(k) & ~none)
+    # While arithmetic is at its wall and L1 is not busy, conflicts hide behind it.
+    hidden = of_class(k, "compute-bound") & ~k.meets("l1_busy")
+    return np.asanyarray(tunable(k) & ~none & ~hidden)
 
 
 def _saves(k: Facts, peak: Attainable) -> Column:
@@ -53,7 +56,8 @@ RULES = (
         ),
         condition=(
             "{shared_conflict_pct} or more of the shared-memory wavefronts are due to bank "
-            "conflicts, with {shared_wavefronts_per_request} wavefronts per request or more"
+            "conflicts, with {shared_wavefronts_per_request} wavefronts per request or more; while "
+            "compute is at its wall, only with L1 use of {l1_busy} or more"
         ),
         needs=("shared_conflict_pct",),
         uses=(
@@ -92,6 +96,7 @@ RULES = (
         thresholds={
             "shared_conflict_pct": at_least(10),
             "shared_wavefronts_per_request": at_least(1.1, or_unknown=True),
+            "l1_busy": at_least(BUSY_PCT, column="l1_throughput_pct", or_unknown=True),
         },
         references=(
             "Nsight Compute SharedMemoryConflicts rule: 10 % of wavefronts",
@@ -107,6 +112,12 @@ RULES = (
             {"shared_conflict_pct": 9.9, "l1_throughput_pct": 90.0},
             {"shared_conflict_pct": 0.0, "shared_wavefronts_per_request": 4.0},
             {"shared_conflict_pct": 15.0, "shared_wavefronts_per_request": 1.05},
+            # An FP32 product of a library: FMA at its wall, L1 half idle (RTX 4090).
+            {
+                "shared_conflict_pct": 26.7,
+                "l1_throughput_pct": 43.3,
+                "primary_class": "compute-bound",
+            },
         ),
     ),
     Rule(

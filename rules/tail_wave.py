@@ -47,9 +47,10 @@ RULES = (
             "of blocks were launched]"
         ),
         fix=(
-            "Count the blocks that do work, and choose the tile so that they fill whole waves: "
-            "another tile shape or library algorithm, stream-K, or persistent blocks that share "
-            "what is left."
+            "Count the blocks that do work. If they are fewer than the multiprocessors, launch more: "
+            "smaller tiles, the reduction dimension split over blocks. Otherwise choose the tile so "
+            "that they fill whole waves: another tile shape or library algorithm, stream-K, or "
+            "persistent blocks that share what is left."
         ),
         refute=(
             "Compare the active cycles of the multiprocessors: if all are short, the launch itself "

@@ -3,7 +3,8 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
-from traceroof.rule import Attainable, Rule, at_least
+from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.rule import Attainable, Rule, at_least, at_most
 from traceroof.rules._kernels import of_class, tunable
 from traceroof.rules._least import LEAST, beyond_least
 
@@ -47,6 +48,29 @@ def _likely(k: Facts, peak: Attainable) -> Column:
 def _known(share: Column) -> Column:
     return np.where(np.isnan(share), 1.0, share)
 
+
+def _per_instruction(k: Facts) -> Column:
+    """Passes through L1 per unit of compute use, which is never less than the use by loads."""
+    # L1 is measured over active cycles alone, compute over all.
+    active = np.where(np.isnan(k.sm_active_pct), 1.0, k.sm_active_pct / 100)
+    return np.asanyarray(k.l1_pct * active / k.compute_pct)
+
+
+def _scatters(k: Facts) -> Mask:
+    # Without shared memory only global accesses take several passes, or spilled registers.
+    none = k.meets("shared_memory_static_bytes") & k.meets("shared_memory_dynamic_bytes")
+    uncounted = np.isnan(k.global_sectors_wasted_pct) & k.meets("local_requests")
+    return np.asanyarray(tunable(k) & none & uncounted & ~of_class(k, "dram-bound", "l2-bound"))
+
+
+def _scatters_saves(k: Facts, peak: Attainable) -> Column:
+    memory = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
+    compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
+    return np.asanyarray(1 - np.fmax(compute, memory))
+
+
+_SCATTERED = {"l1_pct": 98.5, "sm_active_pct": 98.2, "compute_pct": 6.0, "kernel_dram_pct": 0.5,
+              "shared_memory_static_bytes": 0.0, "shared_memory_dynamic_bytes": 0.0}  # fmt: skip
 
 RULES = (
     Rule(
@@ -145,6 +169,87 @@ RULES = (
                 "global_sectors_excess_pct": 0.0,
                 "load_bytes_per_sector": 4.0,
             },
+        ),
+    ),
+    Rule(
+        id="uncoalesced-by-l1",
+        topic="uncoalesced",
+        title="Each load or store takes many passes through L1",
+        scope="kernel",
+        why=(
+            "A load of neighbouring words passes L1 once for the whole warp; scattered addresses "
+            "take up to 32 passes. L1 is full here although few instructions are issued, and the "
+            "kernel has no shared memory whose bank conflicts could fill it."
+        ),
+        condition=(
+            "L1 is at {l1_pct} of the peak of its active cycles or more, and is used "
+            "{passes:g} times as much as compute or more, in a kernel with "
+            "{shared_memory_static_bytes:.0f} bytes of static and {shared_memory_dynamic_bytes:.0f} "
+            "of dynamic shared memory and {local_requests:.0f} requests of local memory, whose "
+            "sectors were not counted"
+        ),
+        needs=(
+            "l1_pct",
+            "compute_pct",
+            "shared_memory_static_bytes",
+            "shared_memory_dynamic_bytes",
+        ),
+        uses=(
+            "primary_class",
+            "sm_active_pct",
+            "kernel_dram_pct",
+            "global_sectors_wasted_pct",
+            "local_requests",
+        ),
+        applies=_scatters,
+        when=lambda k: k.meets("l1_pct") & k.meets("passes"),
+        because=(
+            "L1 runs at {l1_pct} of its peak while the multiprocessors issue little (compute "
+            "{compute_pct}, device memory {kernel_dram_pct})"
+        ),
+        fix=(
+            "Let neighbouring threads access neighbouring addresses: swap the roles of the thread "
+            "indices, swap loops, use structures of arrays instead of arrays of structures, or "
+            "stage tiles in shared memory. Accesses of 16 bytes per thread, which need four passes, "
+            "are the exception."
+        ),
+        refute=(
+            "Collect sectors per request (ncu --section MemoryWorkloadAnalysis_Tables). If they "
+            "are 4 for words and 16 for 16-byte accesses, nothing is scattered."
+        ),
+        saves=_scatters_saves,
+        likely=lambda k, peak: np.asanyarray(0.8 * _scatters_saves(k, peak)),
+        kind="conditional",
+        role="class",
+        grade="derived",
+        layer="operator",
+        suppresses=("l1-smem-bound",),
+        thresholds={
+            "l1_pct": at_least(WALL_PCT),
+            "shared_memory_static_bytes": at_most(0),
+            "shared_memory_dynamic_bytes": at_most(0),
+            "local_requests": at_most(0, or_unknown=True),
+            "passes": at_least(
+                4, measure=_per_instruction, column="l1_pct", words="{op} {value} x compute_pct"
+            ),
+        },
+        references=(
+            "NVIDIA CUDA C++ Best Practices Guide: coalesced access to global memory",
+            "Nsight Compute documentation, hardware model: L1TEX wavefronts",
+        ),
+        # 98.5 % of 98.2 % of the cycles: 16 times the compute use (a product on a T4, 22 GFLOP/s).
+        fires=(
+            _SCATTERED,
+            {**_SCATTERED, "l1_pct": 80.0, "sm_active_pct": None, "compute_pct": 20.0},
+        ),
+        silent=(
+            {**_SCATTERED, "l1_pct": 79.9},
+            {**_SCATTERED, "compute_pct": 24.5},
+            {**_SCATTERED, "shared_memory_static_bytes": 4096.0},
+            {**_SCATTERED, "shared_memory_dynamic_bytes": 4096.0},
+            {**_SCATTERED, "global_sectors_wasted_pct": 0.0},
+            {**_SCATTERED, "local_requests": 4096.0},
+            {**_SCATTERED, "primary_class": "l2-bound"},
         ),
     ),
 )

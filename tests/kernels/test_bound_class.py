@@ -230,6 +230,9 @@ def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: fl
     # L1 percentages cover its active cycles only: memory as a whole must be busy too.
     at_l1 = l1 >= 80 and (k["memory_pct"] is None or memory >= 60)
     at_cache = (l2 >= 80 or at_l1) and dram < 60
+    # Compute use that is that of loads and stores is no second wall beside L1's.
+    loads = k["load_path_pct"] is not None
+    at_compute = at_compute and not (loads and at_l1)
     # A few counted operations prove no idle compute.
     rate_alone = k["compute_basis"] == "peak FLOP rate" and max(compute, memory) < 60
     both_known = compute > nothing and memory > nothing and not rate_alone
@@ -249,6 +252,8 @@ def in_words(k: Mapping[str, Any], memory_share: float = 0.85, compute_share: fl
         return "l2-bound" if l2 >= 80 and not (at_l1 and l1 > l2) else "l1-bound"
     if memory >= 80 and dram == nothing:
         return "memory-bound"
+    if max(compute, memory) >= 60 and loads:
+        return "memory-leaning"
     if max(compute, memory) >= 60:
         if abs(compute - memory) < 10:
             return "balanced"

@@ -301,3 +301,39 @@ def test_a_start_without_calls_of_the_host_is_half_as_sure() -> None:
     found = ({"linked_activities": 0.0}, {"linked_activities": 900.0})
     activities = Facts.of(found, ("linked_activities",))
     assert trust(activities).tolist() == [0.5, 1.0]
+
+
+# ------------------------------------------------------------------- the path of loads and stores
+
+
+def test_compute_use_by_loads_alone_does_not_bound_what_register_tiles_save() -> None:
+    """Three products of 4096 x 4096 on an H20: 41.0 ms from global memory, 6.18 ms with tiles in
+    registers; the first shows 73.5 % compute use, all of it loads."""
+    naive = {"l1_pct": 73.9, "compute_pct": 73.49, "load_path_pct": 73.49, "kernel_dram_pct": 4.4}
+    assert judged("l1-smem-bound", **naive).saved[0] == pytest.approx(0.956)
+    assert 1 - 6.18 / 41.0 < 0.956
+    # Operations that were counted bound it, and so do pipes that are less busy than loads.
+    assert judged("l1-smem-bound", **naive, flop_pct=18.0).saved[0] == pytest.approx(0.82)
+    assert judged("l1-smem-bound", **naive, sm_busy_pct=33.4).saved[0] == pytest.approx(0.666)
+
+
+def test_l1_full_of_loads_is_no_full_arithmetic() -> None:
+    """An RTX 4090 on shared memory alone: 99.68 % compute, as much memory, issue slots 28.6 %."""
+    found = of_columns(
+        "NVIDIA GeForce RTX 4090",
+        duration_ns=[5_030_000], sm_throughput_pct=[99.68], memory_throughput_pct=[99.68],
+        l1_throughput_pct=[99.73], l2_throughput_pct=[23.9], dram_throughput_pct=[56.91],
+        sm_busy_pct=[33.44],
+    )  # fmt: skip
+    assert found.kernels[0].primary_class == "l1-bound"
+    assert found.advice[0].topic == "l1-traffic"
+
+
+def test_a_compute_wall_without_pipes_is_said_and_nothing_else() -> None:
+    """A tensor-core product on a T4 with the SpeedOfLight section alone."""
+    found = of_columns(
+        "Tesla T4",
+        duration_ns=[671_870], sm_throughput_pct=[83.64], memory_throughput_pct=[38.47],
+        l1_throughput_pct=[76.95], l2_throughput_pct=[27.71], dram_throughput_pct=[24.57],
+    )  # fmt: skip
+    assert [one.rule for one in found.findings if one.state == "fired"] == ["compute-at-wall"]

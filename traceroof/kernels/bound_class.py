@@ -42,7 +42,7 @@ LAUNCH_NS = 5_000.0
 
 COLUMNS = (
     "category", "median_ns", "rank_by_time", "compute_pct", "memory_pct", "dram_pct",
-    "dram_basis", "compute_basis", "l2_throughput_pct", "l1_pct",
+    "dram_basis", "compute_basis", "l2_throughput_pct", "l1_pct", "load_path_pct",
 )  # fmt: skip
 
 #: What compute use is measured against where only operations were counted.
@@ -70,11 +70,14 @@ def _walls(see: Facts, attainable: Attainable) -> _Walls:
     # NVIDIA measures L1 over its active cycles alone: a kernel that hardly runs can fill it while
     # the memory system idles, so memory as a whole must be busy too.
     l1 = (see.l1_pct >= WALL_PCT) & ~(see.memory_pct < BUSY_PCT)
+    # Compute use that counts loads and stores alone is the wall of L1 once more.
+    arithmetic = ~(l1 & (see.load_path_pct >= 0))
     return _Walls(
         dram=np.where(
             measured, see.dram_pct > WALL_PCT, see.dram_pct >= AT_ROOF * 100 * attainable.memory
         ),
-        compute=np.where(
+        compute=arithmetic
+        & np.where(
             rate,
             see.compute_pct >= AT_ROOF * 100 * attainable.compute,
             see.compute_pct >= WALL_PCT,
@@ -105,6 +108,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
     both = wall.dram & wall.compute
     tie = both & (np.abs(dram - compute) <= TIE_POINTS)
     leaning = (compute >= BUSY_PCT) | (memory >= busy_from)
+    loads = see.load_path_pct >= 0
     # Counted operations are a part of what a kernel executes: few of them prove no idle compute.
     part = (see.compute_basis == BY_RATE) & ~leaning
     decidable = ~np.isnan(compute) & ~np.isnan(memory) & ~part
@@ -125,6 +129,7 @@ def primary_class(facts: Facts, attainable: Attainable = UNCALIBRATED) -> npt.ND
         (wall.cache & wall.l2 & ~(wall.l1 & (see.l1_pct > see.l2_throughput_pct)), "l2-bound"),
         (wall.cache, "l1-bound"),
         ((memory >= WALL_PCT) & np.isnan(dram), "memory-bound"),
+        (leaning & loads, "memory-leaning"),
         (leaning & (np.abs(compute - memory) < APART_POINTS), "balanced"),
         (leaning & (memory > compute), "memory-leaning"),
         (leaning, "compute-leaning"),

@@ -22,6 +22,13 @@ _COMPUTE = ("sm_throughput_pct", "sm_busy_pct", "top_pipe_pct", "flop_pct", "ten
 # Clocks differ from the rated one, so operations over time tell the busiest pipe roughly.
 _NEARLY = 0.7
 
+# SM throughput counts the queue of loads and stores too. Where it is that queue, memory throughput,
+# which counts it as well, shows the same figure (they are rounded, and of several passes).
+_SAME_POINTS, _LESS_POINTS = 0.1, 1.0
+_LOAD_PATH = ("sm_throughput_pct", "memory_throughput_pct", "memory_pipes_busy_pct",
+              "l1_throughput_pct", "l2_throughput_pct", "dram_throughput_pct", "top_pipe",
+              "top_pipe_pct")  # fmt: skip
+
 _APART = ("vector_l1_pct", "shared_memory_busy_pct")
 _FIRST_LEVEL = ("l1_throughput_pct", *_APART)
 
@@ -100,6 +107,19 @@ def _apart(see: See) -> Reals:
     return np.where(amd(see), busier, np.nan)
 
 
+def _load_path_pct(see: See) -> Reals:
+    """Compute use where it is that of the loads and stores, and of no other unit."""
+    compute = see("sm_throughput_pct")
+    same = np.abs(compute - see("memory_throughput_pct")) <= _SAME_POINTS
+    same |= np.abs(compute - see("memory_pipes_busy_pct")) <= _SAME_POINTS
+    less = compute - _LESS_POINTS
+    # The figure is neither that of a lower level of the memory nor that of another pipe.
+    elsewhere = np.fmax(see("dram_throughput_pct"), see("l2_throughput_pct")) >= less
+    elsewhere |= (see("top_pipe_pct") >= less) & (see.text("top_pipe") != "lsu")
+    path = same & ~elsewhere & (see("l1_throughput_pct") >= less)
+    return np.where(path, compute, np.nan)
+
+
 def _memory_pct(see: See) -> Reals:
     levels = np.fmax(see("dram_pct"), see("l2_throughput_pct"))
     levels = np.where(np.isnan(levels), np.nan, np.fmax(levels, _apart(see)))
@@ -113,6 +133,8 @@ TABLE: tuple[Derived, ...] = (
             "%", "use of the second busiest instruction pipe", "row"),
     Derived("top_pipe", (*_PIPES, "top_pipe_pct"), _top_pipe,
             "", "the busiest instruction pipe", text=True),
+    Derived("load_path_pct", _LOAD_PATH, _load_path_pct,
+            "%", "compute use, where it is that of the loads and stores alone", "elapsed"),
     Derived("dram_pct", _DRAM, lambda see: first_known(*(one for _, one in _dram(see))),
             "%", "DRAM use: DRAM throughput, else bytes over time and peak"),
     Derived("dram_basis", _DRAM, lambda see: first_name(see.count, *_dram(see)),
