@@ -13,6 +13,7 @@ from traceroof.rules._kernels import (
     counted,
     has_headroom,
     matrix_work,
+    spare,
 )
 from traceroof.rules._least import KEPT, beyond_kept
 
@@ -28,9 +29,14 @@ def _applies(k: Facts) -> Mask:
     return np.asanyarray(open_to_change & alone & k.meets("kernel_dram_pct"))
 
 
+def _saves(k: Facts, peak: Attainable) -> Column:
+    # Blocks of another size execute the same instructions and move the same bytes at every level.
+    return np.asanyarray(np.fmin(beyond_kept(k, peak), spare(k, peak)))
+
+
 def _likely(k: Facts, peak: Attainable) -> Column:
     # Twice the warps do not halve the time: measured pairs gained 15 to 28 % of it.
-    return np.asanyarray(np.minimum(beyond_kept(k, peak), 0.5 * (1 - k.block_occupancy_pct / 100)))
+    return np.asanyarray(np.minimum(_saves(k, peak), 0.5 * (1 - k.block_occupancy_pct / 100)))
 
 
 _SHAPES = {"median_ns": 18.8e6, "best_shape_ns": 14.1e6, "best_shape": "64 x 4 x 1"}
@@ -111,7 +117,7 @@ RULES = (
             "Launch blocks of a quarter of the size. If the time stays, the resident warps were "
             "enough."
         ),
-        saves=beyond_kept,
+        saves=_saves,
         likely=_likely,
         kind="conditional",
         grade="observed",

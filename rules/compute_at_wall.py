@@ -1,12 +1,12 @@
-"""Compute is at its wall, and the file does not tell which pipe."""
+"""Compute is at its wall, or the busier side, and the file does not tell which pipe."""
 
 import numpy as np
 
 from traceroof.core.facts import Facts, Mask
 from traceroof.core.tracing import one_of
-from traceroof.kernels.bound_class import WALL_PCT
+from traceroof.kernels.bound_class import APART_POINTS, BUSY_PCT, WALL_PCT
 from traceroof.rule import Rule, at_least, below
-from traceroof.rules._kernels import of_class
+from traceroof.rules._kernels import HEADROOM, has_headroom, of_class, spare
 
 
 def _applies(k: Facts) -> Mask:
@@ -71,6 +71,61 @@ RULES = (
             {**_BUSY, "primary_class": "balanced"},
             {**_BUSY, "top_pipe": "fma", "top_pipe_pct": 80.0},
             {**_BUSY, "compute_basis": "pipe"},
+        ),
+    ),
+    Rule(
+        id="compute-leaning-headroom",
+        topic="math-pipe",
+        title="The compute units limit the kernel before their peak",
+        scope="kernel",
+        why=(
+            "Arithmetic, its issue, or the queue of loads and stores is the busiest part, but it "
+            "is idle for a part of the time: dependent instructions, too few warps in flight, or "
+            "uneven work."
+        ),
+        condition=(
+            "compute use is {compute_pct} or more and at least {above_memory} points above memory "
+            "use, and nothing is at its wall"
+        ),
+        needs=("compute_pct", "memory_pct"),
+        uses=("primary_class", "achieved_occupancy_pct", "top_pipe", "top_pipe_pct"),
+        applies=has_headroom,
+        when=lambda k: k.meets("compute_pct") & k.meets("above_memory"),
+        because="compute runs at {compute_pct} of its peak, memory at {memory_pct}",
+        fix=(
+            "Give each warp more independent instructions (several results per thread, unrolled "
+            "loops), fill the device with blocks, or do fewer instructions per result: wider loads, "
+            "hoisted index arithmetic, intrinsics instead of slow functions."
+        ),
+        refute=(
+            "Launch twice as much work. If the time grows by less than twice, it was the launch "
+            "that left the units idle, not the instructions."
+        ),
+        saves=spare,
+        kind="conditional",
+        role="class",
+        yields=True,
+        grade="observed",
+        layer="hardware",
+        thresholds={
+            **HEADROOM,
+            "compute_pct": at_least(BUSY_PCT),
+            "above_memory": at_least(
+                APART_POINTS,
+                column="compute_pct",
+                measure=lambda k: k.compute_pct - k.memory_pct,
+                words="{op} {value} points above memory_pct",
+            ),
+        },
+        references=("Nsight Compute SpeedOfLight rule: 60 % is busy, 10 points are a lean",),
+        fires=(
+            {"compute_pct": 68.1, "memory_pct": 0.03, "primary_class": "compute-leaning"},
+            {"compute_pct": 60.0, "memory_pct": 50.0, "primary_class": "compute-leaning"},
+        ),
+        silent=(
+            {"compute_pct": 59.9, "memory_pct": 10.0},
+            {"compute_pct": 68.0, "memory_pct": 58.1},
+            {"compute_pct": 85.0, "memory_pct": 10.0, "primary_class": "compute-bound"},
         ),
     ),
 )

@@ -3,9 +3,10 @@
 import numpy as np
 
 from traceroof.core.facts import Column, Facts, Mask
+from traceroof.core.tracing import one_of
 from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.rule import Attainable, Rule, at_least, at_most
-from traceroof.rules._kernels import HEADROOM, has_headroom, of_class, tunable
+from traceroof.rules._kernels import HEADROOM, has_headroom, of_class, on_amd, tunable
 
 
 def _cycles(k: Facts) -> Column:
@@ -25,10 +26,16 @@ def _applies(k: Facts) -> Mask:
     return np.asanyarray(tunable(k) & ~of_class(k, "dram-bound") & ~acquitted)
 
 
+def _mixed(k: Facts) -> Mask:
+    """Groups whose compute use may be that of arithmetic or of loads: no pipe was measured."""
+    return np.asanyarray(np.isnan(k.sm_busy_pct) & ~(k.top_pipe_pct >= 0) & ~on_amd(k))
+
+
 def _saves(k: Facts, peak: Attainable) -> Column:
     # Compute use counts the queue of loads and stores too, which the fix shrinks: no other pipe is
-    # busier than the busiest one, nor than the second where loads and stores are that one.
-    pipes = np.fmin(k.compute_pct, k.sm_busy_pct)
+    # busier than the busiest one, nor than the second where loads and stores are that one. Where no
+    # pipe was measured, compute use on NVIDIA may be that queue and bounds nothing.
+    pipes = np.where(_mixed(k), np.nan, np.fmin(k.compute_pct, k.sm_busy_pct))
     compute = np.where(k.top_pipe == "lsu", k.second_pipe_pct, pipes)
     compute = np.where(k.load_path_pct - compute <= 1, np.nan, compute)
     compute = np.fmax(compute, k.flop_pct)
@@ -39,8 +46,15 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 
 def _likely(k: Facts, peak: Attainable) -> Column:
     # Where nothing but device memory bounds it, arithmetic takes over before that.
-    bounded = (k.load_path_pct >= 0) & np.isnan(k.flop_pct)
-    return np.asanyarray(np.where(bounded, 0.7, 1.0) * _saves(k, peak))
+    room = _saves(k, peak)
+    by_loads = np.where((k.load_path_pct >= 0) & np.isnan(k.flop_pct), 0.7, 1.0) * room
+    # Compute use may be that of loads alone, or not at all.
+    compute = 1 - k.compute_pct / (100 * np.asanyarray(peak.compute))
+    mixed = _mixed(k) & np.isnan(k.load_path_pct) & (compute < room)
+    product = one_of(k.category, "gemm")
+    return np.asanyarray(
+        np.where(mixed, np.where(product, np.fmax(compute, room / 2), compute), by_loads)
+    )
 
 
 def _others(k: Facts) -> Column:
@@ -90,6 +104,8 @@ RULES = (
             "second_pipe_pct",
             "load_path_pct",
             "flop_pct",
+            "category",
+            "vendor",
         ),
         applies=_applies,
         when=_on_l1,
@@ -214,7 +230,7 @@ RULES = (
                 words="{op} {value} points from memory_pct",
             ),
             "above_others": at_least(
-                5,
+                1,
                 column="memory_pct",
                 measure=lambda k: k.memory_pct - _others(k),
                 words="{op} {value} points above all others",
@@ -224,13 +240,13 @@ RULES = (
         fires=(
             _LEANS,
             {**_LEANS, "memory_pct": 60.0, "l1_pct": 65.0, "compute_pct": 55.0},
-            {**_LEANS, "l2_throughput_pct": 73.0},
+            {**_LEANS, "l2_throughput_pct": 77.5},
         ),
         silent=(
             {**_LEANS, "memory_pct": 59.9, "l1_pct": 61.0, "compute_pct": 20.0},
             {**_LEANS, "l1_pct": 83.8},
-            {**_LEANS, "l2_throughput_pct": 74.0},
-            {**_LEANS, "compute_pct": 74.0},
+            {**_LEANS, "l2_throughput_pct": 77.7},
+            {**_LEANS, "compute_pct": 77.7},
             {**_LEANS, "dram_pct": 78.6},
             {**_LEANS, "primary_class": "l1-bound"},
         ),

@@ -131,7 +131,14 @@ RULES = (
         grade="observed",
         layer="operator",
         effort="refactor",
-        suppresses=("occ-limited-*", "occ-achieved-gap", "issue-slots-idle", "stall-*"),
+        suppresses=(
+            "occ-limited-*",
+            "occ-achieved-gap",
+            "issue-slots-idle",
+            "stall-*",
+            "block-not-warp-multiple",
+            "tail-by-active-cycles",
+        ),
         thresholds={
             **HEADROOM,
             "blocks": below(16),

@@ -20,6 +20,12 @@ def _active_saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(np.fmin(1 - k.sm_active_pct / 100, beyond_kept(k, peak)))
 
 
+def _idles(k: Facts) -> Mask:
+    # Many waves leave no tail: what a short kernel then idles is its start.
+    tail = k.meets("few_waves") | k.meets("long")
+    return k.meets("sm_active_pct") & k.meets("waves") & k.meets("median_ns") & tail
+
+
 _IDLE = {"sm_active_pct": 72.0, "waves": 1.95, "median_ns": 1e5}
 
 RULES = (
@@ -35,13 +41,14 @@ RULES = (
         ),
         condition=(
             "multiprocessors hold a block for less than {sm_active_pct} of the elapsed cycles, with "
-            "at least {waves} wave of blocks, in a kernel of {median_ns} or more"
+            "at least {waves} wave of blocks, in a kernel of {median_ns} or more ({long} with more "
+            "than {few_waves:.0f} waves, which a start-up of some microseconds does not outweigh)"
         ),
         needs=("sm_active_pct", "median_ns"),
         uses=("primary_class", "waves", "blocks", "sm_count", "tensor_pct", *KEPT),
         # At the wall of device memory the others keep it busy meanwhile.
         applies=lambda k: tunable(k) & ~of_class(k, "dram-bound"),
-        when=lambda k: k.meets("sm_active_pct") & k.meets("waves") & k.meets("median_ns"),
+        when=_idles,
         because=(
             "multiprocessors hold a block for {sm_active_pct} of the time[, although {waves} waves "
             "of blocks were launched]"
@@ -71,6 +78,8 @@ RULES = (
             "sm_active_pct": below(85),
             "waves": at_least(1, or_unknown=True),
             "median_ns": at_least(10_000),
+            "few_waves": at_most(8, column="waves", or_unknown=True),
+            "long": at_least(200_000, column="median_ns"),
         },
         references=(
             "Nsight Compute WorkloadDistribution section: active cycles of multiprocessors",
@@ -80,12 +89,16 @@ RULES = (
             _IDLE,
             {**_IDLE, "sm_active_pct": 84.9},
             {**_IDLE, "waves": 1.0, "median_ns": 10_000.0},
+            {**_IDLE, "waves": 48.8, "median_ns": 200_000.0},
         ),
         silent=(
             {**_IDLE, "sm_active_pct": 85.0},
             {**_IDLE, "primary_class": "dram-bound"},
             {**_IDLE, "waves": 0.9},
             {**_IDLE, "median_ns": 9_900.0},
+            # A row sum of 54 us in 48.8 waves: 10 us are its start.
+            {**_IDLE, "waves": 48.8, "sm_active_pct": 81.6, "median_ns": 53_630.0},
+            {**_IDLE, "waves": 8.1, "median_ns": 199_000.0},
         ),
     ),
     Rule(

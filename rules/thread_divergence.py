@@ -21,6 +21,8 @@ def _saves(k: Facts, peak: Attainable) -> Column:
 
 def _likely(k: Facts, peak: Attainable) -> Column:
     busy = np.where(np.isnan(k.compute_pct), 100 * k.issue_active, k.compute_pct)
+    # A kernel that waits does so once per instruction: fewer instructions wait less often.
+    busy = np.where(of_class(k, "latency-bound"), np.fmax(busy, 50.0), busy)
     idle = (1 - _active(k) / k.warp_size) * busy / 100
     return np.asanyarray(np.minimum(_saves(k, peak), idle))
 

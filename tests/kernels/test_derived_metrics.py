@@ -190,3 +190,10 @@ def test_another_unit_with_that_figure_is_not(changed: dict[str, float]) -> None
 
 def test_the_pipe_of_loads_and_stores_is() -> None:
     assert load_path(pipe_lsu_pct=73.4, pipe_fma_pct=10.0) == 73.49
+
+
+def test_idle_address_units_are_idle_memory_on_amd() -> None:
+    """MemUnitBusy of an n-body kernel, 0.03 %; a busy one does not tell which level is."""
+    assert value("memory_pct", "AMD Instinct MI210", memory_pipes_busy_pct=0.03) == 0.03
+    assert value("memory_pct", "AMD Instinct MI210", memory_pipes_busy_pct=82.0) is None
+    assert value("memory_pct", "NVIDIA A100-SXM4-80GB", memory_pipes_busy_pct=0.03) is None

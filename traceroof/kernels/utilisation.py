@@ -29,6 +29,7 @@ _LOAD_PATH = ("sm_throughput_pct", "memory_throughput_pct", "memory_pipes_busy_p
               "l1_throughput_pct", "l2_throughput_pct", "dram_throughput_pct", "top_pipe",
               "top_pipe_pct")  # fmt: skip
 
+_UNITS_IDLE_PCT = 20.0
 _APART = ("vector_l1_pct", "shared_memory_busy_pct")
 _FIRST_LEVEL = ("l1_throughput_pct", *_APART)
 
@@ -123,7 +124,10 @@ def _load_path_pct(see: See) -> Reals:
 def _memory_pct(see: See) -> Reals:
     levels = np.fmax(see("dram_pct"), see("l2_throughput_pct"))
     levels = np.where(np.isnan(levels), np.nan, np.fmax(levels, _apart(see)))
-    return first_known(see("memory_throughput_pct"), levels)
+    # Every vector access passes AMD's address units: where they idle, so does the memory below.
+    units = see("memory_pipes_busy_pct")
+    units = np.where(amd(see) & (units < _UNITS_IDLE_PCT), units, np.nan)
+    return first_known(see("memory_throughput_pct"), levels, units)
 
 
 TABLE: tuple[Derived, ...] = (
@@ -147,10 +151,10 @@ TABLE: tuple[Derived, ...] = (
             "%", "first-level use: L1 throughput, else LDS or vector cache, the busier"),
     Derived("l1_basis", _FIRST_LEVEL, lambda see: first_name(see.count, *_first_level(see)),
             "", "what l1_pct is measured against", text=True),
-    Derived("memory_pct", (*_APART, "memory_throughput_pct", "dram_pct", "l2_throughput_pct"),
-            _memory_pct,
-            "%", "memory use: memory throughput, else the busiest level known",
-            "peak of the busiest level"),
+    Derived("memory_pct", (*_APART, "memory_pipes_busy_pct", "memory_throughput_pct", "dram_pct",
+                           "l2_throughput_pct"), _memory_pct,
+            "%", "memory use: memory throughput, else the busiest level known, else that of AMD's "
+            "address units if below 20 %", "peak of the busiest level"),
     # Half an answer is none: a kernel that leaves DRAM idle may still fill its pipes.
     Derived("busiest_pct", ("compute_pct", "memory_pct"),
             lambda see: np.maximum(see("compute_pct"), see("memory_pct")),
