@@ -156,9 +156,9 @@ def test_an_empty_table_has_no_traits() -> None:
 # ---------------------------------------------------------------- compute use that is loads' and stores'
 
 
-def load_path(**changed: float) -> Any:
+def load_path(**changed: Any) -> Any:
     """Of a product from global memory on an H20: 73.49 % compute, 73.51 % memory, L1 73.93 %."""
-    counted = {
+    counted: dict[str, Any] = {
         "sm_throughput_pct": 73.49, "memory_throughput_pct": 73.51, "l1_throughput_pct": 73.93,
         "l2_throughput_pct": 5.89, "dram_throughput_pct": 4.4,
     }  # fmt: skip
