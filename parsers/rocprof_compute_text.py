@@ -105,8 +105,10 @@ class _Made:
                 continue
             device = self._device(workload, metrics)
             program = workload.rpartition("workloads/")[2].strip("/") or None
+            # The size is known where the model is not.
+            units = self.devices[device].sm_count
             for row in kernels:
-                row |= {"process_name": program, "device": device}
+                row |= {"process_name": program, "device": device, "sm_count": units}
             if len(kernels) > 1:
                 self.rows += kernels
                 self._shared += len(metrics)
@@ -132,16 +134,14 @@ class _Made:
             if count:
                 yield Note(text, count)
 
-    def _device(self, workload: str, metrics: list["_Metric"]) -> int | None:
-        """The GPU: its family from the workload's folder, its size from the peaks."""
+    def _device(self, workload: str, metrics: list["_Metric"]) -> int:
+        """The GPU, AMD's in any case: its family from the workload's folder, its size from peaks."""
         units = next((one.peak for one in metrics if one.name == "Active CUs"), None)
         waves = next((one.peak for one in metrics if one.name == "Wavefront Occupancy"), None)
         count = int(units) if units else int(waves / _WAVES_OF_A_CU) if waves else None
         family = next(
             ((name, target) for sign, name, target in _FAMILIES if sign.search(workload)), None
         )
-        if family is None and count is None:
-            return None
         name, target = family or (None, None)
         # A peak that a later analysis does not print is still the GPU's.
         for known in self.devices:
@@ -154,7 +154,7 @@ class _Made:
         return index
 
 
-_IDENTITY = ("kernel_name", "launch_count", "duration_ns", "process_name", "device")
+_IDENTITY = ("kernel_name", "launch_count", "duration_ns", "process_name", "device", "sm_count")
 
 
 def _is_same(known: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
@@ -188,10 +188,26 @@ def _measured(
             raw.append(
                 {"section": one.title, "metric": one.name, "unit": one.unit, "value": one.avg}
             )
+    _waits(row, metrics)
+    fabric = next((one for one in metrics if one.name == "L2-Fabric Read BW" and one.peak), None)
+    # Releases that print the peak of one die show shares above 100 %.
+    if fabric is not None and fabric.peak and (fabric.pct or 0.0) <= 100:
+        row["peak_dram_bytes_per_s"] = fabric.peak * 1e9
     both = [row.get(f"dram_{way}_bytes") for way in ("read", "write")]
     if None not in both:
         row["dram_bytes"] = sum(one for one in both if one is not None)
     return row, raw
+
+
+_WAITS = {"Dependency Wait Cycles": "wait_dependency", "Issue Wait Cycles": "wait_issue"}
+
+
+def _waits(row: dict[str, Any], metrics: list["_Metric"]) -> None:
+    """The shares of the cycles of a wave in which it waits."""
+    cycles = next((one.avg for one in metrics if one.name == "Wave Cycles"), None)
+    for one in metrics:
+        if (column := _WAITS.get(one.name)) and cycles and one.avg is not None:
+            row[column] = min(one.avg / cycles, 1.0)
 
 
 class _Metric:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Rule, at_least, below
+from traceroof.rule import Attainable, Rule, at_least, below
 from traceroof.rules._kernels import HEADROOM, STATE, has_headroom, on_amd, spare
 
 
@@ -114,6 +114,13 @@ def _most(k: Facts) -> Column:
     return np.asanyarray(reduce(np.fmax, [getattr(k, column) for column in _COLUMNS]))
 
 
+def _saves(k: Facts, peak: Attainable, own: str) -> Column:
+    # The counter says what the limit is, not how low: full occupancy at best shrinks the time by
+    # the share of wave slots that were empty.
+    empty = 1 - k.achieved_occupancy_pct / 100
+    return np.asanyarray(np.fmin(np.fmin(getattr(k, own) / 100, empty), spare(k, peak)))
+
+
 def _fires(own: str) -> tuple[Mapping[str, Any], ...]:
     return (
         {"vendor": "amd", own: 5.0},
@@ -150,19 +157,25 @@ def _rule(one: _Resource) -> Rule:
             *STATE,
             "tensor_pct",
             "theoretical_occupancy_pct",
+            "achieved_occupancy_pct",
             *(column for column in _COLUMNS if column != own),
-            *(name for name in one.uses if name not in STATE),
+            *(name for name in one.uses if name != "achieved_occupancy_pct"),
         ),
         # Matrix kernels trade wavefronts for registers and LDS on purpose.
         applies=lambda k: on_amd(k) & has_headroom(k) & k.meets("tensor_pct"),
         when=lambda k: k.meets(own) & k.meets("most"),
-        because=f"workgroups could not start for lack of {one.words} in {{{own}}} of the time",
+        because=(
+            f"workgroups could not start for lack of {one.words} in {{{own}}} of the time"
+            "[; {achieved_occupancy_pct} of the wavefront slots were filled]"
+        ),
         fix=one.fix,
         refute=(
             "Reduce the need and profile again. The share must fall, and the time with it. If the "
             "time stays, occupancy was not the limit."
         ),
-        saves=lambda k, peak: np.asanyarray(np.fmin(getattr(k, own) / 100, spare(k, peak))),
+        saves=lambda k, peak: _saves(k, peak, own),
+        # Twice the wavefronts do not halve the time.
+        likely=lambda k, peak: np.asanyarray(0.5 * _saves(k, peak, own)),
         kind="conditional",
         grade="observed",
         layer="hardware",

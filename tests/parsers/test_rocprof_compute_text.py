@@ -128,3 +128,57 @@ def test_corpus(corpus: Path) -> None:
         printed = path.read_text()
         for duration in run.kernels.duration_ns.dropna():
             assert f"{int(duration)}." in printed or f"{int(duration) - 1}.5" in printed
+
+
+SPEED_OF_LIGHT = """\
+0. Top Stats
+0.1 Top Kernels
+│    │ Kernel_Name │   Count │     Sum(ns) │    Mean(ns) │    Pct │
+│  0 │ mine(int)   │    1.00 │ 10000000.00 │ 10000000.00 │ 100.00 │
+2. System Speed-of-Light
+2.1 Speed-of-Light
+│ Metric_ID │ Metric             │    Avg │ Unit │    Peak │ Pct of Peak │
+│ 2.1.7     │ Active CUs         │  12.00 │ Cus  │  228.00 │        5.26 │
+│ 2.1.9     │ VALU Utilization   │  40.00 │ Pct  │  100.00 │       40.00 │
+│ 2.1.10    │ MFMA Utilization   │   1.00 │ Pct  │  100.00 │        1.00 │
+│ 2.1.21    │ L2 Cache BW        │ 980.00 │ Gb/s │ 3481.60 │       28.15 │
+│ 2.1.22    │ L2-Fabric Read BW  │ 700.00 │ Gb/s │ 1638.40 │ {pct:11.2f} │
+│ 2.1.23    │ L2-Fabric Write BW │ 100.00 │ Gb/s │ 1638.40 │        6.10 │
+7. Wavefront
+7.1 Wavefront Launch Stats
+│ Metric_ID │ Metric         │    Avg │    Min │    Max │ Unit       │
+│ 7.1.0     │ Grid Size      │ 512.00 │ 512.00 │ 512.00 │ Work items │
+│ 7.1.1     │ Workgroup Size │  32.00 │  32.00 │  32.00 │ Work items │
+7.2 Wavefront Runtime Stats
+│ Metric_ID │ Metric                 │     Avg │     Min │     Max │ Unit            │
+│ 7.2.3     │ Wave Cycles            │ 7273.37 │ 7273.37 │ 7273.37 │ Cycles per wave │
+│ 7.2.4     │ Dependency Wait Cycles │ 5526.10 │ 5526.10 │ 5526.10 │ Cycles per wave │
+│ 7.2.5     │ Issue Wait Cycles      │ 8000.00 │ 8000.00 │ 8000.00 │ Cycles per wave │
+"""
+
+
+def test_the_speed_of_light_panel(tmp_path: Path) -> None:
+    """GIVEN the system panel of an unnamed GPU WHEN read THEN pipes, bytes, peak and waits."""
+    run = _read(tmp_path, SPEED_OF_LIGHT.format(pct=42.8))
+    (row,) = run.kernels.to_dict("records")
+    assert (row["pipe_valu_pct"], row["pipe_tensor_pct"]) == (40.0, 1.0)
+    # 700 and 100 Gbyte/s over 10 ms.
+    assert (row["dram_read_bytes"], row["dram_write_bytes"]) == (7e9, 1e9)
+    assert (row["dram_bytes"], row["peak_dram_bytes_per_s"]) == (8e9, 1.6384e12)
+    assert row["wait_dependency"] == pytest.approx(5526.1 / 7273.37)
+    # A wave waits for no longer than it lives.
+    assert row["wait_issue"] == 1.0
+    assert (run.devices[0].vendor, row["sm_count"]) == ("amd", 228)
+
+
+def test_a_share_above_the_peak_is_of_another_peak(tmp_path: Path) -> None:
+    """ROCm 6.4 prints the peak of one die of an MI300X: 303 % of it."""
+    run = _read(tmp_path, SPEED_OF_LIGHT.format(pct=303.0))
+    assert run.kernels["peak_dram_bytes_per_s"].isna().all()
+
+
+def test_workgroups_fewer_than_compute_units_come_first(tmp_path: Path) -> None:
+    found = diagnose(_read(tmp_path, SPEED_OF_LIGHT.format(pct=42.8)))
+    # 16 workgroups on 228 compute units leave 93 % of them empty; memory is used 48.8 %.
+    first = found.advice[0]
+    assert (first.topic, first.bound_ns) == ("small-grid", pytest.approx(0.512e7, rel=0.01))
