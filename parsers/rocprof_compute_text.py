@@ -144,9 +144,9 @@ class _Made:
         )
         name, target = family or (None, None)
         # A peak that a later analysis does not print is still the GPU's.
-        for known in self.devices:
+        for place, known in enumerate(self.devices):
             if known.gfx_target == target and count in (None, known.sm_count):
-                return known.index
+                return place
         index = len(self.devices)
         self.devices.append(
             DeviceInfo(index=index, name=name, vendor="amd", gfx_target=target, sm_count=count)

@@ -110,14 +110,14 @@ RULES = (
         applies=_applies,
         when=_on_l1,
         because=(
-            "the first-level cache (or shared memory) runs at {l1_pct} of its peak[; loads and "
-            "stores fill {load_path_pct} of their path, arithmetic less]"
+            "the first-level cache (or shared memory) runs at {l1_pct} of its peak[; loads, "
+            "stores and shuffles fill {load_path_pct} of their path, arithmetic less]"
         ),
         fix=(
             "Move fewer bytes through L1 and shared memory: register blocking, neighbouring "
             "addresses for neighbouring threads, 8 or 16 bytes per thread[nvidia: , ldmatrix (or "
             "the matrix unit's own loads)], fewer round trips through shared memory, no bank "
-            "conflicts."
+            "conflicts[nvidia:, fewer shuffles]."
         ),
         refute=(
             "Widen the accesses. Wavefronts and time must fall together. If only the wavefronts "

@@ -168,7 +168,7 @@ def test_the_speed_of_light_panel(tmp_path: Path) -> None:
     assert row["wait_dependency"] == pytest.approx(5526.1 / 7273.37)
     # A wave waits for no longer than it lives.
     assert row["wait_issue"] == 1.0
-    assert (run.devices[0].vendor, row["sm_count"]) == ("amd", 228)
+    assert row["sm_count"] == 228
 
 
 def test_a_share_above_the_peak_is_of_another_peak(tmp_path: Path) -> None:
@@ -181,4 +181,5 @@ def test_workgroups_fewer_than_compute_units_come_first(tmp_path: Path) -> None:
     found = diagnose(_read(tmp_path, SPEED_OF_LIGHT.format(pct=42.8)))
     # 16 workgroups on 228 compute units leave 93 % of them empty; memory is used 48.8 %.
     first = found.advice[0]
-    assert (first.topic, first.bound_ns) == ("small-grid", pytest.approx(0.512e7, rel=0.01))
+    assert first.topic == "small-grid"
+    assert first.bound_ns == pytest.approx(0.512e7, rel=0.01)
