@@ -56,14 +56,13 @@ COPIES = """\
 
 def test_copies_that_outweigh_the_kernels_come_first(tmp_path: Path) -> None:
     """GIVEN 980 ms of 501 copies to and from the GPU and 10 ms of kernels THEN the copies are the
-    advice, not the counters of a kernel; 510 calls of 10 us or more are 5.1 ms."""
+    advice, not the counters of a kernel."""
     file = tmp_path / "nvprof.txt"
     file.write_text(COPIES)
     (only,) = traceroof.diagnose(file, calibrated=False).advice
     assert (only.lead.rule, only.topic) == ("copies-outlast-kernels", "input-copy")
     assert only.because == (
-        "501 copies take 980 ms: to the GPU 400 ms, to the host 580 ms; all kernels take 10 ms; 510 "
-        "calls that copy hold the host for 5.10 ms or more"
+        "501 copies take 980 ms: to the GPU 400 ms, to the host 580 ms; all kernels take 10 ms"
     )
     # How long the GPU waits is not in a summary.
     assert only.bound_ns is None

@@ -1,4 +1,4 @@
-"""What a summary of host calls says of the run: how long the host is busy launching, allocating and copying.
+"""What a summary of host calls says of the run: how long the host is busy launching and allocating.
 
 A summary has no timeline, so nothing tells when the GPU waited. But the host cannot launch faster than
 a call takes: where launching takes longer than all kernels, the GPU waits, whatever the order.
@@ -22,12 +22,10 @@ HOST_SUM_COLUMNS: tuple[Column, ...] = sourced(
             ("launching_ns", "ns", "these calls times their typical (median, else shortest) time"),
             ("allocate_calls", "call", "calls that allocate memory, of a summary"),
             ("allocating_ns", "ns", "these calls times their typical time"),
-            ("copy_calls", "call", "calls that copy memory, of a summary"),
-            ("copying_ns", "ns", "these calls times their typical time"),
         )
     ),
-    launch="launch_calls allocate_calls copy_calls",
-    clock="launching_ns allocating_ns copying_ns",
+    launch="launch_calls allocate_calls",
+    clock="launching_ns allocating_ns",
 )
 
 
@@ -41,7 +39,6 @@ def facts_of(call_sums: pa.Table) -> Mapping[str, float]:
     names = [str(name) for name in call_sums["name"].to_pylist()]
     kinds = np.array(kinds_of(names), dtype=object)
     kinds[[_OTHERS.search(name) is not None for name in names]] = "other"
-    kinds[[_COPIES.search(name) is not None for name in names]] = "copy"
     calls = np.asarray(call_sums["calls"], dtype=np.float64)
     typical = np.array(
         [np.nan if one is None else one for one in call_sums["typical_ns"].to_pylist()]
@@ -50,7 +47,6 @@ def facts_of(call_sums: pa.Table) -> Mapping[str, float]:
     for kind, count, spent in (
         ("launch", "launch_calls", "launching_ns"),
         ("allocate", "allocate_calls", "allocating_ns"),
-        ("copy", "copy_calls", "copying_ns"),
     ):
         rows = kinds == kind
         if rows.any():
@@ -61,5 +57,4 @@ def facts_of(call_sums: pa.Table) -> Mapping[str, float]:
 
 # An asynchronous copy is put on a queue too, but is no kernel's launch. What frees memory may wait
 # for the GPU, so that its time says nothing about the host.
-_COPIES = regex.compile(r"Memcpy(?!Node)")
 _OTHERS = regex.compile(r"Mem(cpy|set)|Free|Release|Unmap|Unregister")
