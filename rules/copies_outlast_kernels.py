@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule, Scope, above, at_least, at_most, below
+from traceroof.rule import Doubt, Rule, Scope, above, at_least, at_most
 
 _SCOPES: tuple[Scope, ...] = ("kernel", "category", "run")
 # Shorter copies are those of a test.
@@ -54,12 +54,6 @@ _COPIES = {
     "summary_copy_ns": 1.3e9,
     "summary_to_gpu_ns": 0.53e9,
     "summary_to_host_ns": 0.77e9,
-    "kernel_time_ns": 27e6,
-}
-_PAGES = {
-    "summary_migrations": 3_091.0,
-    "summary_migrated_ns": 17.7e6,
-    "summary_migration_ns": 5.7e3,
     "kernel_time_ns": 27e6,
 }
 _ALONE = {**_COPIES, "kernel_time_ns": 0.0}
@@ -138,59 +132,5 @@ RULES = (
         },
         fires=(_ALONE, {"summary_copies": 3.0, "summary_copy_ns": 1e6, "kernel_time_ns": 0.0}),
         silent=({**_ALONE, "summary_copy_ns": 0.9e6}, _COPIES, {"kernel_time_ns": 0.0}),
-    ),
-    _rule(
-        "kernels wait for pages of managed memory within their time",
-        id="managed-memory-migrates",
-        title="Managed memory moves page by page while kernels wait for it",
-        why=(
-            "A kernel that touches managed memory which is not on the GPU stops at a page fault, until "
-            "the driver has moved the page. Handling a fault takes tens of microseconds, far longer "
-            "than moving some kilobytes, so such a kernel can take tens of times its own time."
-        ),
-        condition=(
-            "a summary without a timeline, in which {summary_migrations:.0f} or more pieces of managed "
-            "memory moved, less than {summary_migration_ns} each (what is prefetched moves in larger "
-            "pieces, which take longer), {summary_migrated_ns:.0%} of the kernel time or more in all"
-        ),
-        needs=(
-            "summary_migrations",
-            "summary_migrated_ns",
-            "summary_migration_ns",
-            "kernel_time_ns",
-        ),
-        applies=lambda k: ~np.isnan(k.summary_migrations) & k.meets("kernel_time_ns"),
-        when=lambda k: (
-            k.meets("summary_migrations")
-            & k.meets("summary_migrated_ns")
-            & k.meets("summary_migration_ns")
-        ),
-        because=(
-            "{summary_migrations:,.0f} pieces of managed memory moved, {summary_migration_ns} each on "
-            "average and {summary_migrated_ns} in all; kernels take {kernel_time_ns}, their waiting "
-            "for pages included"
-        ),
-        fix=(
-            "Prefetch to the GPU before the kernel, and to the host before the host reads "
-            "([nvidia: cudaMemPrefetchAsync][amd: hipMemPrefetchAsync]); initialise on the GPU; or copy "
-            "explicitly from pinned memory."
-        ),
-        refute="Prefetch the arrays of one kernel. Its time must fall to what it takes in a second run.",
-        severity="high",
-        # They are copies, too. A prefetch moves 2 MiB at once: 157 us over PCIe 3.0.
-        suppresses=("copies-outlast-kernels",),
-        thresholds={
-            "summary_migrations": at_least(10),
-            "summary_migration_ns": below(40e3),
-            "summary_migrated_ns": at_least(0.2, of="kernel_time_ns"),
-            "kernel_time_ns": above(0, told=False),
-        },
-        fires=(_PAGES, {**_PAGES, "summary_migrations": 10.0, "summary_migration_ns": 39e3}),
-        silent=(
-            {**_PAGES, "summary_migrations": 9.0},
-            {**_PAGES, "summary_migration_ns": 157e3},
-            {**_PAGES, "kernel_time_ns": 90e6},
-            {**_PAGES, "kernel_time_ns": 0.0},
-        ),
     ),
 )

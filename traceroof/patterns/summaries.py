@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core import regex
 from traceroof.core.kernel_table import Column, sourced
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.variants import Variants
 from traceroof.timeline import Timeline
-from traceroof.timeline.hostcalls import direction_of
+from traceroof.timeline.hostcalls import direction_of, is_managed
 
 #: Columns of the facts of scope ``run`` that come from here; absent where there is a timeline, or
 #: where a counter tool ran the kernels.
@@ -46,8 +45,6 @@ SUMMARY_COLUMNS: tuple[Column, ...] = sourced(
     ),
 )  # fmt: skip
 
-# How NVIDIA's tools call copies of managed memory.
-_MANAGED = regex.compile(r"\bUnified\b")
 _WAYS = {"summary_to_gpu_ns": "host-to-device", "summary_to_host_ns": "device-to-host"}
 
 
@@ -99,7 +96,7 @@ def _copies(variants: Variants) -> Mapping[str, float]:
     both = np.concatenate(list(of.values()))
     if not len(both):
         return {}
-    moved = np.array([bool(_MANAGED.search(one)) for one in words], dtype=bool)
+    moved = np.array([is_managed(one) for one in words], dtype=bool)
     return {
         "summary_copies": float(variants.launches[both].sum()),
         "summary_copy_ns": float(variants.time[both].sum()),

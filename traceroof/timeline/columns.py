@@ -156,6 +156,9 @@ def _columns() -> tuple[Column, ...]:
             )
         ),
         ("scalar_copies", "copy", "copies from device to host of 4 KiB or less"),
+        ("managed_copies", "copy", "copies of managed memory; unknown where there are none"),
+        ("managed_copy_ns", "ns", "mean time of one of these"),
+        ("managed_under_kernels_ns", "ns", "their time while kernels run"),
         ("pageable_copies", "copy", "copies with pageable host memory; unknown if not recorded"),
         ("pageable_bytes", "byte", "their payload"),
         ("pageable_time_ns", "ns", "sum of their times"),

@@ -125,3 +125,8 @@ def is_pageable(copy_kind: str) -> bool | None:
     if re.search("pageable", copy_kind, re.IGNORECASE):
         return True
     return False if re.search("pinned", copy_kind, re.IGNORECASE) else None
+
+
+def is_managed(copy_kind: str) -> bool:
+    """Whether a copy moves managed memory (NVIDIA's tools: ``Unified Host-to-Device``)."""
+    return re.search(r"\bUnified\b", copy_kind) is not None

@@ -11,7 +11,7 @@ from traceroof.core.dictionary import together
 from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline import intervals
 from traceroof.timeline.host import HostView
-from traceroof.timeline.hostcalls import direction_of, is_pageable
+from traceroof.timeline.hostcalls import direction_of, is_managed, is_pageable
 from traceroof.timeline.intervals import Intervals, Times
 from traceroof.timeline.lanes import Lane, Mask, Unions, known
 from traceroof.timeline.steps import Step
@@ -305,6 +305,14 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         if large.any():
             time = max(int(duration[copy[large]].sum()), 1)
             facts[f"{short}_bytes_per_s"] = float(size[large].sum()) / time * 1e9
+    managed = np.array([is_managed(text) for text in words], dtype=bool)[word]
+    if managed.any():
+        chosen = copy[managed]
+        moved = intervals.union(lane.start[chosen], lane.end[chosen])
+        under = intervals.covered(unions.compute, moved.starts, moved.ends)
+        facts["managed_copies"] = len(chosen)
+        facts["managed_copy_ns"] = float(duration[chosen].mean())
+        facts["managed_under_kernels_ns"] = int(under.sum())
     back = size[direction == "device-to-host"]
     facts["scalar_copies"] = int((back <= SCALAR_COPY_BYTES).sum())
     if any(one is not None for one in pageable):
