@@ -41,7 +41,7 @@ def _rule(copies: str, **card: Any) -> Rule:
         grade="observed",
         layer="framework",
         effort="refactor",
-        severity="high",
+        severity="info",
         urgent=lambda k: np.ones(len(k), dtype=bool),
         doubts=tuple(
             Doubt(scope=scope, what="kernels wait for pages within their time", factor=_half)

@@ -48,11 +48,18 @@ def only(found: Diagnosis, rule: str) -> Finding:
 OF_ONE = {"amd-short-kernel", "blocking-launches", "lost-records", "recording-skew"}
 #: Rules on sums of host calls, which a timeline would tell apart.
 OF_HOST = {"launch-calls-outlast-kernels", "allocations-outlast-kernels"}
+OF_COPIES = {
+    "copies-outlast-kernels",
+    "copies-without-kernels",
+    "managed-memory-migrates",
+    "pages-move-under-kernels",
+}
 
 
 def test_they_save_nothing_themselves_and_only_inform() -> None:
-    assert len(HYGIENE) == 19
-    assert {rule.id for rule in HYGIENE if not rule.id.startswith("run-")} == OF_ONE | OF_HOST
+    assert len(HYGIENE) == 23
+    of_others = {rule.id for rule in HYGIENE if not rule.id.startswith("run-")}
+    assert of_others == OF_ONE | OF_HOST | OF_COPIES
     for rule in HYGIENE:
         # A recording that shows another program than the user's is to be made again.
         void = rule.id in {"blocking-launches", "lost-records"}
@@ -642,6 +649,8 @@ def units(corpus: Path) -> Iterator[Path]:
 
 #: Every rule on the measurement -> on how many of the 111 files and folders that are read it fires.
 COUNTS = {
+    # Copies of rocprof v1, in a summary of their own.
+    "copies-without-kernels": 1,
     # Excerpts, unit-test files and single steps.
     "run-short-window": 28,
     # Unit tests, documentation, runs of one small kernel, and copies of the runtime alone.
