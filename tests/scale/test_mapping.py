@@ -143,6 +143,20 @@ def test_a_task_that_kills_every_process_is_named_and_the_rest_stands(tmp_path: 
     assert found == {**EXPECTED, 2: killed}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL there")
+@pytest.mark.parametrize("always", [False, True])
+def test_of_tasks_sent_together_only_the_one_that_kills_is_lost(
+    tmp_path: Path, always: bool
+) -> None:
+    """With two processes, 70 tasks go two at once. After a death they go one by one."""
+    mark = tmp_path / "mark"
+    mark.touch()
+    found = results(list(run(Engine(2), Fatal(mark, always), range(70), together=8)))
+    killed = "the process that read it was killed twice (out of memory?)"
+    rest = {number: number * number for number in range(6, 70)}
+    assert found == {**EXPECTED, **rest, 2: killed if always else 4}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM there")
 def test_all_processes_end_when_their_body_is_left_early() -> None:
     """Those that wait for a task too: one that stayed waited for a lock of one that was ended."""

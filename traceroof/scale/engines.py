@@ -4,8 +4,9 @@ All three are executors of ``concurrent.futures``, so that one code path serves 
 """
 
 import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -73,11 +74,14 @@ class Done(Generic[R]):
     error: Exception | None = None
 
 
-def run(engine: Engine, function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[Done[R]]:
+def run(
+    engine: Engine, function: Callable[[T], R], tasks: Sequence[T], together: int = 1
+) -> Iterator[Done[R]]:
     """Run a function on each task and give what comes of it, as it comes.
 
-    A task whose process was killed runs once more, alone; killed again, its error says so. What a
-    task raises is its result; TraceroofError is raised where the engine itself does not work.
+    together: so many tasks go to a process in one message, where each process still gets several.
+    A task whose process was killed runs again, in the end alone; killed then, its error says so.
+    What a task raises is its result; TraceroofError is raised where the engine itself does not work.
     """
     if engine.is_here:
         for number, task in enumerate(tasks):
@@ -89,31 +93,52 @@ def run(engine: Engine, function: Callable[[T], R], tasks: Sequence[T]) -> Itera
         # One of those that ran when a process died may have killed it.
         for number in suspects:
             with processes(1) as alone:
-                yield _done(number, alone.submit(function, tasks[number]), killed=True)
+                future = alone.submit(_packed, function, [(number, tasks[number])])
+                yield from _unpacked([number], future, killed=True)
             del left[number]
         if left:
-            with _executor(engine) as executor:
-                yield from _submitted(executor, function, tasks, left)
-        # They are taken up in order, one per process and one ahead.
-        suspects = list(left)[: engine.jobs + 1]
+            with _executor(engine) as (executor, workers):
+                size = max(min(together, len(left) // (workers * _TURNS)), 1)
+                for done in _submitted(executor, function, tasks, list(left), size):
+                    del left[done.number]
+                    yield done
+            # They are taken up in order, one per process and one ahead.
+            suspects = list(left)[: engine.jobs + 1] if size == 1 else []
+            together = 1
+
+
+# So many messages at least go to each process.
+_TURNS = 16
 
 
 def _submitted(
-    executor: "Executor", function: Callable[[T], R], tasks: Sequence[T], left: dict[int, None]
+    executor: "Executor",
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    left: Sequence[int],
+    size: int,
 ) -> Iterator[Done[R]]:
-    """Run the tasks of the numbers in ``left``, and take those out of it that end; where a process
-    dies, the rest stays."""
+    """Run the tasks of the numbers in ``left``, so many at once, and give those that end; where a
+    process dies, not the rest."""
     from concurrent.futures import BrokenExecutor, as_completed
 
-    futures: dict[Future[R], int] = {}
+    futures: dict[Future[tuple[int, bytes]], Sequence[int]] = {}
     with suppress(BrokenExecutor):
-        for number in left:
-            futures[executor.submit(function, tasks[number])] = number
+        for at in range(0, len(left), size):
+            numbers = left[at : at + size]
+            numbered = [(number, tasks[number]) for number in numbers]
+            futures[executor.submit(_packed, function, numbered)] = numbers
     for future in as_completed(futures):
-        done = _done(futures[future], future)
-        if not isinstance(done.error, BrokenExecutor):
-            del left[done.number]
-            yield done
+        numbers = futures.pop(future)  # what came of it is not kept here
+        for done in _unpacked(numbers, future):
+            lost = isinstance(done.error, BrokenExecutor) or (is_killed(done.error) and size > 1)
+            if not lost:
+                yield done
+
+
+def is_killed(error: Exception | None) -> bool:
+    """Whether Dask gave a task up, because the workers that ran it died."""
+    return type(error).__name__ == "KilledWorker"
 
 
 def _here(number: int, function: Callable[[T], R], task: T) -> Done[R]:
@@ -123,20 +148,44 @@ def _here(number: int, function: Callable[[T], R], task: T) -> Done[R]:
         return Done(number, error=error)
 
 
-def _done(number: int, future: "Future[R]", *, killed: bool = False) -> Done[R]:
+def _packed(function: Callable[[T], R], tasks: Sequence[tuple[int, T]]) -> tuple[int, bytes]:
+    """What comes of some tasks as one piece of bytes, and its length before it was compressed: Dask
+    takes much longer over a thousand arrays."""
+    import pyarrow as pa
+
+    data = pickle.dumps([_here(number, function, task) for number, task in tasks], protocol=5)
+    return len(data), pa.compress(data, "lz4_raw", asbytes=True)
+
+
+def _unpacked(
+    numbers: Sequence[int], future: "Future[tuple[int, bytes]]", *, killed: bool = False
+) -> Iterator[Done[Any]]:
+    """What came of some tasks; of each the same error where their process did not end well."""
     from concurrent.futures import BrokenExecutor
 
+    import pyarrow as pa
+
     try:
-        return Done(number, future.result())
+        length, data = future.result()
+        yield from pickle.loads(pa.decompress(data, length, "lz4_raw"))
     except BrokenExecutor as error:
         reason = "the process that read it was killed twice (out of memory?)"
-        return Done(number, error=TraceroofError(reason) if killed else error)
+        for number in numbers:
+            yield Done(number, error=TraceroofError(reason) if killed else error)
     except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks go on
-        return Done(number, error=error)
+        for number in numbers:
+            yield Done(number, error=error)
 
 
-def _executor(engine: Engine) -> "AbstractContextManager[Executor]":
-    return processes(engine.jobs) if engine.scheduler is None else _dask(engine)
+@contextmanager
+def _executor(engine: Engine) -> "Iterator[tuple[Executor, int]]":
+    """An executor, and how many processes it has (so far)."""
+    if engine.scheduler is None:
+        with processes(engine.jobs) as pool:
+            yield pool, engine.jobs
+        return
+    with _dask(engine) as (client, executor):
+        yield executor, max(len(client.nthreads()), 1)
 
 
 @contextmanager
@@ -195,7 +244,7 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def _dask(engine: Engine) -> "Iterator[Executor]":
+def _dask(engine: Engine) -> "Iterator[tuple[Any, Executor]]":
     """An executor on a Dask cluster. Lost workers are its own to replace and resubmit."""
     try:
         dask: Any = import_module("distributed")
@@ -209,7 +258,7 @@ def _dask(engine: Engine) -> "Iterator[Executor]":
     try:
         if where == "local":
             cluster = _local(dask, engine.jobs)
-            client = dask.Client(cluster)
+            client = dask.Client(cluster, direct_to_workers=True)
             engine.tell(f"the cluster's dashboard: {client.dashboard_link}")
         elif Path(where).is_file():
             client = dask.Client(scheduler_file=where, timeout=_PATIENCE_SECONDS)
@@ -222,7 +271,7 @@ def _dask(engine: Engine) -> "Iterator[Executor]":
         ) from None
     try:
         with client.get_executor(pure=False, retries=_RETRIES) as executor:
-            yield executor
+            yield client, executor
     finally:
         client.close()
         if cluster is not None:

@@ -21,7 +21,7 @@ from traceroof.ingest.remote import RemoteFile
 from traceroof.kernels.categories import row_categories
 from traceroof.parser import Options, Progress, silent
 from traceroof.patterns import launch_part
-from traceroof.scale.engines import Done, Engine, jobs_for, run
+from traceroof.scale.engines import Done, Engine, is_killed, jobs_for, run
 from traceroof.scale.engines import silent as nobody
 from traceroof.timeline.partial import Partial, overlapping, partial_of
 
@@ -31,6 +31,10 @@ Watch = Callable[[int, int, int, int], None]
 
 def unwatched(files_done: int, files: int, bytes_done: int, size: int) -> None:
     """A ``Watch`` that shows nothing."""
+
+
+# Small files go to a process several at once: so many bytes and so many files.
+_BATCH_BYTES, _MOST_TOGETHER = 32_000_000, 8
 
 
 #: What is kept of a file: ``parts``, what was worked out of its rows alone; ``rows`` as well; or
@@ -186,7 +190,8 @@ class Mapping:
         tasks = [Task(file, how, self.keep, self.own, self.keeper) for file in files]
         waiting: dict[int, Recording | TraceroofError] = {}
         following = done_bytes = 0
-        for count, done in enumerate(run(engine, mapped, tasks), 1):
+        small = max(min(_BATCH_BYTES * len(files) // max(sum(sizes), 1), _MOST_TOGETHER), 1)
+        for count, done in enumerate(run(engine, mapped, tasks, small), 1):
             done_bytes += sizes[done.number]
             self.watch(count, len(files), done_bytes, sum(sizes))
             progress(done_bytes, sum(sizes))
@@ -295,13 +300,13 @@ def _explained(file: File, error: Exception | None) -> TraceroofError:
         return error
     if isinstance(error, TraceroofError):
         return TraceroofError(f"{file}: {error.message}", error.hint)
-    kind, text = type(error).__name__, " ".join(str(error).split())
-    if kind == "KilledWorker":
+    if is_killed(error):
         return TraceroofError(
             f"{file}: every worker that read it was killed (out of memory?)",
             "give the workers more memory, or leave the file out",
         )
-    return TraceroofError(f"{file}: reading it failed with {kind}: {text}")
+    text = " ".join(str(error).split())
+    return TraceroofError(f"{file}: reading it failed with {type(error).__name__}: {text}")
 
 
 def _size(file: File) -> int:
