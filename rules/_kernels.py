@@ -62,7 +62,7 @@ def has_headroom(k: Facts) -> Mask:
 
 
 def matrix_work(k: Facts) -> Mask:
-    """Groups that keep the tensor cores busy (50 % or more), or, where that was not measured, whose
+    """Groups that use the tensor cores for a quarter of the time or more, or, where that was not measured, whose
     name marks tensor cores or warps of different roles: few warps and few issue slots suffice."""
     by_name = (k.name_tensor_core == 1) | (k.name_warp_specialised == 1)
     return np.asanyarray(k.meets("matrix_work") | (by_name & np.isnan(k.tensor_pct)))
@@ -73,7 +73,7 @@ MATRIX = ("tensor_pct", "name_tensor_core", "name_warp_specialised")
 
 #: Its threshold.
 MATRIX_WORK: Mapping[str, Threshold] = {
-    "matrix_work": at_least(50, column="tensor_pct", words="not {op} {value}"),
+    "matrix_work": at_least(25, column="tensor_pct", words="not {op} {value}"),
 }
 
 

@@ -6,7 +6,15 @@ from traceroof.core.facts import Facts, Mask
 from traceroof.core.tracing import one_of
 from traceroof.kernels.bound_class import APART_POINTS, BUSY_PCT, WALL_PCT
 from traceroof.rule import Rule, at_least, below
-from traceroof.rules._kernels import HEADROOM, has_headroom, of_class, spare
+from traceroof.rules._kernels import (
+    HEADROOM,
+    MATRIX,
+    MATRIX_WORK,
+    has_headroom,
+    matrix_work,
+    of_class,
+    spare,
+)
 
 
 def _applies(k: Facts) -> Mask:
@@ -85,11 +93,13 @@ RULES = (
         ),
         condition=(
             "compute use is {compute_pct} or more and at least {above_memory} points above memory "
-            "use, and nothing is at its wall"
+            "use, and nothing is at its wall; not where tensor-core use is {matrix_work} or more, "
+            "or the name marks a tensor-core or warp-specialised kernel whose use is unknown"
         ),
         needs=("compute_pct", "memory_pct"),
-        uses=("primary_class", "achieved_occupancy_pct", "top_pipe", "top_pipe_pct"),
-        applies=has_headroom,
+        uses=("primary_class", "achieved_occupancy_pct", "top_pipe", "top_pipe_pct", *MATRIX),
+        # Products on tensor cores reach no more than that in practice.
+        applies=lambda k: has_headroom(k) & ~matrix_work(k),
         when=lambda k: k.meets("compute_pct") & k.meets("above_memory"),
         because="compute runs at {compute_pct} of its peak, memory at {memory_pct}",
         fix=(
@@ -109,6 +119,7 @@ RULES = (
         layer="hardware",
         thresholds={
             **HEADROOM,
+            **MATRIX_WORK,
             "compute_pct": at_least(BUSY_PCT),
             "above_memory": at_least(
                 APART_POINTS,
@@ -125,6 +136,7 @@ RULES = (
         silent=(
             {"compute_pct": 59.9, "memory_pct": 10.0},
             {"compute_pct": 68.0, "memory_pct": 58.1},
+            {"compute_pct": 73.0, "memory_pct": 44.0, "tensor_pct": 72.0},
             {"compute_pct": 85.0, "memory_pct": 10.0, "primary_class": "compute-bound"},
         ),
     ),

@@ -117,7 +117,7 @@ RULES = (
             "Move fewer bytes through L1 and shared memory: register blocking, neighbouring "
             "addresses for neighbouring threads, 8 or 16 bytes per thread[nvidia: , ldmatrix (or "
             "the matrix unit's own loads)], fewer round trips through shared memory, no bank "
-            "conflicts[nvidia:, fewer shuffles]."
+            "conflicts[nvidia: , fewer shuffles]."
         ),
         refute=(
             "Widen the accesses. Wavefronts and time must fall together. If only the wavefronts "

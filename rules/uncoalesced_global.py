@@ -63,6 +63,13 @@ def _scatters(k: Facts) -> Mask:
     return np.asanyarray(tunable(k) & none & uncounted & ~of_class(k, "dram-bound", "l2-bound"))
 
 
+def _takes_passes(k: Facts) -> Mask:
+    # Accesses of 16 bytes need four passes; where shared memory is unknown, more than that is sure.
+    unknown = np.isnan(k.shared_memory_static_bytes) | np.isnan(k.shared_memory_dynamic_bytes)
+    passes = k.meets("passes") & (~unknown | k.meets("many_passes"))
+    return np.asanyarray(k.meets("l1_pct") & passes)
+
+
 def _scatters_saves(k: Facts, peak: Attainable) -> Column:
     memory = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
     compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
@@ -71,6 +78,12 @@ def _scatters_saves(k: Facts, peak: Attainable) -> Column:
 
 _SCATTERED = {"l1_pct": 98.5, "sm_active_pct": 98.2, "compute_pct": 6.0, "kernel_dram_pct": 0.5,
               "shared_memory_static_bytes": 0.0, "shared_memory_dynamic_bytes": 0.0}  # fmt: skip
+
+_UNKNOWN_SHARED = {
+    **_SCATTERED,
+    "shared_memory_static_bytes": None,
+    "shared_memory_dynamic_bytes": None,
+}
 
 RULES = (
     Rule(
@@ -178,31 +191,29 @@ RULES = (
         scope="kernel",
         why=(
             "A load of neighbouring words passes L1 once for the whole warp; scattered addresses "
-            "take up to 32 passes. L1 is full here although few instructions are issued, and the "
-            "kernel has no shared memory whose bank conflicts could fill it."
+            "take up to 32 passes. L1 is full here although few instructions are issued, and no "
+            "shared memory is known whose bank conflicts could fill it."
         ),
         condition=(
             "L1 is at {l1_pct} of the peak of its active cycles or more, and is used "
-            "{passes:g} times as much as compute or more, in a kernel with "
+            "{passes:g} times as much as compute or more ({many_passes:g} times where shared memory "
+            "is unknown), in a kernel with "
             "{shared_memory_static_bytes:.0f} bytes of static and {shared_memory_dynamic_bytes:.0f} "
             "of dynamic shared memory and {local_requests:.0f} requests of local memory, whose "
             "sectors were not counted"
         ),
-        needs=(
-            "l1_pct",
-            "compute_pct",
-            "shared_memory_static_bytes",
-            "shared_memory_dynamic_bytes",
-        ),
+        needs=("l1_pct", "compute_pct"),
         uses=(
             "primary_class",
             "sm_active_pct",
             "kernel_dram_pct",
             "global_sectors_wasted_pct",
             "local_requests",
+            "shared_memory_static_bytes",
+            "shared_memory_dynamic_bytes",
         ),
         applies=_scatters,
-        when=lambda k: k.meets("l1_pct") & k.meets("passes"),
+        when=_takes_passes,
         because=(
             "L1 runs at {l1_pct} of its peak while the multiprocessors issue little (compute "
             "{compute_pct}, device memory {kernel_dram_pct})"
@@ -210,7 +221,8 @@ RULES = (
         fix=(
             "Let neighbouring threads access neighbouring addresses: swap the roles of the thread "
             "indices, swap loops, use structures of arrays instead of arrays of structures, or "
-            "stage tiles in shared memory. Accesses of 16 bytes per thread, which need four passes, "
+            "stage tiles in shared memory. Look for bank conflicts if it uses that already. "
+            "Accesses of 16 bytes per thread, which need four passes, "
             "are the exception."
         ),
         refute=(
@@ -226,8 +238,11 @@ RULES = (
         suppresses=("l1-smem-bound",),
         thresholds={
             "l1_pct": at_least(WALL_PCT),
-            "shared_memory_static_bytes": at_most(0),
-            "shared_memory_dynamic_bytes": at_most(0),
+            "shared_memory_static_bytes": at_most(0, or_unknown=True),
+            "shared_memory_dynamic_bytes": at_most(0, or_unknown=True),
+            "many_passes": at_least(
+                8, measure=_per_instruction, column="l1_pct", words="{op} {value} x compute_pct"
+            ),
             "local_requests": at_most(0, or_unknown=True),
             "passes": at_least(
                 4, measure=_per_instruction, column="l1_pct", words="{op} {value} x compute_pct"
@@ -241,10 +256,12 @@ RULES = (
         fires=(
             _SCATTERED,
             {**_SCATTERED, "l1_pct": 80.0, "sm_active_pct": None, "compute_pct": 20.0},
+            {**_UNKNOWN_SHARED, "compute_pct": 3.1},
         ),
         silent=(
             {**_SCATTERED, "l1_pct": 79.9},
             {**_SCATTERED, "compute_pct": 24.5},
+            {**_UNKNOWN_SHARED, "compute_pct": 12.5},
             {**_SCATTERED, "shared_memory_static_bytes": 4096.0},
             {**_SCATTERED, "shared_memory_dynamic_bytes": 4096.0},
             {**_SCATTERED, "global_sectors_wasted_pct": 0.0},
