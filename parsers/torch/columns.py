@@ -161,10 +161,17 @@ class Fold:
     # One method a kind of event; all get complete ("X") events of one category.
 
     def _timed(self, events: list[Any]) -> tuple[list[Any], Whole, Whole]:
-        """The events that have a start and a duration, with them. Only GPU work is kept without."""
+        """The events that have a start and a duration, with them. Only GPU work is kept without.
+        Kineto writes an end before the start for some waits: none of them lasts less than no time."""
         start = events_of.nanoseconds([event.ts for event in events])
         duration = events_of.nanoseconds([event.dur for event in events])
         known = (start != UNKNOWN) & (duration != UNKNOWN)
+        negative = known & (duration < 0)
+        if negative.any():
+            self.counts["host events that end before they begin: counted as no time"] += int(
+                negative.sum()
+            )
+            duration[negative] = 0
         if known.all():
             return events, start, duration
         self.counts["host events without a time, left out"] += int((~known).sum())

@@ -86,7 +86,6 @@ class Host:
 
     def _taken(self, columns: Columns, name: Codes | None = None) -> Ranges:
         start, end = columns.pop("start"), columns.pop("duration")
-        np.maximum(end, 0, out=end)
         end += start
         name = columns.pop("name") if name is None else name
         return Ranges(name, self.lane_of_thread[columns.pop("thread")], start, end)

@@ -731,6 +731,24 @@ def test_broken_times_are_unknown(write: Write) -> None:
     assert notes(recording)["GPU activities without a credible duration"] == 4
 
 
+def test_events_of_the_host_that_end_before_they_begin_take_no_time(write: Write) -> None:
+    """GIVEN negative durations of a call, an operator, an annotation and a wait THEN 0, counted."""
+    wait = event("cuda_sync", "Event Sync", 20, -4, pid=0, tid=-1, stream=-1)
+    on_gpu = event("gpu_user_annotation", "step", 30, -2, pid=0, tid=7)
+    recording = read(
+        write([
+            call(1, -3, 1), kernel(10, 5, 1), op("aten::add", 0, -1), annotation("part", 5, -19),
+            wait, on_gpu,
+        ])
+    )  # fmt: skip
+    calls = recording.host_calls.select(["name", "duration_ns"]).to_pylist()
+    assert {(one["name"], one["duration_ns"]) for one in calls} >= {
+        ("cudaLaunchKernel", 0), ("Event Sync", 0)
+    }  # fmt: skip
+    assert recording.spans["duration_ns"].to_pylist() == [0, 0]
+    assert notes(recording)["host events that end before they begin: counted as no time"] == 5
+
+
 @pytest.mark.parametrize(("length", "known"), [(2_000_000, False), (2_000, True)])
 def test_overlap_on_a_stream_is_doubted(write: Write, length: int, known: bool) -> None:
     """GIVEN a kernel that ran once and ends inside of what follows THEN it is doubted, and unknown
