@@ -10,6 +10,16 @@ def _saves(k: Facts, peak: Attainable) -> Column:
     return np.asanyarray(k.summary_collective_ns / k.time_ns)
 
 
+# How sure the saving is where computation could hide all of the communication.
+_HIDDEN = 0.4
+
+
+def _trust(k: Facts) -> Column:
+    """The surer, the more of the communication is longer than all that could hide it."""
+    exposed = np.fmax(1 - k.summary_compute_ns / k.summary_collective_ns, 0)
+    return np.asanyarray(_HIDDEN + (1 - _HIDDEN) * exposed)
+
+
 _MOST = {
     "summary_collectives": 142.0,
     "summary_collective_ns": 917e6,
@@ -53,6 +63,7 @@ RULES = (
             "beyond the other kernels, or more."
         ),
         saves=_saves,
+        trust=_trust,
         kind="conditional",
         grade="inferred",
         layer="framework",

@@ -7,7 +7,7 @@ from operator import and_
 
 from traceroof.rule import Rule, Threshold, above, at_least, at_most
 
-_WAYS = ("h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns")
+_WAYS = ("h2d_exposed_ns", "d2h_exposed_ns", "d2d_exposed_ns", "p2p_exposed_ns")
 # Of the exposed copies, what makes a direction the one that most go.
 _MOST = 0.5
 
@@ -39,17 +39,25 @@ _EXPOSED = (
     _Way(
         id="memcpy-exposed",
         title="Copies to the GPU run while nothing computes",
-        where="no more than {to_host:.0%} of it to the host or {within:.0%} within the GPU",
+        where=(
+            "no more than {to_host:.0%} of it to the host, {within:.0%} within the GPU or {between:.0%} "
+            "between GPUs"
+        ),
         fix=(
             "Keep what does not change on the GPU. Copy the rest from pinned memory, the next batch "
             "on a second stream while this one computes."
         ),
         hidden=True,
-        shares={"to_host": _no_share("d2h_exposed_ns"), "within": _no_share("d2d_exposed_ns")},
+        shares={
+            "to_host": _no_share("d2h_exposed_ns"),
+            "within": _no_share("d2d_exposed_ns"),
+            "between": _no_share("p2p_exposed_ns"),
+        },
         example={"h2d_exposed_ns": 87e6, "d2h_exposed_ns": 8e6, "d2d_exposed_ns": 0.0},
         others=(
             {"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 87e6, "d2d_exposed_ns": 0.0},
             {"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 0.0, "d2d_exposed_ns": 87e6},
+            {"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 0.0, "p2p_exposed_ns": 87e6},
         ),
     ),
     _Way(
@@ -77,6 +85,20 @@ _EXPOSED = (
         shares={"within": _share("d2d_exposed_ns")},
         example={"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 0.0, "d2d_exposed_ns": 87e6},
         others=({"h2d_exposed_ns": 87e6, "d2h_exposed_ns": 0.0, "d2d_exposed_ns": 8e6},),
+    ),
+    _Way(
+        id="memcpy-exposed-between-gpus",
+        title="Copies between GPUs run while nothing computes",
+        where="more than {between:.0%} of it between GPUs",
+        fix=(
+            "Copy on a second stream while this GPU computes, and start before the data is needed. "
+            "Exchange through collectives of a library, which use all links: in PyTorch "
+            "DistributedDataParallel in place of DataParallel."
+        ),
+        hidden=True,
+        shares={"between": _share("p2p_exposed_ns")},
+        example={"h2d_exposed_ns": 8e6, "d2h_exposed_ns": 0.0, "p2p_exposed_ns": 87e6},
+        others=({"h2d_exposed_ns": 87e6, "d2h_exposed_ns": 0.0, "p2p_exposed_ns": 8e6},),
     ),
 )
 
@@ -114,10 +136,10 @@ def _rule(way: _Way) -> Rule:
         because=(
             "copies run alone for {exposed_memcpy_ns} ({exposed_memcpy_pct})"
             "[: to the GPU {h2d_exposed_ns:some}][, to the host {d2h_exposed_ns:some}]"
-            "[, within the GPU {d2d_exposed_ns:some}]"
+            "[, within the GPU {d2d_exposed_ns:some}][, between GPUs {p2p_exposed_ns:some}]"
             "[; at {h2d_bytes_per_s} to the GPU][; at {d2h_bytes_per_s} to the host]"
             "[; {pageable_copies:,.0f} of {copies:,.0f} copies use pageable host memory]"
-            + "[; computation takes {compute_ns}: overlap hides no more than that]"
+            + "[; computation takes {compute_ns} and hides no more than that]"
             * way.hidden
         ),
         fix=way.fix,

@@ -104,8 +104,12 @@ GEMM = "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn"
 
 @pytest.mark.parametrize(
     ("communicating", "first"),
-    # Of 100 ms: a fifth is much.
-    [(60_000_000, "collectives-take-much"), (19_000_000, "time-without-a-reason")],
+    # Of 100 ms: a fifth is much, but the products could hide it.
+    [
+        (60_000_000, "collectives-take-much"),
+        (30_000_000, "time-without-a-reason"),
+        (19_000_000, "time-without-a-reason"),
+    ],
 )
 def test_collectives_of_a_summary(communicating: int, first: str, tmp_path: Path) -> None:
     file = summary(
@@ -113,12 +117,15 @@ def test_collectives_of_a_summary(communicating: int, first: str, tmp_path: Path
         (ALL_REDUCE, communicating, 10),
         (GEMM, 100_000_000 - communicating, 100),
     )
-    assert traceroof.diagnose(file, calibrated=False).advice[0].lead.rule == first
+    found = traceroof.diagnose(file, calibrated=False)
+    assert found.advice[0].lead.rule == first
+    said = any(one.lead.rule == "collectives-take-much" for one in found.advice)
+    assert said == (communicating >= 20_000_000)
 
 
 def test_what_computes_hides_no_more_than_it_takes(tmp_path: Path) -> None:
-    """GIVEN 60 of 100 ms in 10 collectives of 6 ms THEN at most 60 ms, half of it expected: what the
-    other 40 ms hide is not in a summary."""
+    """GIVEN 60 of 100 ms in 10 collectives of 6 ms THEN at most 60 ms: what the other 40 ms hide
+    is not in a summary. A third is longer than they are, so 0.5 x (0.4 + 0.6 / 3) of it is expected."""
     file = summary(
         tmp_path / "sums_cuda_gpu_kern_sum.csv",
         (ALL_REDUCE, 60_000_000, 10),
@@ -126,7 +133,7 @@ def test_what_computes_hides_no_more_than_it_takes(tmp_path: Path) -> None:
     )
     first = traceroof.diagnose(file, calibrated=False).advice[0]
     assert (first.topic, first.bound_ns) == ("exposed-communication", 60_000_000)
-    assert first.expected_ns == 30_000_000
+    assert first.expected_ns == 18_000_000
     assert first.because == (
         "10 collectives take 60 ms, all other kernels 40 ms, which is the most that can hide them; the "
         "longest takes 6 ms"

@@ -233,7 +233,7 @@ def demand_of(finding: Finding, pool: Pool) -> Demand:
         bound *= pool.of_run
     demands: list[Demand] = []
     for claim in _claims(topic, pool):
-        cells = _groups(pool, topic.categories) if claim == KERNELS else _named(pool, claim)
+        cells = _groups(pool, _categories(topic)) if claim == KERNELS else _named(pool, claim)
         demands.append(_spread(pool, cells, bound))
         bound -= demands[-1].total
     if any(claim.startswith("idle:") for claim in topic.claims) and bound >= 1:
@@ -247,6 +247,11 @@ def demand_of(finding: Finding, pool: Pool) -> Demand:
 def _claims(topic: Topic, pool: Pool) -> Sequence[str]:
     """What a topic claims; without a timeline the kernels' time is all there is."""
     return topic.claims if pool.cells else (KERNELS,)
+
+
+def _categories(topic: Topic) -> Sequence[str]:
+    """Whose kernels a topic claims; communication has a cell of its own on a timeline only."""
+    return topic.categories or ((COMMUNICATION,) if COMMUNICATION in topic.claims else ())
 
 
 def _groups(pool: Pool, categories: Sequence[str]) -> list[int]:

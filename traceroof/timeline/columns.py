@@ -146,6 +146,7 @@ def _columns() -> tuple[Column, ...]:
                 ("h2d", "from host to device"),
                 ("d2h", "from device to host"),
                 ("d2d", "within the device"),
+                ("p2p", "between devices"),
             )
             for entry in (
                 (f"{short}_copies", "copy", f"copies {words}"),

@@ -294,6 +294,7 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         ("h2d", "host-to-device"),
         ("d2h", "device-to-host"),
         ("d2d", "device-to-device"),
+        ("p2p", "peer-to-peer"),
     ):
         chosen = copy[direction == name]
         facts[f"{short}_copies"] = len(chosen)
