@@ -270,7 +270,9 @@ def test_the_same_kernels_short_of_their_wall_do_alarm() -> None:
     )
     assert half.kernels[0].primary_class == "latency-bound"
     rules = {f.rule for f in half.fired() if f.severity == "high"}
-    assert {"occ-limited-registers", "occ-limited-smem"} <= rules
+    # Few resident warps are the design of such a kernel: another tile or algorithm comes first.
+    assert "matrix-kernel-starves" in rules
+    assert not {"occ-limited-registers", "occ-limited-smem"} & rules
     # The class gives way to what causes it.
     assert {f.rule for f in half.findings if f.state == "suppressed"} >= {"latency-bound"}
     slow = diagnosed(
