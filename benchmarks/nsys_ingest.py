@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 _TABLES = """
@@ -52,7 +53,7 @@ _LAUNCH = 1000
 
 def write_database(path: Path, kernels: int) -> None:
     """An export with this many kernels, each launched by a call of its own."""
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.executescript(_TABLES)
         names = [(n, f"void kernel_{n}<float, {n}>(float*, int)") for n in range(_NAMES)]
         names += [(_LAUNCH, "cudaLaunchKernel_v7000"), (_LAUNCH + 1, "forward")]

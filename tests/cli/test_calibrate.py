@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import jsonschema
@@ -120,7 +121,7 @@ def test_a_store_that_cannot_be_read_does_not_stop_a_diagnosis(
     samples: Path, tmp_path: Path
 ) -> None:
     run("calibrate", samples / TORCH, cwd=tmp_path)
-    with sqlite3.connect(tmp_path / ".traceroof/catalogue.db") as catalogue:
+    with closing(sqlite3.connect(tmp_path / ".traceroof/catalogue.db")) as catalogue, catalogue:
         catalogue.execute("UPDATE traceroof_schema SET version = 99")
     shown = run("diagnose", samples / TRACE, cwd=tmp_path)
     assert "bandwidth as published for it" in " ".join(shown.stdout.split())

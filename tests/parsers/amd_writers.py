@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def _stored(value: object) -> object:
 
 def rocprof_v1_db(folder: Path, launches: Sequence[Launch]) -> Path:
     path = folder / "results.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         for name in ("KERN", "OPS", "HIP", "COPY"):
             connection.execute(
                 f'CREATE TABLE {name} ("BeginNs" INTEGER, "EndNs" INTEGER, "dev-id" INTEGER, '
@@ -162,7 +163,7 @@ def rocprof_v1_db(folder: Path, launches: Sequence[Launch]) -> Path:
 def rpd(folder: Path, launches: Sequence[Launch]) -> Path:
     path = folder / "trace.rpd"
     names = list(dict.fromkeys(name for name, _, _ in launches))
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.executescript(
             "CREATE TABLE rocpd_string (id INTEGER PRIMARY KEY, string TEXT);"
             "CREATE TABLE rocpd_api (id INTEGER, pid INT, tid INT, start INT, end INT,"
@@ -203,7 +204,7 @@ def rocpd(folder: Path, launches: Sequence[Launch]) -> Path:
 def hipprof_db(folder: Path, launches: Sequence[Launch]) -> Path:
     path = folder / "hip-prof-9.db"
     names = list(dict.fromkeys(name for name, _, _ in launches))
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE STR_TABLE (STR_ID INTEGER, STR_NAME TEXT)")
         connection.executemany("INSERT INTO STR_TABLE VALUES (?, ?)", enumerate(names))
         connection.execute(

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -880,7 +881,7 @@ def test_hipprof_presets_are_passes(tmp_path: Path) -> None:
 
 def test_hipprof_database(tmp_path: Path) -> None:
     path = tmp_path / "hip-prof-9.db"
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE STR_TABLE (STR_ID INTEGER, STR_NAME TEXT)")
         connection.execute("INSERT INTO STR_TABLE VALUES (1, 'f(int)'), (2, 'H2D')")
         columns = "(BeginNs INT, EndNs INT, dev_id INT, queue_id INT, Name INT, _Index INT)"

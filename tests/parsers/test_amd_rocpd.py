@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -242,7 +243,7 @@ def test_the_environment_never_leaves_the_file(schema: str, tmp_path: Path) -> N
 def test_views_are_never_run(tmp_path: Path) -> None:
     path = tmp_path / "28_results.db"
     write_counted(path, OWN_SCHEMA)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         # Views under the names that a merged file gives its unions.
         for name in ("kernel_dispatch", "info_agent", "string"):
             connection.execute(

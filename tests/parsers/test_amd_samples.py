@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_a_database_before_the_table_came(tmp_path: Path) -> None:
     run.add("pc_sampling", dispatch_id=1, instruction=ADD)
     run.close()
     assert lines(read(path)) == [(0, ADD, None, None, 1)]
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f'DELETE FROM "rocpd_pc_sampling{run.uuid}"')
     assert lines(read(path)) == []
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ ROCPD = '"rocpd_kernel_dispatch_00003fdc_92cb_72cb_9169_c7e541b1fcdf"'
 )
 def test_a_value_of_a_database(tool: str, statement: str, tmp_path: Path) -> None:
     path = WRITERS[tool](tmp_path, LAUNCHES)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(statement)
     connection.close()
     holds(read([path]))
