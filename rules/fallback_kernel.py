@@ -26,8 +26,8 @@ RULES = (
             "the layout or the device. They do so without a warning."
         ),
         condition=(
-            "the name of a library's kernel says naive, reference or MAGMA, or the operator is the "
-            "unfused attention backend"
+            "the name of a library's kernel says naive, reference, MAGMA or source code of Tensile, or "
+            "the operator is the unfused attention backend"
         ),
         needs=("route",),
         uses=("primary_class", "category", "operator", "flop_pct"),
@@ -37,7 +37,8 @@ RULES = (
         fix=(
             "Ask for the tuned route and compare: a current library, the layout and sizes it wants, "
             "torch.nn.attention.sdpa_kernel with a fused backend, MIOPEN_FIND_MODE or "
-            "cudnn.benchmark for convolutions, a library call in place of a hand-written product."
+            "cudnn.benchmark for convolutions, a library that is tuned for this GPU (hipBLASLt, a newer "
+            "rocBLAS), a library call in place of a hand-written product."
         ),
         refute="Time the tuned alternative on the same shapes: if it is no faster, keep this one.",
         saves=_saves,

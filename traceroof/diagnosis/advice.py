@@ -24,6 +24,7 @@ from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.nothing_to_gain import (
     UNSAID,
     OpenTime,
+    caused,
     little,
     settled,
     undecided,
@@ -143,6 +144,8 @@ def advice_of(
         # Copies hold most of the time, so that the counters of kernels tell little.
         unexplained = None
     before, behind = unexplained.placed(kept, pool) if unexplained else ([], [])
+    if before and caused(unknown, pool):
+        before, behind = [], before
     if not unfit and (small := little(kept, pool)):
         kept = [small]
         if before and pool.reference is not None:

@@ -55,6 +55,11 @@ class OpenTime:
         return float(np.maximum(pool.capacity[rows] - taken[rows], 0.0).sum())
 
 
+def caused(unknown: Sequence[Draft], pool: Pool) -> bool:
+    """Whether one cause is known, if not what it costs, of kernels with most of the time."""
+    return any(_time(one, pool) >= _MOST * pool.kernels_ns > 0 for one in unknown)
+
+
 def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
     """All entries as one where together they are not worth much; None where they are. The entry that
     says why is that one."""
