@@ -1,10 +1,12 @@
 """Kernels that nothing explains: which are named, what usually limits them, what would tell."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import traceroof
 from traceroof.core.facts import Facts
 from traceroof.diagnosis.diagnosis import KernelGroup, KernelGroups
 from traceroof.diagnosis.findings import NotJudged
