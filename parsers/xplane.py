@@ -155,7 +155,7 @@ def _device(plane: Plane, index: int) -> DeviceInfo:
         gfx_target=gfx_of_pair(capability) if vendor == "amd" and capability else None,
         sm_count=stats.get("core_count"),
         memory_bytes=stats.get("memory_size"),
-        sm_clock_hz=clock * 1000.0 if clock else None,
+        sm_clock_hz=clock * 1000.0 if isinstance(clock, int | float) and clock else None,
     )
 
 

@@ -223,6 +223,12 @@ def _divided(family: Mapping[str, Floats], total: Floats) -> dict[str, Floats]:
 # --- peaks -------------------------------------------------------------------------------------
 
 
+_PEAKS = (
+    "peak_dram_bytes_per_s",
+    *(f"peak_{unit}_flops_per_s" for unit in ("fp32", "fp64", "fp16", "tensor")),
+)
+
+
 def _add_peaks(columns: Columns, metrics: Metrics, devices: Sequence[int | None]) -> None:
     """Device-memory peak where the roofline chart does not give it, and where peaks are from.
 
@@ -231,12 +237,15 @@ def _add_peaks(columns: Columns, metrics: Metrics, devices: Sequence[int | None]
     attributes (within 8 % of the counters on 29 real reports).
     """
     none = np.full(columns.count, np.nan)
-    peak = columns.values.get("peak_dram_bytes_per_s", none).copy()
     origin = np.full(columns.count, None, dtype=object)
-    flops = ("peak_fp32", "peak_fp64", "peak_fp16", "peak_tensor")
-    charted = ~np.isnan(peak)
-    for name in flops:
-        charted |= ~np.isnan(columns.values.get(f"{name}_flops_per_s", none))
+    charted = np.zeros(columns.count, dtype=bool)
+    for name in _PEAKS:
+        if name in columns.values:
+            value = columns.values[name]
+            # No unit has a peak of zero.
+            columns.values[name] = np.where(value > 0, value, np.nan)
+            charted |= value > 0
+    peak = columns.values.get("peak_dram_bytes_per_s", none).copy()
     origin[charted] = "roofline metrics"
 
     by_rate = _peak_by_rate(columns, metrics)
@@ -246,7 +255,7 @@ def _add_peaks(columns: Columns, metrics: Metrics, devices: Sequence[int | None]
         ("device attributes", _peak_by_attributes(metrics, columns.count)),
     )
     for name, value in sources:
-        used = np.isnan(peak) & ~np.isnan(value)
+        used = np.isnan(peak) & (value > 0)
         peak[used] = value[used]
         also = used & charted
         origin[also] = f"roofline metrics; {name}"

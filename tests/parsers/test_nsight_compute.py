@@ -1099,6 +1099,15 @@ def test_memory_peak_from_device_attributes_comes_last(read: Reader) -> None:
     ]
     both = row(read(raw([Launch([DURATION, *attributes, *measured])])))
     assert both["peak_dram_bytes_per_s"] == pytest.approx(1e12)
+    chart = [
+        m("dram__bytes.sum.peak_sustained", "byte/cycle", "0"),
+        m("dram__cycles_elapsed.avg.per_second", "cycle/nsecond", "1.2"),
+    ]
+    no_peak = row(read(raw([Launch([DURATION, *chart, *measured])])))
+    assert no_peak["peak_dram_bytes_per_s"] == pytest.approx(1e12)
+    assert no_peak["peaks_from"] == "device-memory rate over its percentage of peak"
+    nothing_moved = [m("dram__bytes.sum.per_second", "Gbyte/s", "0"), *measured[1:]]
+    assert "peak_dram_bytes_per_s" not in row(read(raw([Launch([DURATION, *nothing_moved])])))
 
 
 def test_limits_of_zero_do_not_limit(read: Reader) -> None:

@@ -99,6 +99,17 @@ def _read(folder: Path, data: bytes) -> Run:
     return traceroof.read(path)
 
 
+def test_properties_of_a_gpu_that_are_no_numbers_are_unknown(tmp_path: Path) -> None:
+    make = _nvidia()
+    gpu = next(plane for plane in make.space.planes if plane.name.startswith(b"/device"))
+    for stat in gpu.stats:
+        stat.Clear()
+    for number, entry in enumerate(gpu.stat_metadata):
+        gpu.stats.add(metadata_id=entry.key, str_value=b"many" if number else b"Nvidia")
+    (device,) = _read(tmp_path, make.bytes()).recording.devices
+    assert (device.sm_clock_hz, device.sm_count, device.memory_bytes) == (None, None, None)
+
+
 def test_kernels_copies_and_launches(tmp_path: Path) -> None:
     """GIVEN a made plane WHEN read THEN times are rounded from ps and rows carry their place."""
     run = _read(tmp_path, _nvidia().bytes())
