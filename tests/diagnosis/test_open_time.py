@@ -182,4 +182,8 @@ def test_a_known_cause_comes_before_what_is_not_known(tmp_path: Path) -> None:
         '"im2col.kd",20,40000000,2000000,4.0\n'
     )
     found = traceroof.diagnose(file, calibrated=False)
-    assert [one.lead.rule for one in found.advice] == ["fallback-kernel", "time-without-a-reason"]
+    assert [one.lead.rule for one in found.advice] == [
+        "fallback-kernel",
+        "im2col-traffic",
+        "time-without-a-reason",
+    ]

@@ -24,7 +24,7 @@ from traceroof.diagnosis.findings import Finding
 from traceroof.diagnosis.nothing_to_gain import (
     UNSAID,
     OpenTime,
-    caused,
+    leading,
     little,
     settled,
     undecided,
@@ -144,8 +144,9 @@ def advice_of(
         # Copies hold most of the time, so that the counters of kernels tell little.
         unexplained = None
     before, behind = unexplained.placed(kept, pool) if unexplained else ([], [])
-    if before and caused(unknown, pool):
-        before, behind = [], before
+    if first := leading(unknown, kept, pool):
+        before, behind = first, [*before, *behind]
+        unknown = [one for one in unknown if one not in first]
     if not unfit and (small := little(kept, pool)):
         kept = [small]
         if before and pool.reference is not None:

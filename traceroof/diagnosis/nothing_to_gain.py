@@ -55,9 +55,16 @@ class OpenTime:
         return float(np.maximum(pool.capacity[rows] - taken[rows], 0.0).sum())
 
 
-def caused(unknown: Sequence[Draft], pool: Pool) -> bool:
-    """Whether one cause is known, if not what it costs, of kernels with most of the time."""
-    return any(_time(one, pool) >= _MOST * pool.kernels_ns > 0 for one in unknown)
+def leading(unknown: Sequence[Draft], kept: Sequence[Draft], pool: Pool) -> list[Draft]:
+    """Causes of which nobody knows what they cost, on kernels with most of the time: they come first
+    where the others are small beside it."""
+    expected = sum(one.expected(one.claimed) for one in kept if not passes_once(one.topic))
+    times = [(one, _time(one, pool)) for one in unknown]
+    return [
+        one
+        for one, time in times
+        if time > 0 and time >= _MOST * pool.kernels_ns and expected < _SMALL * time
+    ]
 
 
 def little(kept: Sequence[Draft], pool: Pool) -> Draft | None:
