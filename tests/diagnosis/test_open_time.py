@@ -187,3 +187,17 @@ def test_a_known_cause_comes_before_what_is_not_known(tmp_path: Path) -> None:
         "im2col-traffic",
         "time-without-a-reason",
     ]
+
+
+def test_products_of_quantised_weights_with_a_vector_are_decoding(tmp_path: Path) -> None:
+    """GIVEN ggml's product of 4-bit weights with a vector on a known GPU THEN its bytes are the likely
+    limit; 16 bits would be more of them."""
+    file = tmp_path / "sums_cuda_gpu_kern_sum.csv"
+    file.write_text(
+        "Time (%),Total Time (ns),Instances,Avg (ns),Name\n"
+        '100.0,700000000,28000,25000,"void mul_mat_vec_q<(ggml_type)12, (int)1, (bool)0>'
+        '(const void *, const void *, const int *, float *, unsigned int)"\n'
+    )
+    (only,) = traceroof.diagnose(file, device="RTX-4090", calibrated=False).advice
+    assert only.topic == "memory-bandwidth-decode"
+    assert only.because.endswith("device memory is their likely limit")

@@ -63,6 +63,9 @@ def test_matrix_vector_products_gain_what_half_the_bytes_give() -> None:
     ("device", "name", "more"),
     [
         ("A100-SXM4-40GB", "ampere_fp16_s16816gemm_fp16_128x128_ldg8_f2f_stages_32x5_tn", {}),
+        # ggml: weights of a few bits, whatever else its arguments hold.
+        ("RTX-4090", "void mul_mat_vec_q<(ggml_type)12, 1, false>(void const*, float*)", {}),
+        ("RTX-4090", "void dequantize_mul_mat_q4_0<int=32>(void const *, float const *)", {}),
         # A counter tells the use of tensor cores: the rules on single kernels judge it.
         ("A100-SXM4-40GB", "ampere_sgemm_128x64_nn", {"pipe_tensor_pct": [0.0]}),
     ],
