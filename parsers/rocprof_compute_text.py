@@ -42,7 +42,7 @@ class RocprofComputeText:
 
     name = "rocprof-compute-text"
     title = "rocprof-compute analyze and omniperf analyze: the printed tables"
-    gives = "times of the top kernels; launch, occupancy, use of units and caches of a single kernel"
+    gives = "times of the top kernels; launch, occupancy, units and caches of a single kernel"
     collect = "rocprof-compute analyze -p workloads/NAME/MI300X --dispatch N > analysis.txt"
 
     def recognises(self, head: bytes, path: Path) -> Literal[0, 1, 2]:
