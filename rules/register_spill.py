@@ -20,9 +20,9 @@ def _cap(k: Facts) -> Column:
 
 
 def _l1_share(k: Facts) -> Column:
-    return np.asanyarray(
-        np.where(k.l1_bytes > 0, k.local_requests * _REQUEST_BYTES / k.l1_bytes, np.nan)
-    )
+    by_bytes = np.where(k.l1_bytes > 0, k.local_requests * _REQUEST_BYTES / k.l1_bytes, np.nan)
+    # The profiler's own share is of requests, where it tells spills from local arrays.
+    return np.asanyarray(np.where(np.isnan(by_bytes), k.spill_overhead_pct / 100, by_bytes))
 
 
 def _spills(k: Facts) -> Mask:
@@ -52,13 +52,15 @@ RULES = (
         ),
         condition=(
             "local-memory requests by spilling (or, where those are not counted, all local loads "
-            "and stores) that are {l1_bytes:.0%} or more of the L1 traffic, or that occur in a "
+            "and stores) that are {l1_bytes:.0%} or more of the L1 traffic (by its bytes, else by "
+            "the share of requests that the profiler gives), or that occur in a "
             "thread with as many registers as its block size and the instruction set allow"
         ),
         needs=("local_requests",),
         uses=(
             "primary_class",
             "spill_requests",
+            "spill_overhead_pct",
             "registers_per_thread",
             "threads_per_block",
             "l1_bytes",
@@ -69,8 +71,8 @@ RULES = (
         applies=tunable,
         when=_spills,
         because=(
-            "{local_requests:,.0f} local-memory requests per launch, with {registers_per_thread:.0f} "
-            "registers per thread"
+            "{local_requests:,.0f} local-memory requests per launch[, {spill_overhead_pct} of those "
+            "to L1 due to spilling], with {registers_per_thread:.0f} registers per thread"
         ),
         fix=(
             "Relax __launch_bounds__ or the register cap, use smaller tiles, keep fewer values "
@@ -100,10 +102,19 @@ RULES = (
             {"local_requests": 1000.0, "l1_bytes": 2.56e6, "memory_pct": 50.0},
             {"local_requests": 1.0, "registers_per_thread": 255.0, "threads_per_block": 128.0},
             {"local_requests": 1.0, "registers_per_thread": 64.0, "threads_per_block": 1024.0},
+            # 64 registers by __launch_bounds__ of the kernel, far from the cap of its block.
+            {
+                "local_requests": 5.0e7,
+                "spill_overhead_pct": 45.0,
+                "registers_per_thread": 64.0,
+                "threads_per_block": 256.0,
+                "memory_pct": 66.0,
+            },
         ),
         silent=(
             {"local_requests": 999.0, "l1_bytes": 2.56e6, "registers_per_thread": 254.0},
             {"local_requests": 0.0, "registers_per_thread": 255.0},
+            {"local_requests": 1000.0, "spill_overhead_pct": 4.9, "registers_per_thread": 64.0},
             {"local_requests": 1.0, "registers_per_thread": 63.0, "threads_per_block": 1024.0},
         ),
     ),

@@ -337,3 +337,12 @@ def test_a_compute_wall_without_pipes_is_said_and_nothing_else() -> None:
         l1_throughput_pct=[76.95], l2_throughput_pct=[27.71], dram_throughput_pct=[24.57],
     )  # fmt: skip
     assert [one.rule for one in found.findings if one.state == "fired"] == ["compute-at-wall"]
+
+
+def test_spills_by_the_profilers_own_share_are_worth_that_of_the_busy_memory() -> None:
+    """45 % of the requests to L1 are due to spilling while memory is busy 66 % of the time."""
+    facts = {"spill_overhead_pct": 45.0, "registers_per_thread": 64.0, "threads_per_block": 256.0}
+    result = judged("register-spill", **facts, l1_bytes=None, memory_pct=66.0)
+    assert result.saved[0] == pytest.approx(0.45 * 0.66)
+    # Fewer registers for more occupancy would spill more.
+    assert "occ-limited-registers" in BY_ID["register-spill"].suppresses

@@ -252,6 +252,7 @@ def _columns() -> tuple[Column, ...]:
         ("local_load_instructions", "inst", "loads from local memory (spills, local arrays)"),
         ("local_store_instructions", "inst", "stores to local memory (spills, local arrays)"),
         ("spill_requests", "request", "local-memory requests caused by register spilling"),
+        ("spill_overhead_pct", "%", "first-level requests that are due to spilling", "accesses"),
         ("atomic_requests", "request", "atomic and reduction requests"),
         ("shared_wavefronts", "wavefront", "shared-memory wavefronts"),
         ("shared_conflicts", "wavefront", "shared-memory wavefronts caused by bank conflicts"),
