@@ -237,11 +237,18 @@ def _outranks(operator: OperatorPattern, by_name: str) -> bool:
             return by_name == "other"
 
 
+# A return type that exists on a condition.
+_CONDITIONAL, _TYPE = "std::enable_if<", ">::type "
+
+
 def _demangled_head(text: str) -> str:
     """The name before its template arguments and parameters, without return type."""
     if "::" in text:
         text = _ANONYMOUS.sub("", text)
     text = text.removeprefix("void ")
+    if text.startswith(_CONDITIONAL) and _TYPE in text:
+        # Nsight Systems prints the comparison within without its parentheses: enable_if<T2>(int)0&&...
+        text = text.split(_TYPE, 1)[1]
     parts: list[str] = []
     depth = parens = start = 0  # depth of <>, of () inside <>, where the kept piece began
     signature = False
