@@ -38,6 +38,7 @@ _HEADERS = (
 _TEXT_HEADER = regex.compile(
     rb"(?m)^[ \t]*(?:(?:Type[ \t]+)?Time\(%\)[ \t]+Time[ \t]+Calls[ \t]+Avg|Start[ \t]+Duration[ \t]+Grid Size)\b"
 )
+_COMMENT = regex.compile(r"(?m)^[ \t]*(?://|#)")
 _CORRELATION = regex.compile(r" \[(\d+)\]$")
 _COPY = regex.compile(r"\[CUDA mem(?P<what>cpy|set)(?: (?P<kind>[A-Za-z]+))?\]")
 _DEVICE = regex.compile(r"(?P<name>.*?)(?: \((?P<index>\d+)\))?")
@@ -59,7 +60,8 @@ class Nvprof:
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
         with open_inflated(source, options) as file:
             text = file.read().decode("utf-8", "replace")
-        found = tables(text)
+        # In the comments of a program, people keep what it printed.
+        found = tables(text) or tables(_COMMENT.sub("", text))
         timed = [one for one in found if one.kind in ("trace", "summary", "migrations")]
         counted = [one for one in found if one.kind in ("metrics", "events", "launch-metrics")]
         notes = [

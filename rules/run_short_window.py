@@ -93,8 +93,8 @@ RULES = (
         applies=lambda k: ~(np.isnan(k.window_ns) & np.isnan(k.summary_launches)),
         when=lambda k: k.meets("program_launches") & k.meets("kernel_time_ns"),
         because=(
-            "launches of the program's own kernels: {program_launches:,.0f}; kernels and copies take "
-            "{kernel_time_ns} in all, too little to tell what the program usually does"
+            "launches of the program's own kernels: {program_launches:,.0f}; all kernels, those of "
+            "the runtime included, take {kernel_time_ns}, too little to tell what the program usually does"
         ),
         fix=(
             "Record the loop itself: at least 3 steps, after warm-up (torch.profiler.schedule with "

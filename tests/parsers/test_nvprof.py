@@ -136,6 +136,11 @@ def test_tables_alone_are_recognised(text: str, tmp_path: Path) -> None:
     assert len(_read(tmp_path, alone).kernels) == len(_read(tmp_path, text, "whole.log").kernels)
 
 
+def test_tables_within_comments_are_read(tmp_path: Path) -> None:
+    commented = "".join(f"// {line}" for line in TEXT_SUMMARY.splitlines(True))
+    assert list(_read(tmp_path, commented).kernels.launch_count) == [20, 1]
+
+
 MIGRATIONS = """\
 ==9== Unified Memory profiling result:
 Device "Tesla P100-SXM2-16GB (0)"
