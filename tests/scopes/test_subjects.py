@@ -2,7 +2,7 @@
 
 import pytest
 
-from traceroof.scopes.subjects import of_timelines, timeline_name
+from traceroof.scopes.subjects import of_timelines, timeline_names
 from traceroof.timeline import Timeline
 from traceroof.timeline.idle import Gap
 
@@ -35,12 +35,12 @@ def line(
 def test_the_fewest_words_that_tell_timelines_apart(
     found: list[Timeline], names: list[str]
 ) -> None:
-    assert [timeline_name(one, found) for one in found] == names
+    assert timeline_names(found) == names
 
 
 def test_two_windows_of_one_gpu_have_names_of_their_own() -> None:
     found = [line(0, 1, 7, start=5), line(0, 1, 7, start=900)]
-    assert len({timeline_name(one, found) for one in found}) == 2
+    assert len({*timeline_names(found)}) == 2
 
 
 def test_the_worst_late_launch_says_what_the_host_did() -> None:

@@ -260,21 +260,22 @@ def of_timelines(found: Sequence[Timeline], across: Ranks | None = None) -> Subj
     columns["late_gap_host"] = np.array(
         [gap.host or "code that was not recorded" if gap else None for gap in late], dtype=object
     )
-    return Subjects(Facts(columns, len(found)), [timeline_name(one, found) for one in found])
+    return Subjects(Facts(columns, len(found)), timeline_names(found))
 
 
 def _reals(values: Iterable[float | None]) -> npt.NDArray[np.float64]:
     return np.array([np.nan if one is None else one for one in values], dtype=np.float64)
 
 
-def timeline_name(one: Timeline, among: Sequence[Timeline]) -> str:
+def timeline_names(found: Sequence[Timeline]) -> list[str]:
     """'rank 3' or 'process 12, GPU 0': the fewest words that tell the timelines of a run apart."""
-    if len(among) == 1:
-        return f"GPU {one.device}" if one.device is not None else "GPU"
+    if len(found) == 1:
+        device = found[0].device
+        return ["GPU" if device is None else f"GPU {device}"]
     for names in _TELLING:
-        if len({tuple(getattr(other, name) for name in names) for other in among}) == len(among):
+        if len({tuple(getattr(one, name) for name in names) for one in found}) == len(found):
             break
-    return ", ".join(f"{_LABELS[name]} {getattr(one, name)}" for name in names)
+    return [", ".join(f"{_LABELS[name]} {getattr(one, name)}" for name in names) for one in found]
 
 
 _LABELS = {"rank": "rank", "process": "process", "device": "GPU", "start_ns": "from"}

@@ -1,8 +1,10 @@
 """The timeline of one GPU: everything that is computed from the rows of one lane."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from traceroof.timeline.communication import Exchange, exchanges
 from traceroof.timeline.host import Host
@@ -61,7 +63,8 @@ class Timeline:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form (DESIGN §6 and what goes beyond it)."""
-        return asdict(self)
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        return made
 
 
 def lane_timelines(recording: "Recording", found: Sequence[Lane]) -> list[Timeline]:
