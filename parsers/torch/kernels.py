@@ -154,14 +154,6 @@ def _identity(rows: _Rows) -> dict[str, Any]:
     source, order, launches = rows.source, rows.order, rows.source.launches
     name, kind = rows.of_gpu("name"), rows.of_gpu("kind")
     rank = source.links.rank[order]
-    numbers = {
-        "rank": np.where(rank == UNKNOWN, source.rank, rank),
-        "process_id": source.links.process[order],
-        "device": rows.of_launch(launches.device),
-        "context": rows.of_launch(launches.context),
-        "stream": rows.of_launch(launches.stream),
-        "correlation_id": rows.of_gpu("correlation"),
-    }
     return {
         "kernel_name": source.names.at(name),
         "kind": source.kinds.at(kind),
@@ -170,7 +162,12 @@ def _identity(rows: _Rows) -> dict[str, Any]:
         "source": wholes(np.zeros(len(order), dtype=np.int64)),
         "copy_kind": source.copies.at(np.where(kind == KINDS.index("memcpy"), name, -1)),
         "sm_count": reals(rows.of_launch(source.sm_count)),
-        **{column: wholes(values) for column, values in numbers.items()},
+        "rank": wholes(np.where(rank == UNKNOWN, source.rank, rank)),
+        "process_id": wholes(source.links.process[order]),
+        "device": wholes(rows.of_launch(launches.device)),
+        "context": wholes(rows.of_launch(launches.context)),
+        "stream": wholes(rows.of_launch(launches.stream)),
+        "correlation_id": wholes(rows.of_gpu("correlation")),
     }
 
 

@@ -27,6 +27,7 @@ def run_of(what: Sequence[str], reading: ReadOptions, *, keep: "Keep" = "parts")
 
     keep: of several files what was worked out of their launches, also their rows, or all.
     """
+    from traceroof.core.memory import give_back
     from traceroof.core.recording import Run
     from traceroof.ingest.remote import is_url
 
@@ -38,6 +39,7 @@ def run_of(what: Sequence[str], reading: ReadOptions, *, keep: "Keep" = "parts")
                 raise TraceroofError(f"{entry} does not exist")
         with spooled(what) as files:
             recording = read(files, reading, keep=keep)
+        give_back()
         return Run(recording=recording, name=traceroof.name_of(recording, what))
     if len(what) > 1:
         raise TraceroofError(
