@@ -175,6 +175,9 @@ def _kernels(rows: TextTable, names: pa.Array, calls: pa.Array) -> tuple[Mask, l
     notes: list[Note] = []
     spent = rows.integers("totaldurationns")
     host = _is(names, _CALL) | _is(names, _DOMAIN)
+    # Among domains and calls a row without a name is one of them.
+    nameless = _is(names, r"\s*")
+    host |= nameless & (host | nameless).all()
     bad = ~np.asarray(pc.greater(calls, 0).fill_null(False))
     total = np.array([str(name).strip().lower() == "total" for name in names.to_pylist()])
     # hipprof ends with a sum. A kernel may be called so too: the sum shows it.
@@ -189,6 +192,8 @@ def _kernels(rows: TextTable, names: pa.Array, calls: pa.Array) -> tuple[Mask, l
     lost = bad & ~host & ~total
     if lost.any():
         notes.append(Note("rows without a number of calls were skipped", int(lost.sum())))
+    if nameless.any():
+        notes.append(Note("rows without a name", int(nameless.sum())))
     return ~(host | bad | total), notes
 
 

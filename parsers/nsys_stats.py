@@ -145,6 +145,7 @@ def _chosen(found: Printed) -> tuple[list[Table], list[Note]]:
 def _doubts(table: Table) -> list[Note]:
     """Times of a table that are none, and sums that do not fit together."""
     titles = ("Start", "Duration") if table.kind == "trace" else ("Total Time", "Avg")
+    counts = table.numbers("Instances" if "Instances" in table.titles else "Count")
     lost = sum(
         one is None or one < 0 or (one == 0 and title == "Duration")
         for title in titles
@@ -154,9 +155,12 @@ def _doubts(table: Table) -> list[Note]:
     notes = [Note("times that are not numbers, or that cannot be: unknown", lost)] if lost else []
     if table.kind == "trace":
         return notes
+    uncounted = sum(not one or one < 0 for one in counts)
+    if uncounted:
+        notes.append(Note("rows without a number of launches, left out", uncounted))
     of = {title: _floats(table.times_ns(title)) for title in ("Total Time", "Avg", "Min", "Max")}
     return notes + contradictions(
-        _floats(table.numbers("Instances" if "Instances" in table.titles else "Count")),
+        _floats(counts),
         of["Total Time"],
         of["Avg"],
         least=of["Min"],

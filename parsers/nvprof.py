@@ -174,6 +174,7 @@ def _timeline(source: Path, timed: Sequence[Table], notes: list[Note]) -> Record
     unknown = sum(row["duration_ns"] is None for row in rows)
     if unknown:
         notes.append(Note("times that are not numbers, or below 0: unknown", unknown))
+    notes += _of_copies(rows)
     for what, count in skipped.items():
         notes.append(Note(f"{what}, left out", count, severe=what not in _EXPECTED))
     if not rows:
@@ -216,12 +217,33 @@ def _launch(cells: dict[str, str], units: dict[str, str], group: str) -> dict[st
     }
     if row["kind"] != "kernel":
         size = size_bytes(cells.get("Size", ""), units.get("Size", ""))
-        return row | {"copy_bytes": None if size is None else float(round(size))}
+        rate = size_bytes(cells.get("Throughput", ""), units.get("Throughput", ""))
+        return row | {
+            "copy_bytes": None if size is None else float(round(size)),
+            "by_rate_ns": size / rate * 1e9 if size and rate else None,
+        }
     for axis, blocks, threads in zip(
         "xyz", grid or (), _extent(cells, "Block") or (), strict=False
     ):
         row |= {f"grid_{axis}": blocks, f"block_{axis}": threads}
     return row | _resources(cells, units)
+
+
+def _of_copies(rows: Sequence[dict[str, Any]]) -> list[Note]:
+    """Forget durations of copies that their size and throughput contradict by over half; where they
+    contradict most copies, the unit of the column is wrong, and all durations are forgotten."""
+    rated = [(row, by_rate) for row in rows if (by_rate := row.pop("by_rate_ns", None))]
+    known = [(row, by_rate) for row, by_rate in rated if row["duration_ns"] is not None]
+    wrong = [row for row, by_rate in known if not 0.5 <= by_rate / max(row["duration_ns"], 1) <= 2]
+    if not wrong:
+        return []
+    text = "copies whose size and throughput contradict their duration: unknown"
+    if len(wrong) > max(len(known) / 2, 1):
+        text = "durations, whose unit the size and throughput of most copies contradict: unknown"
+        wrong = [row for row in rows if row["duration_ns"] is not None]
+    for row in wrong:
+        row["duration_ns"] = None
+    return [Note(text, len(wrong))]
 
 
 def _resources(cells: dict[str, str], units: dict[str, str]) -> dict[str, float | None]:

@@ -5,7 +5,7 @@ and bytes on whatever scope stated them: they belong to the kernels below it.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -44,7 +44,7 @@ class Proton:
         with open_inflated(source, options) as file:
             tree, devices = _parts(source, file.read())
         found = _Found()
-        for root in tree:
+        for root in _once(tree, found):
             _walk(root, (), {}, found, 0)
         if not found.rows:
             raise TraceroofError(
@@ -127,6 +127,7 @@ def _walk(
     }
     found.odd += sum(key in metrics and key not in own for key in ("time (ns)", "count"))
     time = own.get("time (ns)")
+    found.odd += bool(time) and own.get("count", 1) < 1
     if time is not None and time > 0 and "device_id" in metrics:
         _add(name, above, metrics, own, works or stated, found)
     elif "device_id" in metrics and any("cycle" in key for key in metrics):
@@ -137,15 +138,20 @@ def _walk(
         found.shared += timed
     below = (works or stated) if timed <= 1 else {}
     path = above if name == "ROOT" else (*above, name)
-    # A tree has one node a name and place: an equal one beside it is a copy.
+    for child in _once(children, found):
+        _walk(child, path, below, found, depth + 1)
+
+
+def _once(nodes: Sequence[Mapping[str, Any]], found: _Found) -> Iterator[Mapping[str, Any]]:
+    """Nodes beside one another. A tree has one a name and place: an equal one is a copy."""
     seen: list[Any] = []
-    for child in children:
-        told = child.get("frame"), child.get("metrics"), len(_children(child))
+    for node in nodes:
+        told = node.get("frame"), node.get("metrics"), len(_children(node))
         if told in seen[-_NEAR:]:
             found.doubled += 1
             continue
         seen.append(told)
-        _walk(child, path, below, found, depth + 1)
+        yield node
 
 
 def _children(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -199,7 +205,7 @@ def _notes(found: _Found) -> Iterator[Note]:
     if found.doubled:
         yield Note("nodes that stand in the tree twice, read once", found.doubled)
     if found.odd:
-        text = "times and counts that are not numbers, or below 0: left out, a count taken as 1"
+        text = "times and counts that cannot be: left out, a count taken as 1"
         yield Note(text, found.odd)
     if found.shared:
         text = "kernels that share the flops and bytes of one scope: which did how much is unknown"

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from traceroof.core.recording import Note, Recording
 from traceroof.errors import TraceroofError
+from traceroof.ingest.plausible import TWICE
 from traceroof.ingest.sqlite import Database, open_database
 from traceroof.ingest.typed_columns import numbers, texts, wholes
 from traceroof.parser import Options, Progress
@@ -374,7 +375,10 @@ def _with_counters(run: _Run, rows: dict[str, list[Any]], found: Dispatches) -> 
     once.notes = [*found.notes, *turned.notes]
     if len(first) < size:
         # Each run is a time of the same dispatch: their middle stands for it.
-        middle = pd.Series(took).groupby(number).median().to_numpy()
+        runs = pd.DataFrame({"number": number, "start": start, "took": took})
+        again = runs.duplicated() & (start > 0)
+        once.notes += [Note(TWICE, int(again.sum()))] if again.any() else []
+        middle = runs[~again].groupby("number")["took"].median().to_numpy()
         known = ~np.isnan(middle)
         once.columns["duration_ns"] = masked(
             np.where(known, np.round(middle), 0).astype(np.int64), known

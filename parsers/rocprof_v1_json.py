@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceroof.core import kernel_table
 from traceroof.core.recording import Note, Recording
@@ -24,10 +25,13 @@ from traceroof.parsers.amd.rocminfo import rocminfo_mapping
 from traceroof.parsers.amd.run import Part
 from traceroof.parsers.rocprof_v1_db import Content, Host, activity_table, of_content
 
+_ARGUMENTS = {"begin": "BeginNs", "end": "EndNs", "spent": "DurationNs", "label": "Name"}
 
-class _Arguments(msgspec.Struct, rename={"begin": "BeginNs", "end": "EndNs", "label": "Name"}):
+
+class _Arguments(msgspec.Struct, rename=_ARGUMENTS):
     begin: str | int | None = None
     end: str | int | None = None
+    spent: str | int | None = None
     label: str | None = None
     pid: str | int | None = None
     tid: str | int | None = None
@@ -89,7 +93,14 @@ def read_tables(path: Path, options: Options, kernels: bool) -> Content:
         for event in trace.traceEvents
         if event.ph == "M" and event.name == "process_name" and event.args is not None
     }
-    events = [one for one in trace.traceEvents if one.ph == "X" and one.args is not None]
+    timed = [
+        one for one in trace.traceEvents if one.args is not None and one.args.begin is not None
+    ]
+    events = [one for one in timed if one.ph == "X"]
+    if len(events) < len(timed):
+        notes.append(
+            Note("events with times and an unknown phase, left out", len(timed) - len(events))
+        )
     calls = [one for one in events if _role(roles, one) == "host"]
     host = _host(calls, roles)
     launched = _launches(trace.traceEvents, calls)
@@ -156,13 +167,17 @@ def _activity(
 ) -> tuple[pa.Table, list[Note]]:
     size = len(events)
     arguments = [one.args or _Arguments() for one in events]
-    return activity_table(
+    begin, end, spent_ns = (
+        wholes([getattr(one, name) for one in arguments], size)
+        for name in ("begin", "end", "spent")
+    )
+    table, notes = activity_table(
         kind=kind,
         names=texts(
             [one.label or event.name for one, event in zip(arguments, events, strict=True)], size
         ),
-        begin=wholes([one.begin for one in arguments], size),
-        end=wholes([one.end for one in arguments], size),
+        begin=begin,
+        end=end,
         columns={
             "device": wholes([one.device for one in arguments], size),
             "stream": wholes([one.queue for one in arguments], size),
@@ -171,6 +186,15 @@ def _activity(
         },
         host=host,
     )
+    known = table["duration_ns"]
+    wrong = pc.not_equal(known, spent_ns).fill_null(False)
+    count = pc.sum(wrong).as_py() or 0
+    if not count:
+        return table, notes
+    at = table.column_names.index("duration_ns")
+    table = table.set_column(at, table.schema.field(at), pc.if_else(wrong, None, known))
+    text = "times that contradict their stated duration: duration unknown"
+    return table, [Note(text, count), *notes]
 
 
 def _host(events: list[_Event], roles: dict[str, str]) -> Host | None:

@@ -229,6 +229,9 @@ def _of_json(path: Path, options: Options) -> tuple[pa.Table, list[Note]]:
     length = _nanoseconds([event.dur for event, _ in mine])
     kinds = [_kind_of(desc) for _, desc in mine]
     spans = numbers(length.to_pylist(), size)
+    unreadable = length.null_count + start.null_count
+    if unreadable:
+        notes.append(Note("times that are not numbers: unknown", unreadable))
     backwards = spans < 0
     if backwards.any():
         text = "operations that end before they begin: duration unknown"

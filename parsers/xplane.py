@@ -133,6 +133,9 @@ def _notes(rows: Rows, found: Space, broken: int) -> list[Note]:
     if rows.garbage:
         text = "kernels whose registers and shared memory the tracer filled with garbage: unknown"
         notes.append(Note(text, rows.garbage, severe=False))
+    if rows.unknown:
+        text = "GPU activities without details of a kernel or copy, left out"
+        notes.append(Note(text, rows.unknown))
     if rows.replays:
         text = "graph replays without their kernels: they are in no sum"
         notes.append(Note(text, rows.replays))

@@ -260,8 +260,14 @@ def of_wide(source: TextTable, label: str) -> Dispatches:
     start, end, spent = (times_of(source, *names) for names in (_START, _END, _SPENT))
     timed, notes = time_columns(start, end, spent, count)
     columns |= shape | timed
-    if launched := _launched(source, start, end):
+    queued = _queued(source, start, end)
+    if queued is not None:
+        launched, wrong = queued
         columns["host_launch_ns"] = launched
+        wrong &= np.asarray(columns["duration_ns"].is_valid())
+        if wrong.any():
+            columns["duration_ns"] = pc.if_else(pa.array(wrong), None, columns["duration_ns"])
+            notes.append(Note(_OUTSIDE, int(wrong.sum())))
     counters: dict[str, Reals] = {}
     for name, squashed, cells in zip(source.header, source.names, source.cells, strict=True):
         if is_counter(squashed) and name.strip() not in counters:
@@ -281,17 +287,25 @@ def of_wide(source: TextTable, label: str) -> Dispatches:
     return _dies_added(found, source)
 
 
-def _launched(source: TextTable, start: Times | None, end: Times | None) -> pa.Array | None:
-    """When the host put each dispatch into its queue (rocprof v1); None where the column is of
-    another clock than the times of the kernels, which the order of the events shows."""
+def _queued(
+    source: TextTable, start: Times | None, end: Times | None
+) -> tuple[pa.Array, Mask] | None:
+    """When the host put each dispatch into its queue (rocprof v1), and which dispatches were not
+    between that and their completion; None where the columns are of another clock than the times of
+    the kernels, which the order of the events of nearly all shows."""
     queued, done = times_of(source, "dispatchns"), times_of(source, "completens")
     if queued is None or done is None or start is None or end is None:
         return None
     known = queued.known & done.known & start.known & end.known
-    in_order = (queued.values <= start.values) & (end.values <= done.values + _CLOCKS_APART_NS)
-    if not known.any() or not in_order[known].all():
+    in_order = known & (queued.values <= start.values)
+    in_order &= end.values <= done.values + _CLOCKS_APART_NS
+    if not known.any() or in_order.sum() < _NEARLY_ALL * known.sum():
         return None
-    return masked(queued.values, known)
+    return masked(queued.values, in_order), known & ~in_order
+
+
+_NEARLY_ALL = 0.8
+_OUTSIDE = "dispatches that begin before they were queued or end after they were complete: duration unknown"
 
 
 def times_of(source: TextTable, *names: str) -> Times | None:

@@ -1,5 +1,6 @@
 """Metrics and events of nvprof as columns of the kernel table; what no column names stays raw."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,7 +41,7 @@ class _Kernel:
 
     device: str
     name: str
-    launches: int
+    launches: int | None
     correlation: int | None
     values: Values
     printed: dict[str, tuple[str, str]]
@@ -61,10 +62,11 @@ def measured_kernels(tables: Sequence[Table]) -> Measured:
     listed = list(rows.values())
     columns = _columns(listed)
     notes = _notes(unread, spread, sum(one is not None for one in columns.get("duration_ns", ())))
+    notes += _of_identity(listed)
     return Measured(
         kernels=[one.name for one in listed],
         devices=[one.device for one in listed],
-        launches=[one.launches for one in listed],
+        launches=[one.launches or 1 for one in listed],
         correlations=[one.correlation for one in listed],
         columns=columns,
         raw=_raw(listed),
@@ -86,12 +88,31 @@ def _notes(unread: Sequence[str], spread: int, computed: int) -> list[Note]:
     return notes
 
 
+def _of_identity(kernels: Sequence[_Kernel]) -> list[Note]:
+    """Notes on kernels that a damaged name, device or number of launches may have split off: nvprof
+    replays every kernel for every metric, and counts its launches once."""
+    means = [one for one in kernels if one.correlation is None]
+    uncounted = sum(one.launches is None for one in means)
+    known = Counter((one.device, one.name) for one in means)
+    twice = sum(count - 1 for count in known.values())
+    every = {metric for one in means for metric in one.printed}
+    lacking = sum(len(one.printed) < len(every) for one in means)
+    # With --kernels nvprof takes other metrics for each, and a file may hold several processes.
+    counted = (
+        ("kernels whose number of launches cannot be read: taken as 1", uncounted, True),
+        ("kernels listed with several numbers of launches", twice, False),
+        ("kernels without all the metrics of the others", lacking, False),
+    )
+    return [Note(text, count, severe) for text, count, severe in counted if count]
+
+
 def _of_kernel(
     row: Mapping[str, str], rows: dict[tuple[Any, ...], _Kernel], unread: list[str], kind: str
 ) -> int:
     """Take one line "metric of a kernel"; 1 where its launches differ."""
     name, device = row.get("Kernel", "").strip(), row.get("Device", "").strip()
-    launches = whole(row.get("Invocations", "")) or 1
+    launches = whole(row.get("Invocations", ""))
+    launches = launches if launches and launches > 0 else None
     found = rows.setdefault((device, name, launches), _Kernel(device, name, launches, None, {}, {}))
     metric = row.get("Metric Name" if kind == "metrics" else "Event Name", "").strip()
     _take(found, metric, row.get("Avg", ""), unread)

@@ -4,9 +4,10 @@ Decides the decimal sign, brings units to their base, and fills the kernel table
 ends in a column or among the raw metrics.
 """
 
-from collections.abc import Collection, Iterable, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core.kernel_table import kernel_table
@@ -55,13 +56,17 @@ def recording(
     _doubt_beyond_peak(launches, metrics)
     facts = RuleFacts((verdict.launch, verdict.says.text) for verdict in launches.verdicts)
     facts.add_maxima(metrics)
+    doubted = _contradicted(metrics, len(launches.found))
     columns = apply_formulas(metrics, len(launches.found))
+    columns.forget("duration_ns", doubted)
+    launches.note(_CONTRADICTED, int(doubted.sum()))
     devices = [whole(launch.device) for launch in launches.found]
     derive(columns, metrics, devices, facts)
     launches.note("figures taken from the sentences of rules", facts.used, severe=False)
     add_identity(launches, columns, devices)
     add_shapes(launches, columns, metrics)
     _check_times(launches, columns)
+    launches.note(_MIXED, _mixed_units(measured), severe=False)
     for name, statistic in (("shortest", "minimum"), ("longest", "maximum")):
         columns.values[f"{name}_launch_ns"] = measured.extreme(
             "gpu__time_duration.sum", statistic, len(launches.found)
@@ -144,6 +149,50 @@ def _doubt_beyond_peak(launches: Launches, metrics: MutableMapping[str, Floats])
             launches.note(f"{name} of up to {most} is impossible: left unknown", int(beyond.sum()))
         else:
             launches.note(f"{name} of up to {most} of peak", int(beyond.sum()), severe=False)
+
+
+_UNITS = ("sm", "smsp", "gpc")
+_CONTRADICTED = "durations that cycles and clock contradict by over half: unknown"
+
+
+def _contradicted(metrics: Mapping[str, Floats], count: int) -> npt.NDArray[np.bool_]:
+    """Launches whose duration is not what any count of elapsed cycles takes at any clock of the
+    same launch, by a factor of two. In sound files they agree to 8 %."""
+    duration_ns = metrics.get("gpu__time_duration.sum")
+    told, agrees = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    if duration_ns is None:
+        return told
+    cycles, clocks = (
+        [metrics[name] for unit in _UNITS for mean in ("avg", "max")
+         if (name := f"{unit}__cycles_elapsed.{mean}{rate}") in metrics]
+        for rate in ("", ".per_second")
+    )  # fmt: skip
+    with np.errstate(all="ignore"):
+        for ratio in (one / (clock * duration_ns * 1e-9) for one in cycles for clock in clocks):
+            told |= np.isfinite(ratio) & (ratio > 0)
+            agrees |= (ratio >= 0.5) & (ratio <= 2)
+    return told & ~agrees
+
+
+_MIXED = "durations in a larger unit, beside others in nanoseconds of four digits and more"
+
+
+def _mixed_units(measured: Measured | MeasuredNumbers) -> int:
+    """How many durations have another unit than those of their section in base units: Nsight Compute
+    scales all of a page, so that a value has at most three digits, or none."""
+    if isinstance(measured, MeasuredNumbers):
+        return 0
+    sizes: dict[str, dict[bool, list[Floats]]] = {}
+    for at, slot in enumerate(measured.slots):
+        if slot.metric == "gpu__time_duration.sum" and not slot.statistic:
+            is_base = slot.unit_text in ("ns", "nsecond")
+            values = measured.value[measured.rows.slot == at]
+            sizes.setdefault(slot.section, {}).setdefault(is_base, []).append(values)
+    return sum(
+        sum(map(len, found[False]))
+        for found in sizes.values()
+        if len(found) == 2 and any((one >= 1000).any() for one in found[True])
+    )
 
 
 def _check_times(launches: Launches, columns: Columns) -> None:

@@ -38,6 +38,9 @@ _NO_ARGS = Args()
 _of_args = attrgetter(*LAUNCH_FIELDS[2:-3])
 
 
+_NO_PHASE = "GPU activities of an unknown phase (ph), left out"
+
+
 class Fold:
     """What is kept of a trace.
 
@@ -111,6 +114,8 @@ class Fold:
             handler = self._handlers.get(category)
             if handler:
                 complete = [event for event in found if event.ph == "X"]
+                if category in GPU_KINDS and len(complete) < len(found):
+                    self.counts[_NO_PHASE] += len(found) - len(complete)
                 if complete:
                     handler(category, complete)
 

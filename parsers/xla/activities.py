@@ -25,6 +25,7 @@ class Rows:
     steps: list[dict[str, Any]] = field(default_factory=list)
     replays: int = 0
     garbage: int = 0
+    unknown: int = 0
     stacks: bool = False
 
 
@@ -51,6 +52,8 @@ def add_device(plane: Plane, device: int, rows: Rows) -> None:
                 rows.kernels.append({**common, "kind": "memset", "copy_bytes": _real(size)})
             elif "cuda_graph_exec_id" in event.stats:
                 rows.replays += 1
+            elif stream and "correlation_id" in event.stats:
+                rows.unknown += 1
 
 
 def _placed(event: Event) -> dict[str, Any]:

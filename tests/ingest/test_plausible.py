@@ -155,3 +155,20 @@ def test_what_cannot_be_added_up_is_unknown(
     assert found.kernels["launch_count"].to_pylist() == counts
     assert found.kernels["duration_ns"].to_pylist() == times
     assert notes(found) == ({said: 1} if said else {})
+
+
+def test_a_time_with_a_damaged_upper_half_is_unknown() -> None:
+    """GIVEN four launches of one kernel of 1 to 1.2 ms, the last 2^32 ns longer, with nothing behind it
+    THEN its time is unknown; a launch that is longer by another amount stays."""
+    start: list[int | None] = [0, 10**7, 2 * 10**7, 3 * 10**7]
+    usual: list[int | None] = [1_000_000, 1_100_000, 1_200_000]
+    found = plausible(timeline(start, [*usual, 1_100_000 + 2**32]))
+    assert found.kernels["duration_ns"].to_pylist() == [*usual, None]
+    found = plausible(timeline(start, [*usual, 100_000_000 + 2**32]))
+    assert found.kernels["duration_ns"].null_count == 0
+
+
+def test_a_start_a_month_from_all_others_is_unknown() -> None:
+    """GIVEN three copies without a duration, one 116 days after the others THEN its start is unknown."""
+    found = plausible(timeline([10**15, 10**15 + 5, 10**16 + 10**15], [None] * 3))
+    assert found.kernels["start_ns"].to_pylist() == [10**15, 10**15 + 5, None]

@@ -128,7 +128,7 @@ def rocprof_v1_json(folder: Path, launches: Sequence[Launch]) -> Path:
         {
             "ph": "X", "name": name, "pid": "6", "tid": "0", "ts": "7000000000", "dur": "1",
             "args": {"BeginNs": str(start), "EndNs": str(end), "dev-id": "0", "queue-id": "0",
-                     "Name": name, "pid": "9", "tid": "9", "DurationNs": "1"},
+                     "Name": name, "pid": "9", "tid": "9", "DurationNs": str(int(str(end)) - int(str(start)))},
         }
         for name, start, end in launches
     ]  # fmt: skip

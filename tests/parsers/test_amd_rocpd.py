@@ -156,6 +156,26 @@ def write_counted(path: Path, schema: str) -> None:
     run.close()
 
 
+def test_a_run_that_stands_there_twice_is_one_measurement(tmp_path: Path) -> None:
+    """GIVEN the second of three runs of a dispatch twice WHEN read THEN the middle is that of three
+    (10, 12 and 11 us), with a note."""
+    path = tmp_path / "28_results.db"
+    write_counted(path, OWN_SCHEMA)
+    with closing(sqlite3.connect(path)) as database:
+        (table,) = database.execute(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_kernel_dispatch%'"
+        ).fetchone()
+        columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
+        names = ", ".join(f'"{one}"' for one in columns if one != "id")
+        database.execute(
+            f'INSERT INTO "{table}" ({names}) SELECT {names} FROM "{table}" WHERE id = 2'
+        )
+        database.commit()
+    recording = read(path)
+    assert kernels(recording)["duration_ns"].tolist() == [11_000, 5_000]
+    assert any("stand in the file twice" in note.text for note in recording.notes)
+
+
 def test_a_replayed_dispatch_counts_once(schema: str, tmp_path: Path) -> None:
     path = tmp_path / "28_results.db"
     write_counted(path, schema)

@@ -137,6 +137,18 @@ def test_kernels_copies_and_launches(tmp_path: Path) -> None:
     assert recording.host_calls["name"].to_pylist() == ["cudaLaunchKernel"] * 2
 
 
+def test_an_activity_without_details_is_noted(tmp_path: Path) -> None:
+    """GIVEN a stream's event with the number of a launch and no details of a kernel or copy (the name
+    of that statistic was damaged) THEN it is left out, with a note."""
+    make = _nvidia()
+    gpu = make.space.planes[0]
+    make.event(gpu, gpu.lines[0], "gemm", 12_000_000, 1_000, text="regs:40", correlation_id=9)
+    run = _read(tmp_path, make.bytes())
+    assert len(run.kernels) == 3
+    text = "GPU activities without details of a kernel or copy, left out"
+    assert text in [note.text for note in run.recording.notes]
+
+
 def test_a_cut_file_keeps_its_whole_planes(tmp_path: Path) -> None:
     """GIVEN a file that ends inside the host plane WHEN read THEN the kernels stay, with a note."""
     data = _nvidia().bytes()

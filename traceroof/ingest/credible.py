@@ -104,7 +104,27 @@ def impossible(start: Whole, duration: Whole, lane: Whole, name: Whole) -> tuple
     broken = np.zeros(len(start), dtype=bool)
     good = ~no_duration
     broken[good] = broken_durations(start[good], duration[good], lane[good], name[good])
-    return no_start, no_duration, broken
+    return no_start, no_duration | _overflown(duration, name), broken
+
+
+# The low half of a time; what a damaged upper half adds to a duration is a multiple of it.
+_HALF: Final = 1 << 32
+
+
+def _overflown(duration: Whole, name: Whole) -> Mask:
+    """Durations that are a multiple of 2^32 ns over the usual one of their kernel, which is far
+    shorter: the upper half of a time is wrong."""
+    found: Mask = duration >= _HALF
+    if not found.any():
+        return found
+    many = np.flatnonzero(found)
+    middle = _medians(name, duration, np.unique(name[many]))[name[many]]
+    often = np.bincount(name)[name[many]] >= _FEWEST
+    rest = duration[many] % _HALF
+    found[many] = (
+        often & (middle * _TIMES_THE_REST < _HALF) & (rest > middle / 2) & (rest < middle * 2)
+    )
+    return found
 
 
 def strays(start: Whole, duration: Whole) -> tuple[Mask, Mask]:

@@ -90,8 +90,14 @@ def _dated(recording: Recording) -> Recording:
 
 
 def _shown(table: pa.Table) -> npt.NDArray[np.bool_]:
+    known = np.asarray(table["start_ns"].is_valid())
     start = _whole(table["start_ns"])
-    return np.asarray((start < _LATEST_NS) & (start > -_LATEST_NS))
+    near = (start < _LATEST_NS) & (start > -_LATEST_NS)
+    # The first and the last of a sound recording are less than a month apart.
+    sane = start[known & near]
+    if len(sane) > 2 and int(sane.max()) - int(sane.min()) > _LONGEST_NS:
+        near &= ~known | (np.abs(start - np.median(sane)) < _LONGEST_NS)
+    return np.asarray(near)
 
 
 _NO_CLOCK: Final = "starts that no clock shows: unknown"
@@ -153,8 +159,11 @@ def _once(recording: Recording) -> Recording:
         return recording
     keep = np.ones(recording.kernels.num_rows, dtype=bool)
     keep[again] = False
-    text = "rows that stand in the file twice (same kernel, times and stream), read once"
-    return with_notes(only_rows(recording, keep), [Note(text, len(again))])
+    return with_notes(only_rows(recording, keep), [Note(TWICE, len(again))])
+
+
+#: As a note calls what is read once.
+TWICE: Final = "rows that stand in the file twice (same kernel, times and stream), read once"
 
 
 def _candidates(kernels: pa.Table) -> Whole:
