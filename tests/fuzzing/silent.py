@@ -80,6 +80,9 @@ _TIME = (
     r"|.*(duration|total ?time|total|avg|average|time \(ns\)|time: metric value|time_duration\.sum: metric value)(ns)?)( ?\((ns|us|ms|s)\))?"
 )
 
+# Offset and duration of an event, by the numbers of XPlane's fields.
+_XLA_TIME = r"\.1\.3\.4\.[23]"
+
 #: What no reader can know, first match first.
 CLASSES = (
     Class("a launch that is gone: no number tells that it was there", ("deleted",),
@@ -89,7 +92,7 @@ CLASSES = (
     Class("a launch that stands there twice, without number and start: two may last equally long",
           ("doubled",), "row", (1,)),
     Class("a start, an end or a duration that stays plausible", _NUMBER,
-          rf"{_TIME}( <-> .*)?|.* <-> {_TIME}"),
+          rf"{_TIME}( <-> .*)?|.* <-> {_TIME}|{_XLA_TIME}"),
     Class("a number of launches that stays plausible", _NUMBER, r"(?i:.*(count|calls|instances))"),
     Class("the unit of a time, with nothing to hold it against", ("unit",),
           r"(?i:.*(duration|time).*)"),
