@@ -1,4 +1,4 @@
-"""CPU seconds of ``traceroof.read`` on damaged traces, against the same trace whole.
+"""CPU seconds of ``traceroof diagnose`` on damaged traces, and of reading them, against the trace whole.
 
     python -m benchmarks.damaged_json            a trace of 100 MB, every kind of damage
     python -m benchmarks.damaged_json 16 flips   of 16 MB, the kinds whose name begins so
@@ -9,6 +9,7 @@ GPU activities that are read all the same, ``noted`` what the notes count as los
 
 import argparse
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -96,8 +97,8 @@ def main() -> None:
         whole = Path(folder, "whole.json")
         write_trace(whole, asked.megabytes * 1_000_000)
         text = whole.read_bytes()
-        print("damage | CPU s | x whole | kept | noted")
-        clean = activities = 0.0
+        print("damage | diagnose, CPU s | x whole | read | x whole | kept | noted")
+        clean = activities = usual = 0.0
         for kind, made in KINDS.items():
             if kind != "whole" and not kind.startswith(tuple(asked.kinds)):
                 continue
@@ -106,11 +107,17 @@ def main() -> None:
             command = [sys.executable, "-c", _READ, str(trace), str(SAMPLE)]
             answer = subprocess.run(command, check=True, capture_output=True, text=True)
             took, found, noted = (float(one) for one in answer.stdout.split())
+            command = [sys.executable, "-m", "traceroof", "diagnose", str(trace)]
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=False, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
             if kind == "whole":
-                clean, activities = took, found
-            kept = found / activities
+                clean, activities, usual = took, found, spent
             print(
-                f"{kind} | {took:.2f} | {took / clean:.2f} | {kept:.1%} | {noted:,.0f}", flush=True
+                f"{kind} | {spent:.2f} | {spent / usual:.2f} | {took:.2f} | {took / clean:.2f} | "
+                f"{found / activities:.1%} | {noted:,.0f}",
+                flush=True,
             )
 
 

@@ -34,7 +34,7 @@ def without_contradicted_times(
         if cycles is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 clock = cycles / one.duration_ns
-            steady = np.isfinite(clock) & (one.duration_ns > _SHORT_NS)
+            steady = np.isfinite(clock) & (clock > 0) & (one.duration_ns > _SHORT_NS)
             if steady.sum() >= _FEWEST_TO_COMPARE:
                 middle = np.median(clock[steady])
                 clock_ratio = clock / middle

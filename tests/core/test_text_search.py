@@ -13,6 +13,7 @@ from traceroof.patterns import roles
 PIECES = [
     "", "a", "ab\n", "f16_", "rsqrt_kernel", "sqrt_kernel", "Gemm", "GEMM<float, 4>", "ſimd", "K",
     "a\x1cb", "a b", "naïve", "x" * 50, "align8", "align16", "\udc80", "at::native::naive(int)",
+    "sqrt\ufffd", "\ufffdGemm",
 ]  # fmt: skip
 #: Enough texts that they are searched as a column.
 MANY = [f"{one}{two}" for one in PIECES for two in PIECES] * 2

@@ -1,6 +1,7 @@
 """Counters to columns: the expression form, what unknown means, and every formula on small numbers."""
 
 import math
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from traceroof.core import kernel_table
 from traceroof.parsers.amd.counter_book import architecture, book, parse
-from traceroof.parsers.amd.counter_checks import without_dead_counters
+from traceroof.parsers.amd.counter_checks import without_contradicted_times, without_dead_counters
 from traceroof.parsers.amd.counters import Derived, Pass, derive
 from traceroof.parsers.amd.gpus import Gpu
 
@@ -481,3 +482,14 @@ def test_architectures() -> None:
 )
 def test_peaks_follow_from_clock_and_units(gpu: Gpu, kind: str, peak: float) -> None:
     assert gpu.peak_flops_per_s(kind) == pytest.approx(peak, rel=0.003)
+
+
+def test_a_cycle_counter_of_zero_contradicts_no_time() -> None:
+    """GIVEN 0 cycles in every dispatch WHEN held against their times THEN no time is doubted."""
+    times = np.full(4, 1e6)
+    measured = Pass("pmc", {"GRBM_GUI_ACTIVE": np.zeros(4)}, times)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (cleaned,), wrong = without_contradicted_times([measured], times)
+    assert not wrong.any()
+    assert cleaned.duration_ns.tolist() == times.tolist()

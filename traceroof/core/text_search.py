@@ -4,7 +4,8 @@ Most patterns have a word that every text they fit must hold; where no text has 
 searched. Ten thousands of names consist of a few hundred words. A pattern of Python is written anew
 for RE2, which Arrow runs over a whole column, with everything left out that RE2 lacks (look-around,
 possessive repeats): where something was left out it finds the same texts and some more, and ``re``
-decides on these few. Texts beyond ASCII, on which the two differ, ``re`` searches alone.
+decides on these few. Texts beyond ASCII, on which the two differ, ``re`` searches alone, but for those with
+U+FFFD, which damaged bytes become: no pattern tells it from DEL, as both are no letter, digit or space.
 """
 
 import importlib
@@ -67,9 +68,16 @@ class Texts:
         return result
 
     @cached_property
+    def _plain(self) -> Sequence[str]:
+        """The texts without U+FFFD."""
+        if all(map(str.isascii, self._texts)):
+            return self._texts
+        return [text.replace("\ufffd", "\x7f") for text in self._texts]
+
+    @cached_property
     def _others(self) -> Mask:
         """Which texts are beyond ASCII."""
-        return np.array([not text.isascii() for text in self._texts], dtype=bool)
+        return np.array([not text.isascii() for text in self._plain], dtype=bool)
 
     @cached_property
     def _has_others(self) -> bool:
@@ -81,14 +89,14 @@ class Texts:
         import pyarrow as pa
 
         if not self._has_others:
-            return pa.array(self._texts, pa.string())
-        return pa.array([text if text.isascii() else "" for text in self._texts], pa.string())
+            return pa.array(self._plain, pa.string())
+        return pa.array([text if text.isascii() else "" for text in self._plain], pa.string())
 
     @cached_property
     def _parts(self) -> str:
         """What the ASCII texts consist of: each run of letters and underscores once, in small
         letters, however many names have it."""
-        texts = self._ascii.to_pylist() if self._has_others else self._texts
+        texts = self._ascii.to_pylist() if self._has_others else self._plain
         parts: set[bytes] = set()
         # Some at a time: as one text all would be there three times.
         for at in range(0, len(texts), _AT_ONCE):
