@@ -60,6 +60,11 @@ def test_words_of_a_tool_in_a_log_are_no_sign() -> None:
         assert "that begins with" in looks_like(text)[0]
 
 
+def test_a_first_line_without_a_word() -> None:
+    for text in (b"\x0c\nmore", b"\x1c\x1d", "\u00a0\n".encode()):
+        assert "that begins with" in looks_like(text)[0]
+
+
 def test_messages_of_another_protobuf_are_no_perfetto_trace() -> None:
     assert foreign(b"\x0a\x05\x0a\x03abc\x00\x00") is None
 

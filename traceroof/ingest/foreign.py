@@ -179,5 +179,6 @@ def looks_like(head: bytes) -> tuple[str, str]:
 def _word(start: bytes) -> str:
     """What a text begins with, to be shown: its first word, without the value of a setting. A log
     begins with a command line, and that may hold a password."""
-    words = start.splitlines()[0][:60].decode("utf-8", "replace").split()
+    text = start.splitlines()[0][:60].decode("utf-8", "replace")
+    words = text.split() or [text]  # a form feed or a tab of another kind alone is no word
     return re.split("[=:]", words[0])[0]
