@@ -4,10 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule, Scope, above, at_least, at_most
+from traceroof.rule import Rule, above, at_least, at_most
+from traceroof.rules._doubts import halved
 
-_SCOPES: tuple[Scope, ...] = ("kernel", "category", "run")
 # Shorter copies are those of a test.
 _SHORTEST_NS = 1e6
 _EVIDENCE = (
@@ -21,26 +20,25 @@ _FEWER = (
 )
 
 
-def _half(k: Facts, run: Facts) -> Column:
-    return np.full(len(k), 0.5)
-
-
-def _rule(what: str, **card: Any) -> Rule:
+def _rule(**card: Any) -> Rule:
     return Rule(
         topic="input-copy",
         scope="run",
+        needs=("summary_copies", "summary_copy_ns", "kernel_time_ns"),
+        uses=("summary_to_gpu_ns", "summary_to_host_ns"),
+        # A timeline tells what copies hide.
+        applies=lambda k: ~np.isnan(k.summary_copies) & k.meets("kernel_time_ns"),
         kind="conditional",
         grade="observed",
         layer="framework",
         effort="refactor",
         urgent=lambda k: np.ones(len(k), dtype=bool),
-        doubts=tuple(
-            Doubt(
-                scope=scope,
-                what=what,
-                factor=_half,
-            )
-            for scope in _SCOPES
+        severity="info",
+        doubts=halved(
+            "copies take longer than the kernels, so faster kernels gain less",
+            "kernel",
+            "category",
+            "run",
         ),
         references=(
             "CUDA C++ Best Practices Guide: minimise data transfer between host and device",
@@ -60,9 +58,6 @@ _ALONE = {**_COPIES, "kernel_time_ns": 0.0}
 
 RULES = (
     _rule(
-        "copies take longer than the kernels, so faster kernels gain less",
-        needs=("summary_copies", "summary_copy_ns", "kernel_time_ns"),
-        uses=("summary_to_gpu_ns", "summary_to_host_ns"),
         id="copies-outlast-kernels",
         title="Copies between host and GPU take longer than the kernels",
         why=(
@@ -74,8 +69,6 @@ RULES = (
             "a summary without a timeline, whose copies between host and GPU take {summary_copy_ns} "
             "or more in all, and no less than its kernels"
         ),
-        # A timeline tells what copies hide.
-        applies=lambda k: ~np.isnan(k.summary_copies) & k.meets("kernel_time_ns"),
         when=lambda k: k.meets("summary_copy_ns") & k.meets("as_the_kernels"),
         because=f"{_EVIDENCE}; all kernels take {{kernel_time_ns}}",
         fix=_FEWER,
@@ -83,7 +76,6 @@ RULES = (
             "Leave out the copies in a test run. The run must get shorter by what they take beyond "
             "the kernels, or more."
         ),
-        severity="info",
         thresholds={
             "summary_copy_ns": at_least(_SHORTEST_NS),
             "kernel_time_ns": above(0, told=False),
@@ -103,9 +95,6 @@ RULES = (
         ),
     ),
     _rule(
-        "copies take longer than the kernels, so faster kernels gain less",
-        needs=("summary_copies", "summary_copy_ns", "kernel_time_ns"),
-        uses=("summary_to_gpu_ns", "summary_to_host_ns"),
         id="copies-without-kernels",
         title="The file lists copies between host and GPU, and no kernel",
         why=(
@@ -116,7 +105,6 @@ RULES = (
             "a summary without a timeline and without kernels, whose copies between host and GPU "
             "take {summary_copy_ns} or more in all"
         ),
-        applies=lambda k: ~np.isnan(k.summary_copies) & k.meets("kernel_time_ns"),
         when=lambda k: k.meets("summary_copy_ns"),
         because=_EVIDENCE,
         fix=(
@@ -125,7 +113,6 @@ RULES = (
             "diagnose both. " + _FEWER
         ),
         refute="Diagnose the copies beside the kernels. If those take longer, look at them first.",
-        severity="info",
         thresholds={
             "summary_copy_ns": at_least(_SHORTEST_NS),
             "kernel_time_ns": at_most(0, told=False),

@@ -4,18 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule, Scope, at_least
+from traceroof.rule import Rule, at_least
+from traceroof.rules._doubts import halved
 
 # Fewer calls are a program's start.
 _MANY = 100
-
-
-_SCOPES: tuple[Scope, ...] = ("kernel", "category", "run")
-
-
-def _half(k: Facts, run: Facts) -> Column:
-    return np.full(len(k), 0.5)
 
 
 def _rule(
@@ -38,7 +31,7 @@ def _rule(
         effort="refactor",
         severity="info",
         urgent=lambda k: np.ones(len(k), dtype=bool),
-        doubts=tuple(Doubt(scope=scope, what=what, factor=_half) for scope in _SCOPES),
+        doubts=halved(what, "kernel", "category", "run"),
         thresholds={
             calls: at_least(_MANY),
             spent: at_least(1.0, of="kernel_time_ns", told=False),

@@ -6,7 +6,14 @@ from traceroof.core.facts import Column, Facts, Mask
 from traceroof.core.tracing import one_of
 from traceroof.kernels.bound_class import BUSY_PCT, WALL_PCT
 from traceroof.rule import Attainable, Rule, at_least, at_most
-from traceroof.rules._kernels import HEADROOM, has_headroom, of_class, on_amd, tunable
+from traceroof.rules._kernels import (
+    HEADROOM,
+    has_headroom,
+    of_class,
+    on_amd,
+    spare_beside_caches,
+    tunable,
+)
 
 
 def _cycles(k: Facts) -> Column:
@@ -60,11 +67,6 @@ def _likely(k: Facts, peak: Attainable) -> Column:
 def _others(k: Facts) -> Column:
     """Use of the busiest unit but L1."""
     return np.asanyarray(np.fmax(np.fmax(k.dram_pct, k.l2_throughput_pct), k.compute_pct))
-
-
-def _saves_leaning(k: Facts, peak: Attainable) -> Column:
-    memory = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
-    return np.asanyarray(1 - np.fmax(k.compute_pct / (100 * np.asanyarray(peak.compute)), memory))
 
 
 _LEANS = {"memory_pct": 78.6, "l1_pct": 79.9, "compute_pct": 66.5, "l2_throughput_pct": 15.5,
@@ -214,7 +216,7 @@ RULES = (
             "Let each thread compute two results from one loaded value. If the time per result "
             "stays, L1 was not the limit."
         ),
-        saves=_saves_leaning,
+        saves=spare_beside_caches,
         kind="conditional",
         role="class",
         yields=True,

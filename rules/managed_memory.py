@@ -4,18 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from traceroof.core.facts import Column, Facts
-from traceroof.rule import Doubt, Rule, Scope, above, at_least, below
+from traceroof.rule import Rule, above, at_least, below
+from traceroof.rules._doubts import halved
 
-_SCOPES: tuple[Scope, ...] = ("kernel", "category", "run")
 # A prefetch moves 2 MiB at once, which takes 157 us over PCIe 3.0; pages on demand take a few.
 _PREFETCHED_NS = 40e3
 _MANY = 10
 _MUCH = 0.2
-
-
-def _half(k: Facts, run: Facts) -> Column:
-    return np.full(len(k), 0.5)
 
 
 def _rule(copies: str, **card: Any) -> Rule:
@@ -43,10 +38,7 @@ def _rule(copies: str, **card: Any) -> Rule:
         effort="refactor",
         severity="info",
         urgent=lambda k: np.ones(len(k), dtype=bool),
-        doubts=tuple(
-            Doubt(scope=scope, what="kernels wait for pages within their time", factor=_half)
-            for scope in _SCOPES
-        ),
+        doubts=halved("kernels wait for pages within their time", "kernel", "category", "run"),
         references=(
             "NVIDIA blog, Maximizing Unified Memory Performance in CUDA: faults against prefetches",
         ),

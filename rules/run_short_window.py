@@ -4,6 +4,7 @@ import numpy as np
 
 from traceroof.core.facts import Column, Facts
 from traceroof.rule import Doubt, Rule, below
+from traceroof.rules._doubts import halved
 
 _WINDOW_NS = 100e6
 _STEPS = 3
@@ -108,13 +109,7 @@ RULES = (
         effort="config",
         severity="info",
         urgent=lambda k: np.ones(len(k), dtype=bool),
-        doubts=(
-            Doubt(
-                scope="timeline",
-                what="hardly anything was recorded",
-                factor=lambda k, run: np.full(len(k), 0.5),
-            ),
-        ),
+        doubts=halved("hardly anything was recorded", "timeline"),
         thresholds={
             "program_launches": below(10),
             "kernel_time_ns": below(10e6, measure=_work, unit="ns"),

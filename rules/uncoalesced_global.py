@@ -5,7 +5,7 @@ import numpy as np
 from traceroof.core.facts import Column, Facts, Mask
 from traceroof.kernels.bound_class import WALL_PCT
 from traceroof.rule import Attainable, Rule, at_least, at_most
-from traceroof.rules._kernels import of_class, tunable
+from traceroof.rules._kernels import of_class, spare_beside_caches, tunable
 from traceroof.rules._least import LEAST, beyond_least
 
 
@@ -68,12 +68,6 @@ def _takes_passes(k: Facts) -> Mask:
     unknown = np.isnan(k.shared_memory_static_bytes) | np.isnan(k.shared_memory_dynamic_bytes)
     passes = k.meets("passes") & (~unknown | k.meets("many_passes"))
     return np.asanyarray(k.meets("l1_pct") & passes)
-
-
-def _scatters_saves(k: Facts, peak: Attainable) -> Column:
-    memory = k.kernel_dram_pct / (100 * np.asanyarray(peak.memory))
-    compute = k.compute_pct / (100 * np.asanyarray(peak.compute))
-    return np.asanyarray(1 - np.fmax(compute, memory))
 
 
 _SCATTERED = {"l1_pct": 98.5, "sm_active_pct": 98.2, "compute_pct": 6.0, "kernel_dram_pct": 0.5,
@@ -229,8 +223,8 @@ RULES = (
             "Collect sectors per request (ncu --section MemoryWorkloadAnalysis_Tables). If they "
             "are 4 for words and 16 for 16-byte accesses, nothing is scattered."
         ),
-        saves=_scatters_saves,
-        likely=lambda k, peak: np.asanyarray(0.8 * _scatters_saves(k, peak)),
+        saves=spare_beside_caches,
+        likely=lambda k, peak: np.asanyarray(0.8 * spare_beside_caches(k, peak)),
         kind="conditional",
         role="class",
         grade="derived",

@@ -91,9 +91,8 @@ def judged_groups(
     categories = _of_variants(variants, category_of_row, variant_of_row)
     role = roles.roles_of(variants.kernels, categories)
     modelled = {**model_columns(variants.kernels, categories, variants.part), "role": role}
-    grouped = groups.group(
-        variants, categories, by_ordinal(devices, unlisted=True), modelled, vendor_of(devices)
-    )
+    listed = by_ordinal(devices, unlisted=True)
+    grouped = groups.group(variants, categories, listed, modelled, vendor_of(devices))
     of_row = np.full(kernels.num_rows, -1, dtype=np.int64)
     if variant_of_row is not None:
         of_row = grouped.of_row[variant_of_row]
@@ -110,7 +109,7 @@ def judged_groups(
         )
         verdict_table = recording.counters.verdicts
     ordinal = grouped.facts.only(("device",)).device
-    of_group = groups.device_of_group(ordinal, by_ordinal(devices, unlisted=True))
+    of_group = groups.device_of_group(ordinal, listed)
     named = [one.name if one else None for one in of_group]
     logs = pc.unique(recording.clock_logs["source"]).to_pylist()
     tools = [recording.sources[at].format for at in logs]
