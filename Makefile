@@ -20,6 +20,7 @@ $(INSTALLED): pyproject.toml
 		{ echo "traceroof needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --editable .
+	@$(BIN)/python -m compileall -q traceroof parsers rules  # as pip does with what it copies
 	@touch $@
 
 $(READY): $(INSTALLED)

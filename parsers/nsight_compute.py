@@ -12,6 +12,8 @@ from traceroof.core.recording import Recording
 from traceroof.parser import Options, Progress
 from traceroof.parsers import nsight_compute_text
 from traceroof.parsers.nsight.csv_variants import (
+    COLLECT,
+    CSV,
     ERROR,
     PERMISSION,
     PROGRESS,
@@ -20,7 +22,6 @@ from traceroof.parsers.nsight.csv_variants import (
     headers_of,
     is_binary,
 )
-from traceroof.parsers.nsight.log import COLLECT, CSV, read_log
 
 FORMAT = CSV
 
@@ -56,6 +57,8 @@ class _NsightComputeCsv:
         return 1 if is_known else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        from traceroof.parsers.nsight.log import read_log
+
         return read_log(source, progress, options)
 
 

@@ -5,9 +5,8 @@ from typing import Literal
 
 from traceroof.core.recording import Recording
 from traceroof.parser import Options, Progress
-from traceroof.parsers.nsight.csv_variants import head_text, headers_of, is_binary
-from traceroof.parsers.nsight.log import TEXT, read_log
-from traceroof.parsers.nsight.page import has_page_words, is_launch_line, is_page_line
+from traceroof.parsers.nsight.csv_variants import TEXT, head_text, headers_of, is_binary
+from traceroof.parsers.nsight.page_lines import has_page_words, is_launch_line, is_page_line
 
 FORMAT = TEXT
 
@@ -32,6 +31,8 @@ class _NsightComputeText:
         return 1 if any(map(is_launch_line, lines)) else 0
 
     def read(self, source: Path, progress: Progress, options: Options) -> Recording:
+        from traceroof.parsers.nsight.log import read_log
+
         return read_log(source, progress, options)
 
 

@@ -21,6 +21,11 @@ from traceroof.parsers.nsight.line_prefix import line_prefix
 from traceroof.parsers.nsight.metrics import METRIC_NAME, is_metric_name
 from traceroof.parsers.nsight.source_metrics import ALL_SAMPLES, column_of_title
 
+#: The formats of tables and of pages, and how both are collected.
+CSV = "nsight-compute-csv"
+TEXT = "nsight-compute-text"
+COLLECT = "ncu --set full --csv --page raw --log-file kernels.csv ./program"
+
 #: A longer line is read in pieces: no table row is longer, and a binary file may be one line.
 MAX_LINE = 1 << 22
 _REPORT_EVERY = 8192

@@ -12,9 +12,12 @@ from traceroof.parser import HEAD_BYTES, Options, Progress
 from traceroof.parsers.nsight.csv_records import records
 from traceroof.parsers.nsight.csv_tables import LongTable, Row, WideTable
 from traceroof.parsers.nsight.csv_variants import (
+    COLLECT,
+    CSV,
     NO_KERNELS,
     PERMISSION,
     SOURCE_AS_TEXT,
+    TEXT,
     TRACEBACK,
     Header,
     Lines,
@@ -30,10 +33,6 @@ from traceroof.parsers.nsight.page import Page, begins_page
 from traceroof.parsers.nsight.recording import recording
 from traceroof.parsers.nsight.source import SourcePages
 from traceroof.parsers.nsight.unmeasured import PERMISSION_HINT
-
-CSV = "nsight-compute-csv"
-TEXT = "nsight-compute-text"
-COLLECT = "ncu --set full --csv --page raw --log-file kernels.csv ./program"
 
 
 def read_log(source: Path, progress: Progress, options: Options) -> Recording:

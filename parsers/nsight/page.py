@@ -13,25 +13,23 @@ from itertools import pairwise
 from traceroof.core import regex
 from traceroof.parsers.nsight.csv_variants import Skipped
 from traceroof.parsers.nsight.launches import Launch, Launches
-from traceroof.parsers.nsight.metrics import is_metric_name, is_section, known_labels
+from traceroof.parsers.nsight.metrics import is_metric_name, known_labels
 from traceroof.parsers.nsight.numbers import unit
-
-_TRIPLE = r"\(\s*\d+,\s*\d+,\s*\d+\s*\)"
-_TAIL = r"(?:,\s*(?:Context\s*\d+|Stream\s*\d+|Device\s*\d+|CC\s*\d+\.\d+|Invocations\s*[\d,.]+))+"
-# name (grid)x(block), Context 1, Stream 7, Device 0, CC 7.5; before 2022 without the shapes and
-# with the time of day; in summaries with the number of invocations.
-_LAUNCH = regex.compile(
-    rf"(?P<name>\S.*?)(?:\s*(?P<grid>{_TRIPLE})\s*x\s*(?P<block>{_TRIPLE}))?"
-    rf"(?:,\s*\d{{4}}-[A-Za-z]{{3}}-\d{{1,2}}\s*[\d:]{{8}})?(?P<tail>{_TAIL})",
-    re.DOTALL,
+from traceroof.parsers.nsight.page_lines import (
+    COLUMNS,
+    HAS_CERTAIN_PART,
+    LAUNCH_END,
+    QUOTED,
+    SECTION,
+    TAIL,
+    is_launch_line,
+    is_page_line,
+    launch_in,
 )
+
 _PART = regex.compile(r"(Context|Stream|Device|CC|Invocations)\s*([\d.,]+?)(?=,\s*[A-Z]|$)")
 _DEVICE_LINE = regex.compile(r"Device (\d+), CC (\d+\.\d+)")
 _PROCESS = regex.compile(r"\[(\d+)\]\s+(\S.*)@\S+")
-_SECTION = regex.compile(r"Section:\s*(\S.*)")
-_COLUMNS = regex.compile(
-    r"Metric Name\s+(?:Metric Unit\s+)?(Metric Value|Minimum\s+Maximum\s+Average)"
-)
 # What --print-details prints before the table of a chart.
 _TABLE = regex.compile(r"Table (?:Name|Description)\s*:\s*(\S.*)")
 _RULER = regex.compile(r"-{4,}(?:\s+-{3,})*")
@@ -39,16 +37,10 @@ _RULE = regex.compile(r"(OPT|INF|WRN|ERR)(?:\s+(\S.*))?")
 _SPEEDUP = regex.compile(
     r"Est(?:\.|imated)\s+(?:(?P<scope>Local|Global)\s+)?Speedup:\s*(?P<pct>[\d.,]+)\s*%\s*"
 )
-# Quotation marks of a mail or a comment.
-_QUOTED = regex.compile(r"(?:>\s?)+")
-_LAUNCH_END = regex.compile(r"(?:Context|Stream|Device|CC|Invocations)\s*[\d.,]*\d$")
-# A program may print "Some GPU, CC 9.0"; what the profiler prints always has one of these.
-_HAS_CERTAIN_PART = regex.compile(r"Stream|Invocations")
-_CONTINUED = regex.compile(_TAIL)
+_CONTINUED = regex.compile(TAIL)
 # Lines of a name that a terminal broke are equally long, but for blanks lost at their ends.
 _BLANKS_LOST = 3
-# A name of more letters, or broken over more lines, is none.
-_MAX_LETTERS = 20_000
+# A name over more lines is none.
 _MAX_LOOSE = 200
 
 _GROUPING = regex.compile("(?<=\\d)[\u00a0\u202f\u2009](?=\\d{3}(?:\\D|$))")
@@ -69,23 +61,6 @@ def begins_page(line: str) -> bool:
         or _PROCESS.fullmatch(stripped) is not None
         or is_launch_line(stripped)
     )
-
-
-def is_launch_line(line: str) -> bool:
-    """Whether a line names a launch."""
-    return _LAUNCH_END.search(line) is not None and launch_in(line) is not None
-
-
-def has_page_words(text: str) -> bool:
-    """Whether a text has what every page has (``is_page_line``): most heads of files have not."""
-    return "Section:" in text or "Metric Name" in text
-
-
-def is_page_line(line: str) -> bool:
-    """Whether a line can only come from the text page: a known section, or a table's titles."""
-    stripped = _QUOTED.sub("", line, count=1).strip()
-    section = _SECTION.fullmatch(stripped)
-    return bool(_COLUMNS.match(stripped) or (section and is_section(section[1].strip())))
 
 
 @dataclass
@@ -120,18 +95,18 @@ class Page:
         """Take the next line."""
         line = line.expandtabs(8)
         if self.quoted:
-            line = _QUOTED.sub("", line, count=1)
+            line = QUOTED.sub("", line, count=1)
         stripped = line.strip()
         if not stripped:
             self._end_rule()
             self._drop_loose()
-        elif match := _SECTION.fullmatch(stripped):
+        elif match := SECTION.fullmatch(stripped):
             self._begin_section(match[1].strip())
         elif match := _TABLE.fullmatch(stripped):
             self._begin_body(match[1].strip(), named=stripped.startswith("Table Name"))
         elif _RULER.fullmatch(stripped):
             self._read_ruler(line)
-        elif match := _COLUMNS.match(stripped):
+        elif match := COLUMNS.match(stripped):
             self._figures = 3 if match[1].startswith("Min") else 1
             self._in_table, self._rows_in_table = True, 0
         elif self.begun and (match := _RULE.fullmatch(stripped)):
@@ -166,12 +141,12 @@ class Page:
         """Whether this line, with loose lines before it, names a launch; begins it if so."""
         stripped = line.strip()
         whole = self._loose[-1] + line if self._loose else line
-        if not _LAUNCH_END.search(whole.rstrip()):
+        if not LAUNCH_END.search(whole.rstrip()):
             return False
         taken = self._broken_before(line)
         if not taken and self._read_device_line(stripped):
             return True
-        if not _HAS_CERTAIN_PART.search(whole):
+        if not HAS_CERTAIN_PART.search(whole):
             return False
         text = "".join([*self._loose[len(self._loose) - taken :], line]).strip()
         match = launch_in(text)
@@ -323,16 +298,6 @@ class Page:
             self._current(), self._section, None, self._rule.level, text, (scope, speedup)
         )
         self._rule = None
-
-
-def launch_in(text: str) -> re.Match[str] | None:
-    """The parts of a line that names a launch; None for any other line."""
-    if len(text) > _MAX_LETTERS:
-        return None
-    match = _LAUNCH.fullmatch(" ".join(text.split()))
-    if match is None or not any(letter.isalpha() or letter == "_" for letter in match["name"]):
-        return None
-    return match if _HAS_CERTAIN_PART.search(match["tail"]) else None
 
 
 def _is_open(name: str) -> bool:

@@ -253,7 +253,7 @@ def test_a_file_is_diagnosed_without_pandas_or_a_catalogue(
         "import sys\n"
         "from traceroof.cli.main import app\n"
         f"app(['diagnose', *{paths!r}, '-o', 'out.txt'], standalone_mode=False)\n"
-        "print(' '.join(name for name in sys.modules if '.' not in name))\n"
+        "print(' '.join(sys.modules))\n"
         "import pyarrow\n"
         "print(type(pyarrow.table({'a': [1]}).to_pandas()).__name__)"
     )
@@ -262,6 +262,9 @@ def test_a_file_is_diagnosed_without_pandas_or_a_catalogue(
     )
     modules, frame = result.stdout.splitlines()
     assert not {"pandas", "sqlalchemy", "plotly", "dask", "jinja2"} & set(modules.split())
+    if files == ("torch/training.rank0.json",):  # nor the readers of other formats
+        others = {"traceroof.parsers.amd.run", "traceroof.parsers.nsight.recording"}
+        assert not others & set(modules.split())
     assert frame == "DataFrame"
 
 

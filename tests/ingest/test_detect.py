@@ -153,8 +153,12 @@ def test_a_parser_that_knows_a_real_file_is_asked(corpus: Path) -> None:
 def test_a_first_look_leaves_most_parsers_unloaded(samples: Path) -> None:
     """A table of Nsight Compute is no JSON, no database, no binary and no table of AMD's tools."""
     asked = {one.name for one in plugins.parsers_for((samples / SAMPLE).read_bytes())}
-    assert {"nsight-compute-csv", "nsight-compute-text", "nsys-stats", "nvprof"} <= asked
-    assert not asked & {"rocprofv3-csv", "rocpd", "torch-profiler", "nsight-systems"}
+    assert {"nsight-compute-csv", "nsight-compute-text"} <= asked
+    assert not asked & {"rocprofv3-csv", "rocpd", "torch-profiler", "nsight-systems", "nvprof"}
+    trace = (samples / "torch/training.rank0.json").read_bytes()[:HEAD_BYTES]
+    asked = {one.name for one in plugins.parsers_for(trace)}
+    assert "torch-profiler" in asked
+    assert not asked & {"hipprof", "nsys-stats", "nvprof", "proton", "rocprofv3-json", "rpd"}
 
 
 def test_every_first_look_is_at_a_parser() -> None:
