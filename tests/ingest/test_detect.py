@@ -154,7 +154,7 @@ def test_a_first_look_leaves_most_parsers_unloaded(samples: Path) -> None:
     """A table of Nsight Compute is no JSON, no database, no binary and no table of AMD's tools."""
     asked = {one.name for one in plugins.parsers_for((samples / SAMPLE).read_bytes())}
     assert {"nsight-compute-csv", "nsight-compute-text"} <= asked
-    assert not asked & {"rocprofv3-csv", "rocpd", "torch-profiler", "nsight-systems", "nvprof"}
+    assert not asked & {"rocprofv3-csv", "rocpd", "torch-profiler", "nsight-systems"}
     trace = (samples / "torch/training.rank0.json").read_bytes()[:HEAD_BYTES]
     asked = {one.name for one in plugins.parsers_for(trace)}
     assert "torch-profiler" in asked
