@@ -4,6 +4,7 @@ Intervals need not be nested properly: clocks that count whole microseconds cut 
 lengths, so a call can seem to outlast the operator that made it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 Whole = npt.NDArray[np.int64]
+# Places in arrays, of which none has 2^31 entries.
+Places = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Lane = npt.NDArray[np.signedinteger[Any]]
 
@@ -24,19 +27,19 @@ _BLOCK = 1 << 16
 class Containers:
     """Intervals to look things up in, by lane (thread) and start.
 
-    order: position of each in the arrays they were made from. ``lane``, ``start``, ``end`` are in
+    order: position of each in the arrays they were made from. ``start`` and ``end`` are in
     this order; ``outer`` is the nearest one before it, in its lane, that ends no earlier, or -1.
     ``lanes`` are the numbers of the lanes and ``first`` where each begins.
     """
 
-    order: Whole
+    order: Places
     start: Whole
     end: Whole
-    outer: Whole
+    outer: Places
     lanes: Lane
     first: Whole
 
-    def innermost(self, lane: Lane, start: Whole, end: Whole, slack: int = 0) -> Whole:
+    def innermost(self, lane: Lane, start: Whole, end: Whole, slack: int = 0) -> Places:
         """For each query the latest-starting interval of its lane that contains it whole, as a
         position in this object's arrays; -1 where there is none.
 
@@ -47,14 +50,14 @@ class Containers:
         self._outwards(found, start, end, slack)
         return found
 
-    def parents(self, slack: int = 0) -> Whole:
+    def parents(self, slack: int = 0) -> Places:
         """For each interval the one that contains it; -1 for outermost ones."""
-        found = np.arange(-1, len(self.start) - 1, dtype=np.int64)
+        found = np.arange(-1, len(self.start) - 1, dtype=np.int32)
         found[self.first] = -1
         self._outwards(found, self.start, self.end, slack)
         return found
 
-    def _outwards(self, found: Whole, start: Whole, end: Whole, slack: int) -> None:
+    def _outwards(self, found: Places, start: Whole, end: Whole, slack: int) -> None:
         """Move each position outwards until the interval there contains the query, or to -1."""
         for low in range(0, len(found), _BLOCK):
             part = found[low : low + _BLOCK]
@@ -73,14 +76,15 @@ class Containers:
                 part[missed] = self.outer[at[~inside]]
                 open_queries = missed[part[missed] >= 0]
 
-    def _last_started(self, lane: Lane, start: Whole) -> Whole:
+    def _last_started(self, lane: Lane, start: Whole) -> Places:
         """The last interval of the query's lane that starts no later than it; -1 for none."""
-        found = np.full(len(start), -1, dtype=np.int64)
+        found = np.full(len(start), -1, dtype=np.int32)
         if not len(self.lanes):
             return found
         ends = np.append(self.first[1:], len(self.start))
+        of_lane: Iterable[Whole]
         if len(self.lanes) <= _MOST_LANES:
-            of_lane = [np.flatnonzero(lane == one) for one in self.lanes]
+            of_lane = (np.flatnonzero(lane == one) for one in self.lanes)
         else:
             order = np.argsort(lane, kind="stable")
             bounds = np.searchsorted(lane[order], [self.lanes, self.lanes + 1])
@@ -91,14 +95,23 @@ class Containers:
         return found
 
 
-def containers(lane: Lane, start: Whole, end: Whole) -> Containers:
-    """Make intervals ready to be looked up in. All arrays have the same length."""
+def containers(lane: Lane, start: Whole, end: Whole, rows: Whole | None = None) -> Containers:
+    """Make intervals ready to be looked up in; rows: these only. The other arrays have the same
+    length."""
     # Of two that start together the longer one comes first, so that it can contain the other.
-    order = np.lexsort((-end, start, lane)).astype(np.int64, copy=False)
-    lane, start, end = lane[order], start[order], end[order]
+    if rows is None:
+        order = np.lexsort((-end, start, lane))
+    else:
+        order = rows[np.lexsort((-end[rows], start[rows], lane[rows]))]
+    lane = lane[order]
     new_lane = np.concatenate((np.ones(min(len(lane), 1), dtype=bool), lane[1:] != lane[:-1]))
-    first = np.flatnonzero(new_lane).astype(np.int64)
-    return Containers(order, start, end, _outer(end, first), lane[first], first)
+    first = np.flatnonzero(new_lane)
+    lanes = lane[first]
+    del lane, new_lane  # so that nothing is there twice
+    start, end = start[order], end[order]
+    places: Places = order.astype(np.int32)
+    del order
+    return Containers(places, start, end, _outer(end, first), lanes, first)
 
 
 def holding(lane: Lane, start: Whole, end: Whole, points: tuple[Lane, Whole]) -> Mask:
@@ -117,18 +130,19 @@ def holding(lane: Lane, start: Whole, end: Whole, points: tuple[Lane, Whole]) ->
     return result
 
 
-def _outer(end: Whole, first: Whole) -> Whole:
+def _outer(end: Whole, first: Whole) -> Places:
     """The nearest earlier interval of the lane that ends no earlier, by pointer jumping: whoever
     is shorter than me is shorter than nobody that I need to look at before its own outer one."""
-    outer = np.arange(len(end), dtype=np.int64) - 1
+    outer = np.arange(-1, len(end) - 1, dtype=np.int32)
     # Nothing is around what ends later than all before it: most of what a thread does.
     for low, high in pairwise((*first, len(end))):
         reach = np.maximum.accumulate(end[low:high])
         outer[low + 1 : high][end[low + 1 : high] > reach[:-1]] = -1
     outer[first] = -1
-    active = np.flatnonzero(outer >= 0)
-    while len(active):
-        active = active[end[outer[active]] < end[active]]
-        outer[active] = outer[outer[active]]
-        active = active[outer[active] >= 0]
+    for low in range(0, len(end), _BLOCK):
+        active = low + np.flatnonzero(outer[low : low + _BLOCK] >= 0)
+        while len(active):
+            active = active[end[outer[active]] < end[active]]
+            outer[active] = outer[outer[active]]
+            active = active[outer[active] >= 0]
     return outer

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 Whole = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 # Deeper chains of operators start anew; names deeper than _SHOWN are elided.
@@ -32,8 +33,8 @@ class Paths:
 
 
 def paths_to(
-    position: Whole,
-    parents: Whole,
+    position: Places,
+    parents: Places,
     names: npt.NDArray[np.int32],
     texts: Sequence[str],
     flag: re.Pattern[str],
@@ -49,28 +50,26 @@ def paths_to(
         frontier = parents[frontier]
         frontier = frontier[frontier >= 0]
         frontier = frontier[~needed[frontier]]
-    nodes = np.flatnonzero(needed)
-    depth = np.zeros(len(nodes), dtype=np.int64)
-    active, at = np.arange(len(nodes)), parents[nodes]
-    while len(active) and depth.max(initial=0) < _DEEPEST:
-        active, at = active[at >= 0], at[at >= 0]
-        depth[active] += 1
-        at = parents[at]
-
-    codes = np.full(len(parents), -1, dtype=np.int64)
+    rest = np.flatnonzero(needed).astype(np.int32)
+    codes = np.full(len(parents), -1, dtype=np.int32)
     chains: list[str] = []
     bases: list[str] = []
     flags: list[bool] = []
-    for level in range(int(depth.max(initial=-1)) + 1):
-        here = nodes[depth == level]
-        # Beyond the deepest level that is told apart, chains have no beginning.
-        is_rooted = level and level < _DEEPEST
-        outer = codes[parents[here]] if is_rooted else np.full(len(here), -1)
-        keys = (outer + 1) * len(texts) + names[here]
+    for level in range(_DEEPEST + 1):
+        if not len(rest):
+            break
+        if level < _DEEPEST:
+            # Those whose parent has its code by now.
+            outer = codes[parents[rest]] if level else parents[rest]
+            now = outer >= 0 if level else outer < 0
+            here, rest, outer = rest[now], rest[~now], outer[now]
+        else:  # beyond what is told apart, chains have no beginning
+            here, rest, outer = rest, rest[:0], np.full(len(rest), -1, dtype=np.int32)
         among = (len(chains) + 1) * len(texts)
         if among < _TABLE:
-            distinct, code = distinct_below(keys, among)
+            distinct, code = distinct_below((outer + 1) * np.int32(len(texts)) + names[here], among)
         else:
+            keys = (outer.astype(np.int64) + 1) * len(texts) + names[here]
             distinct, code = np.unique(keys, return_inverse=True)
         codes[here] = len(chains) + code
         for key in distinct.tolist():
@@ -85,8 +84,15 @@ def paths_to(
             if level == _SHOWN:
                 bases[-1] = f"{base} > …"
             flags.append(bool(before and flags[before - 1]) or bool(flag.search(texts[name])))
-    result = np.where(position >= 0, codes[position], -1) if len(parents) else position
-    return Paths(result, chains, np.array(flags, dtype=bool))
+    return Paths(taken(codes, position), chains, np.array(flags, dtype=bool))
+
+
+def taken(values: npt.NDArray[Any], at: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values at these places, -1 where a place is -1."""
+    found = np.full(len(at), -1, dtype=values.dtype)
+    known = at >= 0
+    found[known] = values[at[known]]
+    return found
 
 
 def flagged(paths: Paths) -> Mask:
@@ -94,7 +100,7 @@ def flagged(paths: Paths) -> Mask:
     return flags
 
 
-def nearest(position: Whole, parents: Whole, values: Whole) -> Whole:
+def nearest(position: Places, parents: Places, values: Whole) -> Whole:
     """The first value that is no -1, from an interval outwards; -1 where there is none."""
     found = np.full(len(position), -1, dtype=np.int64)
     at = position.copy()
@@ -109,12 +115,12 @@ def nearest(position: Whole, parents: Whole, values: Whole) -> Whole:
     return found
 
 
-def distinct_below(values: npt.NDArray[Any], count: int) -> tuple[Whole, Whole]:
+def distinct_below(values: npt.NDArray[Any], count: int) -> tuple[Whole, Places]:
     """The distinct ones of values below ``count``, in order, and where each value is in them.
     Done by table: sorting millions takes longer."""
     is_there = np.zeros(count, dtype=bool)
     is_there[values] = True
     distinct = np.flatnonzero(is_there)
-    place = np.empty(count, dtype=np.int64)
-    place[distinct] = np.arange(len(distinct))
+    place = np.empty(count, dtype=np.int32)
+    place[distinct] = np.arange(len(distinct), dtype=np.int32)
     return distinct, place[values]

@@ -183,7 +183,7 @@ def link(ranges: Ranges, calls: Calls) -> Links:
     phase[is_backward] = PHASE_NAMES.index("backward")
     return Links(
         operator=np.append(meaning, np.int32(-1))[inside],
-        operator_call=inside,
+        operator_call=inside.astype(np.int64),
         operator_path=operator_path,
         module_path=module_path,
         phase=phase,

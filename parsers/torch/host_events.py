@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
+from traceroof.core.dictionary import compact
 from traceroof.core.text_search import Texts
 from traceroof.parsers.host.containment import Containers, containers
 from traceroof.parsers.torch.columns import Fold
@@ -36,8 +37,8 @@ class Ranges:
     def at(self, rows: npt.NDArray[np.int64]) -> "Ranges":
         return Ranges(self.name[rows], self.lane[rows], self.start[rows], self.end[rows])
 
-    def containers(self) -> Containers:
-        return containers(self.lane, self.start, self.end)
+    def containers(self, rows: npt.NDArray[np.int64] | None = None) -> Containers:
+        return containers(self.lane, self.start, self.end, rows)
 
 
 class Host:
@@ -45,7 +46,8 @@ class Host:
 
     threads: (process, thread) by lane. signature: of each operator; signature_texts: of each
     signature the shapes, dtypes and values (``Fold.signed``). ``operators`` are all of them until ``link`` has used them,
-    then only the outermost of those that launched something or took long enough to matter.
+    then only the outermost of those that launched something or took long enough to matter; ``signature``
+    is gone then.
     """
 
     def __init__(self, fold: Fold) -> None:
@@ -69,9 +71,10 @@ class Host:
         self.calls = self._taken(fold.calls)
         self.call_category = fold.calls.pop("category")
         self.call_correlation = fold.calls.pop("correlation")
-        self.call_rank = fold.calls.pop("rank").copy()
-        unknown = self.call_rank == UNKNOWN
-        self.call_rank[unknown] = owners[:, 2][self.calls.lane[unknown]]
+        rank = fold.calls.pop("rank").copy()
+        unknown = rank == UNKNOWN
+        rank[unknown] = owners[:, 2][self.calls.lane[unknown]]
+        self.call_rank = compact(rank)
         is_annotation = self.matching(_ANNOTATION)[self.operators.name]
         if is_annotation.any():
             moved = self.operators.at(np.flatnonzero(is_annotation))
@@ -89,6 +92,11 @@ class Host:
         end += start
         name = columns.pop("name") if name is None else name
         return Ranges(name, self.lane_of_thread[columns.pop("thread")], start, end)
+
+    def tabled(self) -> None:
+        """Drop what only the tables of the host are made of."""
+        del self.operators, self.ranges, self.frames
+        del self.call_category, self.call_correlation, self.call_rank
 
     def matching(self, pattern: re.Pattern[str]) -> Mask:
         """For each name whether it begins with the pattern."""

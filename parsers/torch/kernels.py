@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -60,10 +61,11 @@ class _Source:
     kinds: Texts
     collectives: "Collectives"
     graphs: Texts
-    graph: Whole
+    graph: Codes
     sm_count: Reals
     launches: Launches
     calls: "_Calls"
+    unknown: "Unknown"
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,18 @@ class _Rows:
     source: _Source
     order: npt.NDArray[np.int64]
 
+    @cached_property
+    def launch(self) -> npt.NDArray[Any]:
+        """The launch of each."""
+        return self.of_gpu("launch")
+
     def of_gpu(self, name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = self.source.fold.gpu.peek(name)[self.order]
         return values
 
     def of_launch(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A value of each row's launch."""
-        found: npt.NDArray[Any] = values[self.of_gpu("launch")]
+        found: npt.NDArray[Any] = values[self.launch]
         return found
 
     def of_call(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -100,14 +107,15 @@ def kernels_of(
     host: Host,
     links: Links,
     launches: Launches,
+    unknown: "Unknown",
     base: int,
     rank: int,
     devices: Sequence[DeviceInfo],
     groups: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """The kernel table, rows by start. Uses up the fold's GPU columns.
+    """The kernel table, rows by start. Uses up the fold's GPU columns and the links' codes.
 
-    base: nanoseconds to add to all times. rank: the file's, for rows without their own. groups: what
+    unknown: as ``settle_times`` found them. base: nanoseconds to add to all times. rank: the file's, for rows without their own. groups: what
     process groups are, by name (``process_groups.descriptions``).
     """
     graph, graphs = _graphs(fold, links, launches)
@@ -122,8 +130,8 @@ def kernels_of(
         arguments=Texts([text.decode("utf-8", "replace") for text in fold.texts]),
         # An operator without the argument has the empty text.
         is_argument=np.array([0 < len(text) <= _LONGEST_ARGUMENT for text in fold.texts] + [False]),
-        operator_paths=Texts(links.operator_path.texts),
-        module_paths=Texts(links.module_path.texts),
+        operator_paths=Texts(links.operator_paths),
+        module_paths=Texts(links.module_paths),
         steps=Texts(links.steps.names),
         phases=Texts(PHASES),
         kinds=Texts(KINDS),
@@ -133,6 +141,7 @@ def kernels_of(
         sm_count=sm_count,
         launches=launches,
         calls=_Calls(fold, host),
+        unknown=unknown,
     )  # fmt: skip
     start = fold.gpu.peek("start")
     order = np.argsort(np.where(start > 0, start, np.iinfo(np.int64).max), kind="stable")
@@ -140,9 +149,9 @@ def kernels_of(
     columns: dict[str, Any] = {}
     for part, used in (
         (_operators, ()),
-        (_launch_shape, ("bytes",)),
+        (_launch_shape, ("bytes", "launch")),
         (_times, ("start", "duration")),
-        (_identity, ("name", "kind", "launch", "correlation")),
+        (_identity, ("name", "kind", "correlation")),
     ):
         columns |= part(rows)
         for name in used:  # so that nothing is there twice
@@ -172,14 +181,14 @@ def _identity(rows: _Rows) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Unknown:
+class Unknown:
     """Which GPU activities lack a start and a credible duration."""
 
     start: Mask
     duration: Mask
 
 
-def _unknown_times(start: Whole, duration: Whole) -> _Unknown:
+def _unknown_times(start: Whole, duration: Whole) -> Unknown:
     # Kineto writes 0 for a time before its base.
     no_start = start <= 0
     # In whole microseconds, 0 is a kernel shorter than one.
@@ -190,28 +199,27 @@ def _unknown_times(start: Whole, duration: Whole) -> _Unknown:
     stray_start, stray_duration = credible.strays(start[known], duration[known])
     no_start[known[stray_start]] = True
     no_duration[known[stray_duration]] = True
-    return _Unknown(no_start, no_duration)
+    return Unknown(no_start, no_duration)
 
 
 def _times(rows: _Rows) -> dict[str, Any]:
-    start, duration = rows.of_gpu("start"), rows.of_gpu("duration")
-    unknown = _unknown_times(start, duration)
-    base, calls = rows.source.base, rows.source.host.calls
+    unknown, base, calls = rows.source.unknown, rows.source.base, rows.source.host.calls
     linked = rows.source.links.call[rows.order] >= 0
-    begin, end = rows.of_call(calls.start), rows.of_call(calls.end)
-    return {
-        "start_ns": nulled(start + base, ~unknown.start),
-        "duration_ns": nulled(duration, ~unknown.duration),
-        "host_launch_ns": nulled(begin + base, linked),
-        "host_launch_duration_ns": nulled(end - begin, linked),
-    }
+    times = {"start_ns": rows.of_gpu("start"), "duration_ns": rows.of_gpu("duration"),
+             "host_launch_ns": rows.of_call(calls.start),
+             "host_launch_duration_ns": rows.of_call(calls.end)}  # fmt: skip
+    times["host_launch_duration_ns"] -= times["host_launch_ns"]
+    for name in ("start_ns", "host_launch_ns"):
+        times[name] += base
+    known = {"start_ns": ~unknown.start[rows.order], "duration_ns": ~unknown.duration[rows.order]}
+    return {name: nulled(values, known.get(name, linked)) for name, values in times.items()}
 
 
 def settle_times(
     fold: Fold, host: Host, links: Links, launches: Launches, note: Callable[..., None]
-) -> None:
-    """Note what is odd about the times of GPU activities; durations that cannot be are unknown
-    afterwards."""
+) -> Unknown:
+    """Note what is odd about the times of GPU activities, and which are unknown afterwards: also
+    durations that cannot be."""
     start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration")
     unknown = _unknown_times(start, duration)
     note(int(unknown.start.sum()), "GPU activities without a start", True)
@@ -226,40 +234,44 @@ def settle_times(
         int((start[both] < host.calls.start[links.call[both]]).sum()),
         "GPU activities that seem to start before their launch call (clocks differ)",
     )
+    del both
     known = np.flatnonzero(~unknown.start & ~unknown.duration)
-    settled = _credible(fold, links, launches)
-    broken = int((settled[known] == UNKNOWN).sum())
-    note(broken, "durations that reach far over the next work on their stream: unknown", True)
-    overlaps = len(
-        credible.overlapping(start[known], duration[known], _lanes(fold, launches)[known])
-    )
+    lanes = _lanes(fold, launches)[known]
+    overlaps = len(credible.overlapping(start[known], duration[known], lanes))
+    del lanes
+    broken = known[:0]
+    if overlaps or links.is_graph.any():
+        broken = _broken(fold, links, launches, unknown)
+    note(len(broken), "durations that reach far over the next work on their stream: unknown", True)
     note(
-        overlaps - broken,
+        overlaps - len(broken),
         "GPU activities that end well after the next one on their stream began",
         True,
     )
+    if not len(broken):
+        return unknown
+    settled = duration.copy()
+    settled[broken] = UNKNOWN
     fold.gpu.set("duration", settled)
+    return _unknown_times(start, settled)
 
 
-def _credible(fold: Fold, links: Links, launches: Launches) -> Whole:
-    """The durations, UNKNOWN where one reaches far over the activities behind it on its stream
+def _broken(fold: Fold, links: Links, launches: Launches, unknown: Unknown) -> Whole:
+    """The activities whose duration reaches far over the activities behind it on its stream
     and is far longer than all others of its kernel: its end was not recorded (ROCm). The branches
     of a replayed graph may overlap."""
-    start, duration = fold.gpu.peek("start"), fold.gpu.peek("duration").copy()
-    unknown = _unknown_times(start, duration)
+    start, duration, name = (fold.gpu.peek(one) for one in ("start", "duration", "name"))
     known = np.flatnonzero(~unknown.start & ~unknown.duration & ~links.is_graph)
     lanes = _lanes(fold, launches)[known]
-    name = fold.gpu.peek("name")[known]
-    broken = credible.broken_durations(start[known], duration[known], lanes, name)
-    duration[known[broken]] = UNKNOWN
-    return duration
+    broken = credible.broken_durations(start[known], duration[known], lanes, name[known])
+    return known[broken]
 
 
 def _lanes(fold: Fold, launches: Launches) -> Whole:
     """A number for the rank, device and stream of each activity."""
     places = zip(launches.rank, launches.device, launches.stream, strict=True)
-    lane_of_launch = Intern().codes(places, len(launches.device))
-    lanes: Whole = lane_of_launch[fold.gpu.peek("launch")].astype(np.int64)
+    lane_of_launch = Intern().codes(places, len(launches.device)).astype(np.int64)
+    lanes: Whole = lane_of_launch[fold.gpu.peek("launch")]
     return lanes
 
 
@@ -267,42 +279,47 @@ def note_operators(fold: Fold, links: Links, note: Callable[..., None]) -> None:
     """Note which GPU activities have no operator."""
     note(int(links.is_graph.sum()), "GPU activities of replayed graphs: operators not known")
     is_kernel = fold.gpu.peek("kind") == KINDS.index("kernel")
-    outside = is_kernel & (links.call >= 0) & ~links.is_graph & (links.operator < 0)
+    outside = is_kernel & (links.call >= 0) & ~links.is_graph & (links.codes["operator"] < 0)
     note(int(outside.sum()), "kernels launched outside of any operator")
 
 
 def _operators(rows: _Rows) -> dict[str, Any]:
-    source, links, order = rows.source, rows.source.links, rows.order
+    source, order = rows.source, rows.order
+
+    def codes(name: str) -> Codes:
+        taken: Codes = source.links.codes.pop(name)[order]
+        return taken
+
+    def arguments(name: str) -> pa.Array:
+        found = codes(name)
+        found[~source.is_argument[found]] = -1
+        return source.arguments.at(found)
+
+    call = codes("operator_call").astype(np.int64)
     return {
-        "operator": source.names.at(links.operator[order]),
-        "operator_path": source.operator_paths.at(links.operator_path.codes[order]),
-        "module_path": source.module_paths.at(links.module_path.codes[order]),
-        "source_line": source.names.at(links.source_line[order]),
-        "phase": source.phases.at(links.phase[order]),
-        "step": source.steps.at(links.step[order]),
+        "operator": source.names.at(codes("operator")),
+        "operator_path": source.operator_paths.at(codes("operator_path")),
+        "module_path": source.module_paths.at(codes("module_path")),
+        "source_line": source.names.at(codes("source_line")),
+        "phase": source.phases.at(codes("phase")),
+        "step": source.steps.at(codes("step")),
         "graph_id": source.graphs.at(source.graph[order]),
-        **{
-            column: source.arguments.at(np.where(source.is_argument[codes], codes, -1)[order])
-            for column, codes in (
-                ("input_shapes", links.shapes),
-                ("input_dtypes", links.dtypes),
-                ("input_values", links.values),
-            )
-        },
-        "operator_call": nulled(
-            links.operator_call[order].astype(np.int64), links.operator_call[order] >= 0
-        ),
-        **source.collectives.at(links.collective[order]),
+        "input_shapes": arguments("shapes"),
+        "input_dtypes": arguments("dtypes"),
+        "input_values": arguments("values"),
+        "operator_call": nulled(call, call >= 0),
+        **source.collectives.at(codes("collective")),
     }
 
 
-def _graphs(fold: Fold, links: Links, launches: Launches) -> tuple[Whole, list[str]]:
+def _graphs(fold: Fold, links: Links, launches: Launches) -> tuple[Codes, list[str]]:
     """The graph of each replayed activity, as a code and its text: the file's own number, else
     one for each distinct set of kernels that one replay launched."""
     name, call = fold.gpu.peek("name"), links.call
     numbers, code_of_launch = np.unique(launches.graph, return_inverse=True)
     texts = [str(number) for number in numbers.tolist()]
-    codes = np.where(launches.graph == UNKNOWN, -1, code_of_launch)[fold.gpu.peek("launch")]
+    of_launch = np.where(launches.graph == UNKNOWN, -1, code_of_launch).astype(np.int32)
+    codes = of_launch[fold.gpu.peek("launch")]
     rest = np.flatnonzero(links.is_graph & (codes < 0))
     by_call = rest[np.lexsort((name[rest], call[rest]))]
     replays: dict[bytes, int] = {}
@@ -338,21 +355,24 @@ class _Calls:
 _IN_THREADS: Final = regex.compile(r"hip(Ext|Hcc)ModuleLaunchKernel$")
 
 
-def _in_blocks(rows: _Rows, grid: Whole, block: Whole) -> None:
+def _in_blocks(rows: _Rows, grid: Sequence[Whole], block: Sequence[Whole]) -> None:
     """Make blocks of grids that their launch call gives in threads."""
     host, call = rows.source.host, rows.source.links.call[rows.order]
     named = host.matching(_IN_THREADS)
     if not len(host.calls) or not named.any():
         return
     at = np.flatnonzero((call >= 0) & named[host.calls.name[call]])
-    known = np.all((grid[at] > 0) & (block[at] > 0), axis=1)
-    at = at[known]
-    grid[at] = -(-grid[at] // block[at])
+    at = at[np.all([size[at] > 0 for size in (*grid, *block)], axis=0)]
+    for blocks, threads in zip(grid, block, strict=True):
+        blocks[at] = -(-blocks[at] // threads[at])
 
 
 def _launch_shape(rows: _Rows) -> dict[str, Any]:
     launches, calls, kind = rows.source.launches, rows.source.calls, rows.of_gpu("kind")
-    grid, block = rows.of_launch(launches.grid), rows.of_launch(launches.block)
+    grid, block = (
+        [rows.of_launch(size[:, axis]) for axis in range(3)]
+        for size in (launches.grid, launches.block)
+    )
     moved, shared = rows.of_gpu("bytes"), rows.of_launch(launches.shared_memory)
     dynamic = np.full(len(kind), np.nan)
     if calls.exist:
@@ -362,8 +382,9 @@ def _launch_shape(rows: _Rows) -> dict[str, Any]:
         is_kernel = (kind == KINDS.index("kernel")) & (at >= 0)
         is_other = (kind != KINDS.index("kernel")) & (at >= 0)
         for size, name in ((grid, "grid"), (block, "block")):
-            fill = np.flatnonzero(is_kernel & (size[:, 0] == UNKNOWN))
-            size[fill] = calls.size(name, at[fill])
+            fill = np.flatnonzero(is_kernel & (size[0] == UNKNOWN))
+            for axis, found in zip(size, calls.size(name, at[fill]).T, strict=True):
+                axis[fill] = found
         fill = np.flatnonzero(is_other & np.isnan(moved))
         moved[fill] = calls.bytes[at[fill]]
         fill = np.flatnonzero(is_kernel & np.isnan(shared))
@@ -378,8 +399,8 @@ def _launch_shape(rows: _Rows) -> dict[str, Any]:
         "theoretical_occupancy_pct": reals(rows.of_launch(launches.theoretical_occupancy)),
     }
     for what, size in (("grid", grid), ("block", block)):
-        for axis, letter in enumerate("xyz"):
-            columns[f"{what}_{letter}"] = wholes(np.ascontiguousarray(size[:, axis]))
+        for axis, letter in zip(size, "xyz", strict=True):
+            columns[f"{what}_{letter}"] = wholes(axis)
     return columns | {
         name: reals(rows.of_launch(values)) for name, values in launches.limits.items()
     }

@@ -7,16 +7,25 @@ often that of another operator (8,509 of 26,796 times in one trace); since then 
 time does (89,006 of 89,006 kernels).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from traceroof.core import regex
+from traceroof.core.dictionary import compact
 from traceroof.parsers.host.containment import holding
-from traceroof.parsers.host.paths import Paths, distinct_below, flagged, nearest, paths_to
+from traceroof.parsers.host.paths import (
+    Paths,
+    Places,
+    distinct_below,
+    flagged,
+    nearest,
+    paths_to,
+    taken,
+)
 from traceroof.parsers.host.steps import Steps, containing_step, told_apart
 from traceroof.parsers.torch.columns import Fold
 from traceroof.parsers.torch.event_columns import Codes
@@ -42,23 +51,18 @@ PHASES: Final = ("forward", "backward", "optimizer")
 class Links:
     """For each GPU activity, in the order of the fold; -1 is unknown.
 
-    call: row of the host's calls. operator_call: number of the operator's call. operator, shapes,
-    dtypes, values, collective: codes of the fold. by_time counts activities whose correlation id several calls share.
+    call: row of the host's calls. codes: columns that the kernel table takes out as it needs them:
+    operator_call, the number of the operator's call; operator, source_line, shapes, dtypes, values and
+    collective, codes of the fold; operator_path and module_path, places in ``operator_paths`` and
+    ``module_paths``; phase, a place in ``PHASES``; step, a row of ``steps``. by_time counts activities
+    whose correlation id several calls share.
     """
 
     call: Whole
     is_graph: Mask
-    operator_call: Codes
-    operator: Codes
-    shapes: Codes
-    dtypes: Codes
-    values: Codes
-    collective: Codes
-    operator_path: Paths
-    module_path: Paths
-    source_line: Codes
-    phase: Codes
-    step: Codes
+    codes: dict[str, Codes]
+    operator_paths: Sequence[str]
+    module_paths: Sequence[str]
     steps: Steps
     process: Whole
     rank: Whole
@@ -67,12 +71,13 @@ class Links:
     def forget_operators(self, rows: Mask) -> None:
         """What a replayed graph's node was is not in the file: the operator around the replay is
         not what launched it."""
-        for column in (self.operator_call, self.operator, self.shapes, self.dtypes, self.values):
-            column[rows] = -1
+        for name in ("operator_call", "operator", "shapes", "dtypes", "values"):
+            self.codes[name][rows] = -1
 
 
 def link(fold: Fold, host: Host, launches: Launches) -> Links:
-    """Link all GPU activities of a trace. Uses up the columns of the fold's operators."""
+    """Link all GPU activities of a trace. Uses up the columns of the fold's operators; of the host's it
+    leaves the outermost."""
     gpu_rank, call_rank = _ranks(fold, host, launches)
     call, by_time = _calls(
         (host.call_correlation, call_rank, host.calls.start),
@@ -86,42 +91,46 @@ def link(fold: Fold, host: Host, launches: Launches) -> Links:
     module_path, line = _program_around(
         launching.calls, operators, host, ranges, _Lines(fold, host), sequence_of
     )
-    phase = _phases(operators, module_path)
+    del sequence_of, ranges
 
     spread = launching.spread
 
     def of_operator(column: npt.NDArray[Any]) -> Codes:
-        return spread(np.append(column, -1)[operators.row])
+        return spread(taken(column, operators.row))
 
-    signature = np.append(host.signature, -1)[operators.row]
-    shapes, dtypes, values = (
-        spread(np.append(texts, -1)[signature]) for texts in host.signature_texts
-    )
+    signature = taken(host.signature, operators.row)
+    codes = {
+        "operator_call": spread(_numbered(operators.row, host.operators)),
+        "operator": of_operator(host.operators.name),
+        "collective": _collectives(fold, of_operator),
+    }
+    del host.signature
+    host.operators = operators.outermost
+    for name, texts in zip(("shapes", "dtypes", "values"), host.signature_texts, strict=True):
+        codes[name] = spread(taken(texts, signature))
+    codes |= {
+        "operator_path": spread(operators.path.codes),
+        "module_path": spread(module_path.codes),
+        "source_line": spread(line),
+        "phase": spread(_phases(operators, module_path)),
+    }
     is_graph = spread(host.matching(GRAPH_LAUNCH)[launching.calls.name]) == 1
     process = host.process(launching.calls.lane)
+    codes["step"] = spread(containing_step(steps, process, launching.calls.start))
     row_process = np.full(len(call), UNKNOWN, dtype=np.int64)
     row_process[launching.is_linked] = process[launching.of_linked]
     links = Links(
         call=call,
         is_graph=is_graph,
-        operator_call=spread(_numbered(operators.row, host.operators)),
-        operator=of_operator(host.operators.name),
-        shapes=shapes,
-        dtypes=dtypes,
-        values=values,
-        collective=_collectives(fold, of_operator),
-        operator_path=replace(operators.path, codes=spread(operators.path.codes)),
-        module_path=replace(module_path, codes=spread(module_path.codes)),
-        source_line=spread(line),
-        phase=spread(phase),
-        step=spread(containing_step(steps, process, launching.calls.start)),
+        codes=codes,
+        operator_paths=operators.path.texts,
+        module_paths=module_path.texts,
         steps=steps,
-        process=_only_process(row_process, gpu_rank, host, call_rank),
+        process=compact(_only_process(row_process, gpu_rank, host, call_rank)),
         rank=gpu_rank,
         by_time=by_time,
     )
     links.forget_operators(is_graph)
-    host.operators = operators.outermost
     return links
 
 
@@ -134,7 +143,7 @@ class _Launching:
 
     calls: Ranges
     is_linked: Mask
-    of_linked: Whole
+    of_linked: Places
 
     @classmethod
     def of(cls, call: Whole, host: Host) -> "_Launching":
@@ -150,13 +159,15 @@ class _Launching:
         return result
 
 
-def _numbered(row: Whole, operators: Ranges) -> Whole:
+def _numbered(row: Places, operators: Ranges) -> Places:
     """Rows of operators as numbers from 0 by start, whatever their order in the file; -1 stays."""
     distinct, place = distinct_below(row[row >= 0], len(operators))
-    number = np.empty(len(distinct), dtype=np.int64)
+    number = np.empty(len(distinct), dtype=np.int32)
     found = operators.at(distinct)
-    number[np.lexsort((-found.end, found.lane, found.start))] = np.arange(len(distinct))
-    result = np.full(len(row), -1, dtype=np.int64)
+    number[np.lexsort((-found.end, found.lane, found.start))] = np.arange(
+        len(distinct), dtype=np.int32
+    )
+    result = np.full(len(row), -1, dtype=np.int32)
     result[row >= 0] = number[place]
     return result
 
@@ -183,7 +194,7 @@ def _ranks(fold: Fold, host: Host, launches: Launches) -> tuple[Whole, Whole]:
         processes = host.process(host.calls.lane)
         if np.any(launches.process >= _RANK_PIDS) and np.any(processes >= _RANK_PIDS):
             gpu, calls = launches.process // _RANK_PIDS, processes // _RANK_PIDS
-    return gpu[fold.gpu.peek("launch")], calls
+    return compact(gpu[fold.gpu.peek("launch")]), calls
 
 
 def _calls(calls: tuple[Whole, Whole, Whole], gpu: tuple[Whole, Whole, Whole]) -> tuple[Whole, int]:
@@ -193,9 +204,10 @@ def _calls(calls: tuple[Whole, Whole, Whole], gpu: tuple[Whole, Whole, Whole]) -
     call_key, gpu_key = _keys(calls[:2], gpu[:2])
     candidates = np.flatnonzero((calls[0] != UNKNOWN) & (calls[0] != 0))
     order = candidates[np.argsort(call_key[candidates], kind="stable")]
-    if np.any(call_key[order][1:] == call_key[order][:-1]):
-        order = candidates[np.lexsort((calls[2][candidates], call_key[candidates]))]
     ordered = call_key[order]
+    if np.any(ordered[1:] == ordered[:-1]):
+        order = candidates[np.lexsort((calls[2][candidates], call_key[candidates]))]
+    del candidates
     found = np.full(len(gpu_key), -1, dtype=np.int64)
     if not len(order):
         return found, 0
@@ -221,13 +233,18 @@ def _calls(calls: tuple[Whole, Whole, Whole], gpu: tuple[Whole, Whole, Whole]) -
 def _keys(calls: tuple[Whole, Whole], gpu: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
     """A number for each (correlation, rank), equal where both are. The correlation itself serves
     where there is one rank."""
-    correlation, rank = (np.concatenate(both) for both in zip(calls, gpu, strict=True))
-    if not len(rank) or not np.any(rank != rank[0]):
+    if len(np.unique([one for _, rank in (calls, gpu) for one in _span(rank)])) < 2:
         return calls[0], gpu[0]
+    correlation, rank = (np.concatenate(both) for both in zip(calls, gpu, strict=True))
     _, dense = np.unique(correlation, return_inverse=True)
     _, group = np.unique(rank, return_inverse=True)
     keys = group.astype(np.int64) * (int(dense.max()) + 1) + dense
     return keys[: len(calls[0])], keys[len(calls[0]) :]
+
+
+def _span(values: Whole) -> tuple[int, ...]:
+    """The least and the greatest of some numbers."""
+    return (int(values.min()), int(values.max())) if len(values) else ()
 
 
 def _only_process(process: Whole, rank: Whole, host: Host, call_rank: Whole) -> Whole:
@@ -255,7 +272,7 @@ class _Operators:
     gave one of them. outermost: those of all operators that nothing else contains.
     """
 
-    row: Whole
+    row: Places
     path: Paths
     sequence: Whole
     outermost: Ranges
@@ -266,17 +283,16 @@ def _operators_around(calls: Ranges, host: Host, sequence_of: Whole) -> _Operato
     operators = host.operators
     chosen = holding(operators.lane, operators.start, operators.end, (calls.lane, calls.start))
     chosen |= operators.start <= operators.end - _LONG_NS
-    rows = np.flatnonzero(chosen)
-    candidates = operators.at(rows)
-    around = candidates.containers()
-    rows = rows[around.order]
-    parents = around.parents(host.slack)
+    around = operators.containers(np.flatnonzero(chosen))
+    del chosen
+    rows, parents = around.order, around.parents(host.slack)
     position = around.innermost(calls.lane, calls.start, calls.end, host.slack)
+    del around
     return _Operators(
-        row=np.where(position >= 0, np.append(rows, -1)[position], -1),
-        path=paths_to(position, parents, candidates.name[around.order], host.names, _BACKWARD),
+        row=taken(rows, position),
+        path=paths_to(position, parents, operators.name[rows], host.names, _BACKWARD),
         sequence=nearest(position, parents, sequence_of[rows]),
-        outermost=candidates.at(np.sort(around.order[parents < 0])),
+        outermost=operators.at(np.sort(rows[parents < 0])),
     )
 
 
@@ -322,7 +338,7 @@ def _forward(host: Host, sequence_of: Whole, wanted: Whole) -> tuple[Ranges, Mas
     numbered = np.flatnonzero(np.isin(sequence_of, wanted))
     numbered = numbered[~is_backward[host.operators.name[numbered]]]
     found = host.operators.at(numbered)
-    engine = host.operators.at(np.flatnonzero(is_backward[host.operators.name])).containers()
+    engine = host.operators.containers(np.flatnonzero(is_backward[host.operators.name]))
     forward = np.flatnonzero(engine.innermost(found.lane, found.start, found.end, host.slack) < 0)
     found, number = found.at(forward), sequence_of[numbered[forward]]
     order = np.lexsort((found.start, found.lane, number))
@@ -349,11 +365,10 @@ class _Lines:
 
     def around(self, calls: Ranges) -> npt.NDArray[Any]:
         """For each call the innermost line around it, by its name; -1 for none."""
-        found = np.full(len(calls), -1, dtype=np.int64)
+        found = np.full(len(calls), -1, dtype=np.int32)
         for ranges, lines in self._sources:
             inside = lines.innermost(calls.lane, calls.start, calls.end, self._slack)
-            names = np.append(ranges.name[lines.order], -1)
-            found = np.where(found < 0, names[inside], found)
+            found = np.where(found < 0, taken(ranges.name[lines.order], inside), found)
         return found
 
 

@@ -62,7 +62,8 @@ def build(
     metadata: Mapping[str, Any],
     path: Path,
 ) -> Built:
-    """Make the tables. Takes the columns out of ``fold`` as it goes, so that memory is freed."""
+    """Make the tables. Takes the columns out of ``fold``, ``host`` and ``links`` as it goes, so that
+    memory is freed."""
     base = whole_number(metadata.get("baseTimeNanoseconds"))
     base = base if 0 <= base < 1 << 62 else 0
     used = np.bincount(host.calls.name, minlength=1)
@@ -82,11 +83,13 @@ def build(
         note(count, text, severe="left out" in text)
     host_calls = _host_calls(fold, host, links, base)
     spans = _spans(fold, host, links, base)
-    settle_times(fold, host, links, launches, note)
+    host.tabled()
+    unknown = settle_times(fold, host, links, launches, note)
     note_operators(fold, links, note)
     count = int((fold.gpu.peek("kind") == KINDS.index("kernel")).sum())
     groups = descriptions(metadata)
-    kernels, told = placed(kernels_of(fold, host, links, launches, base, rank, devices, groups))
+    kernels = kernels_of(fold, host, links, launches, unknown, base, rank, devices, groups)
+    kernels, told = placed(kernels)
     note(told, _TOLD)
     for text, number, severe in lost_records(host_calls, kernels):
         note(number, text, severe)
@@ -243,7 +246,7 @@ def _table(
 
 
 def _unknown(count: int) -> Whole:
-    return np.full(count, UNKNOWN)
+    return np.broadcast_to(UNKNOWN, count)
 
 
 def _host_calls(fold: Fold, host: Host, links: Links, base: int) -> pa.Table:
@@ -253,7 +256,8 @@ def _host_calls(fold: Fold, host: Host, links: Links, base: int) -> pa.Table:
     kinds = [str(category) for category in fold.event_categories]
     operators = host.operators
     calls = _events(host, host.calls, host.call_category, host.call_correlation)
-    outer = _events(host, operators, np.full(len(operators), own), _unknown(len(operators)))
+    count = len(operators)
+    outer = _events(host, operators, np.broadcast_to(own, count), _unknown(count))
     parts = [calls, outer, _others(fold, host, links)]
     return _table(parts, host.names, kinds, base, HOST_CALLS)
 
