@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import kernel_table
 from traceroof.operators import (
     Work,
@@ -617,7 +619,7 @@ def test_a_call_s_work_goes_to_its_own_kernels() -> None:
     )
     found = works(kernels)
     categories = ["layout", "conv", "conv", "layout", "conv", "conv", "gemm", "gemm"]
-    part = shares(found, kernels, categories)
+    part = shares(found, kernels, coded(pa.array(categories)))
     np.testing.assert_allclose(part, [0, 0.75, 0.25, 0, 0.25, 0.75, 0.75, 0.25])
     total = found.column("flops") * part
     # one call: 2 gradients x 2 x (8 x 4 x 2 x 2) outputs x 4 channels x 1 tap
@@ -636,7 +638,7 @@ def test_a_helper_launched_twice_a_call_makes_no_second_call() -> None:
             "duration_ns": [50, 60, 70],
         }
     )
-    part = shares(works(kernels), kernels, ["layout", "gemm", "layout"])
+    part = shares(works(kernels), kernels, coded(pa.array(["layout", "gemm", "layout"])))
     assert part.tolist() == [0, 1, 0]
 
 
@@ -650,12 +652,12 @@ def test_the_operator_call_decides_where_the_table_has_it() -> None:
         "duration_ns": [50, 50],
     }
     guessed = kernel_table(columns)
-    assert shares(works(guessed), guessed, ["gemm"] * 2).tolist() == [1, 1]
+    assert shares(works(guessed), guessed, coded(pa.array(["gemm"] * 2))).tolist() == [1, 1]
     known = kernel_table({**columns, "operator_call": [17, 17]})
-    assert shares(works(known), known, ["gemm"] * 2).tolist() == [0.5, 0.5]
+    assert shares(works(known), known, coded(pa.array(["gemm"] * 2))).tolist() == [0.5, 0.5]
     # The same number in another file is another call.
     apart = kernel_table({**columns, "operator_call": [17, 17], "source": [0, 1]})
-    assert shares(works(apart), apart, ["gemm"] * 2).tolist() == [1, 1]
+    assert shares(works(apart), apart, coded(pa.array(["gemm"] * 2))).tolist() == [1, 1]
 
 
 def test_where_no_kernel_is_of_the_model_s_kind_the_longest_has_the_work() -> None:
@@ -668,7 +670,7 @@ def test_where_no_kernel_is_of_the_model_s_kind_the_longest_has_the_work() -> No
             "start_ns": [1, 5],
         }
     )
-    part = shares(works(kernels), kernels, ["other", "other"])
+    part = shares(works(kernels), kernels, coded(pa.array(["other", "other"])))
     assert part.tolist() == [0, 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from traceroof.core import kernel_table
 from traceroof.core.kernel_table import kernel_table as table_of
-from traceroof.kernels.categories import row_categories
+from traceroof.kernels.categories import coded_categories, row_categories
 from traceroof.kernels.groups import group
 from traceroof.kernels.variants import interned
 from traceroof.patterns import launch_part
@@ -44,7 +44,7 @@ def rank(number: int, launches: int = 40, source: int = 0) -> pa.Table:
 
 def part(number: int, file: int) -> LaunchPart:
     kernels = rank(number)
-    made, _ = launch_part.part_of(kernels, row_categories(kernels), (0,))
+    made, _ = launch_part.part_of(kernels, coded_categories(kernels), (0,))
     return made.shifted(file)
 
 

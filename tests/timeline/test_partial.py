@@ -3,8 +3,11 @@
 import pickle
 from itertools import permutations
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
+from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.merge_recordings import merge
 from traceroof.core.recording import Recording, Source
@@ -20,7 +23,7 @@ from traceroof.timeline.partial import merge as merge_partials
 from traceroof.timeline.ranks import ranks
 
 US = 1_000
-CATEGORIES = ["gemm", "communication", "gemm"]
+CATEGORIES = coded(pa.array(["gemm", "communication", "gemm"]))
 
 
 def file(rank: int | None, process: int = 100, late: int = 0, gpu: int | None = None) -> Recording:
@@ -46,7 +49,9 @@ def file(rank: int | None, process: int = 100, late: int = 0, gpu: int | None = 
 
 def seen(recordings: list[Recording]) -> Partial:
     """The run of these files, all of its rows at hand."""
-    return partial_of_run(merge(recordings), CATEGORIES * len(recordings))
+    return partial_of_run(
+        merge(recordings), CATEGORIES.take(np.tile(np.arange(3), len(recordings)))
+    )
 
 
 def test_partials_merge_to_that_of_the_run_in_any_order() -> None:
@@ -78,7 +83,7 @@ def test_what_a_file_was_found_to_show_stands_for_its_rows() -> None:
     light = [replace(one, summaries=(part,)) for one, part in zip(files, known, strict=True)]
     joined = merge(light)
     assert [one.files for one in joined.summaries] == [(0,), (1,)]
-    assert partial_of_run(joined, ["other"] * 6) == seen(files)
+    assert partial_of_run(joined, coded(pa.array(["other"] * 6))) == seen(files)
 
 
 @pytest.mark.parametrize(

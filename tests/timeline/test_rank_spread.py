@@ -6,7 +6,7 @@ import pytest
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.merge_recordings import merge
 from traceroof.core.recording import Recording, Source
-from traceroof.kernels.categories import row_categories
+from traceroof.kernels.categories import coded_categories
 from traceroof.timeline.partial import partial_of_run
 from traceroof.timeline.rank_spread import Cause, Short, SlowGroup, kind_of
 from traceroof.timeline.ranks import Ranks, facts_of, ranks
@@ -57,7 +57,7 @@ PAIR_SLOW: dict[int, int] = {}
 
 def compared(files: list[Recording]) -> Ranks:
     joined = merge(files)
-    found = ranks(partial_of_run(joined, row_categories(joined.kernels)))
+    found = ranks(partial_of_run(joined, coded_categories(joined.kernels)))
     assert found is not None
     return found
 

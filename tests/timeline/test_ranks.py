@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import kernel_table
 from traceroof.core.merge_recordings import merge
 from traceroof.core.recording import Recording, Source
@@ -47,7 +49,7 @@ def of(
         parts.append(Recording("test", "timeline", kernels, (source,)))
         categories += [category for category, *_ in rows]
     joined = merge(parts)
-    return ranks(partial_of_run(joined, categories))
+    return ranks(partial_of_run(joined, coded(pa.array(categories, pa.string()))))
 
 
 # Rank 1 computes 40 µs longer before each of two collectives; both leave together.
@@ -291,7 +293,7 @@ def compared(corpus: Path, *names: str) -> Ranks:
 
     joined = merge([PARSER.read(corpus / "torch" / name, silent, Options()) for name in names])
     categories = categories_of(joined.kernels["kernel_name"], joined.kernels["operator"])
-    found = ranks(partial_of_run(joined, categories))
+    found = ranks(partial_of_run(joined, coded(pa.array(categories, pa.string()))))
     assert found is not None
     return found
 

@@ -29,6 +29,10 @@ class Coded:
         known = [*self.texts, None]
         return [known[code] for code in self.codes[rows].tolist()]
 
+    def take(self, rows: Codes) -> "Coded":
+        """Some rows."""
+        return Coded(self.codes[rows], self.texts)
+
     def is_(self, text: str) -> npt.NDArray[np.bool_]:
         """Which rows have this text."""
         return self.spread(np.array([*(one == text for one in self.texts), False]))
@@ -135,10 +139,11 @@ _TABLE = 4
 def _by_table(values: npt.NDArray[Any], low: int, span: int) -> tuple[Codes, npt.NDArray[Any]]:
     """``factorized`` for whole numbers from ``low`` on, less than ``span`` above it."""
     at = values - low
-    number = np.full(span, -1, dtype=np.int32)
+    rows = np.arange(len(at), dtype=np.int32)
+    number = np.empty(span, dtype=np.int32)
     # First the first row of each: of several rows numpy keeps the last.
-    number[at[::-1]] = np.arange(len(at) - 1, -1, -1, dtype=np.int32)
-    first = np.sort(number[number >= 0])
+    number[at[::-1]] = rows[::-1]
+    first = np.flatnonzero(number[at] == rows)
     number[at[first]] = np.arange(len(first), dtype=np.int32)
     return number[at].astype(np.int64), values[first]
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from traceroof import plugins
 from traceroof.calibration.apply import applicable
 from traceroof.config import NONE, Settings
+from traceroof.core.dictionary import Coded
 from traceroof.core.facts import Facts
 from traceroof.core.recording import (
     Recording,
@@ -86,7 +87,7 @@ class Rows:
     variants: what its launches were put together to; of_variant, category_of_variant: the same of
     these."""
 
-    category: Sequence[str]
+    category: Coded
     group: npt.NDArray[np.int64]
     variants: Variants
     of_variant: npt.NDArray[np.int64]

@@ -29,7 +29,7 @@ from traceroof.hardware.run_devices import (
     without_reported,
 )
 from traceroof.kernels import bound_class, counter_join, groups
-from traceroof.kernels.categories import row_categories
+from traceroof.kernels.categories import coded_categories, row_categories
 from traceroof.kernels.groups import Groups
 from traceroof.kernels.modelled_work import model_columns
 from traceroof.kernels.variants import Variants
@@ -54,7 +54,7 @@ class JudgedGroups:
     part: LaunchPart
     grouped: Groups
     of_row: npt.NDArray[np.int64]
-    category_of_row: Sequence[str]
+    category_of_row: Coded
     categories: list[str]
     role: Coded
     devices: tuple[RunDevice, ...]
@@ -84,7 +84,7 @@ def judged_groups(
     Raises TraceroofError where ``device`` is no known GPU.
     """
     kernels = recording.kernels
-    category_of_row = row_categories(kernels)
+    category_of_row = coded_categories(kernels)
     device, devices = _devices(recording, device, settings)
     part, variant_of_row = _part(recording, category_of_row)
     variants = part.variants
@@ -128,7 +128,7 @@ def judged_groups(
 
 
 def _part(
-    recording: Recording, categories: Sequence[str]
+    recording: Recording, categories: Coded
 ) -> tuple[LaunchPart, npt.NDArray[np.int64] | None]:
     """The launches of a recording, and the variant of each row: what a counter tool says is of one
     launch, so that each of them stands for itself."""
@@ -138,14 +138,14 @@ def _part(
 
 
 def _of_variants(
-    variants: Variants, of_row: Sequence[str], variant_of_row: npt.NDArray[np.int64] | None
+    variants: Variants, of_row: Coded, variant_of_row: npt.NDArray[np.int64] | None
 ) -> list[str]:
     """The category of each variant: that of its rows, where they are at hand."""
     if variant_of_row is None:
         return row_categories(variants.kernels)
-    found = np.empty(len(variants), dtype=object)
-    found[variant_of_row] = np.asarray(of_row, dtype=object)
-    return cast(list[str], found.tolist())
+    codes = np.empty(len(variants), dtype=np.int32)
+    codes[variant_of_row] = of_row.codes
+    return cast(list[str], Coded(codes, of_row.texts).values().tolist())
 
 
 def _devices(

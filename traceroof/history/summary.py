@@ -12,7 +12,7 @@ from traceroof.core.dictionary import coded
 from traceroof.core.kernel_table import as_reals
 from traceroof.core.recording import Recording
 from traceroof.hardware.device_lookup import find
-from traceroof.kernels.categories import row_categories
+from traceroof.kernels.categories import coded_categories, row_categories
 from traceroof.patterns.launch_part import LaunchPart, part_of_run
 from traceroof.store.summaries import Figure, Level, Summary
 from traceroof.timeline.lanes import Rows, lanes, unions_of
@@ -77,7 +77,7 @@ def summary_of(recording: Recording) -> Summary:
 def _of_rows(recording: Recording) -> _Seen:
     """The launches of a recording, row by row."""
     kernels = recording.kernels
-    categories = row_categories(kernels)
+    categories = coded_categories(kernels)
     launches = as_reals(kernels["launch_count"])
     timed = recording.time_basis == "timeline" and kernels.num_rows > 0
     rows = Rows(kernels, categories) if timed else None
@@ -92,7 +92,7 @@ def _of_rows(recording: Recording) -> _Seen:
     busy = [unions_of(lane).busy for lane in found]
     return _Seen(
         kernels,
-        categories,
+        categories.values().tolist(),
         np.arange(kernels.num_rows),
         np.nan_to_num(launches * as_reals(kernels["duration_ns"])),
         launches,
@@ -105,7 +105,7 @@ def _of_rows(recording: Recording) -> _Seen:
 
 def _of_parts(recording: Recording) -> _Seen:
     """The launches of a recording, from what was worked out of its files."""
-    of_row = row_categories(recording.kernels)
+    of_row = coded_categories(recording.kernels)
     part, _ = part_of_run(recording, of_row)
     variants = part.variants
     categories = row_categories(variants.kernels)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceroof.core import regex
-from traceroof.core.dictionary import coded, factorized, together
+from traceroof.core.dictionary import Coded, coded, factorized, together
 from traceroof.core.text_search import FEW, Texts
 from traceroof.core.toml_tables import toml_table
 
@@ -303,6 +303,12 @@ def _tables() -> dict[str, Any]:
 
 def row_categories(kernels: pa.Table) -> list[str]:
     """The category of every row of a kernel table; copies and fills by their kind."""
+    found: list[str] = coded_categories(kernels).values().tolist()
+    return found
+
+
+def coded_categories(kernels: pa.Table) -> Coded:
+    """The same as numbers: of as many rows as a trace has launches."""
     names, operators, kinds = (coded(kernels[one]) for one in ("kernel_name", "operator", "kind"))
     of_row, first = together((names.codes, operators.codes, kinds.codes))
     from_names = categories_of(names.at(first), operators.at(first))
@@ -310,4 +316,5 @@ def row_categories(kernels: pa.Table) -> list[str]:
         category if kind in ("kernel", "graph") else str(kind)
         for category, kind in zip(from_names, kinds.at(first), strict=True)
     ]
-    return [found[number] for number in of_row.tolist()]
+    numbers, texts = factorized(np.array(found, dtype=object))
+    return Coded(numbers.astype(np.int32)[of_row], texts.tolist())

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from traceroof import operators
 from traceroof.core import regex
-from traceroof.core.dictionary import Coded, coded, factorized
+from traceroof.core.dictionary import Coded, coded
 from traceroof.core.kernel_table import as_reals
 from traceroof.kernels import name_features
 from traceroof.operators import Works
@@ -22,7 +22,7 @@ _HEAVY = frozenset({"gemm", "conv", "attention"})
 Mask = npt.NDArray[np.bool_]
 
 
-def parts_of_rows(kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64] | None:
+def parts_of_rows(kernels: pa.Table, categories: Coded) -> npt.NDArray[np.float64] | None:
     """The part of its operator call's work that each row does, 0-1, NaN where it bears none; None
     where no row has operator shapes."""
     if kernels["input_shapes"].null_count == kernels.num_rows:
@@ -48,7 +48,9 @@ def model_columns(
     if kernels["input_shapes"].null_count == kernels.num_rows:
         return _stated(kernels)
     found = operators.works(kernels)
-    part = _parts(found, kernels, categories) if part is None else part
+    part = (
+        _parts(found, kernels, coded(pa.array(categories, pa.string()))) if part is None else part
+    )
     columns: dict[str, npt.NDArray[Any] | Coded] = {
         "model_flops": found.column("flops") * part,
         "model_bytes": found.column("bytes_min") * part,
@@ -91,16 +93,16 @@ def _stated(kernels: pa.Table) -> Mapping[str, npt.NDArray[Any] | Coded]:
     }
 
 
-def _parts(found: Works, kernels: pa.Table, categories: Sequence[str]) -> npt.NDArray[np.float64]:
+def _parts(found: Works, kernels: pa.Table, categories: Coded) -> npt.NDArray[np.float64]:
     """The row's part of its call, 0-1; NaN for a row that bears none of the work."""
-    category, names = factorized(np.asarray(categories, dtype=object))
     part = operators.shares(found, kernels, categories)
     # A helper kernel of a call (a layout change beside the product) bears none of its work.
     heavy = np.array(
         [CATEGORY_OF.get(one.model, "") in _HEAVY if one else False
          for one in found.distinct] + [False]
     )  # fmt: skip
-    helper = np.isin(names.astype(str), _HELPERS)[category] & heavy[found.of_row]
+    helps = np.array([*(one in _HELPERS for one in categories.texts), False])
+    helper = categories.spread(helps) & heavy[found.of_row]
     return np.where((part > 0) & ~helper, part, np.nan)
 
 

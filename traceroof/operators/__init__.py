@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from traceroof.core.dictionary import coded, together
+from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.groups import Groups
 from traceroof.core.kernel_table import as_reals
 from traceroof.operators.models import CATEGORY_OF, MODELS
@@ -123,7 +123,7 @@ def works(kernels: "pa.Table", *, training: bool = False) -> Works:
     return Works(distinct, np.where(columns["operator"].codes < 0, -1, codes))
 
 
-def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Reals:
+def shares(found: Works, kernels: "pa.Table", categories: Coded) -> Reals:
     """The part of its operator call's work that each row did, 0-1; the parts of a call add to 1.
 
     One operator call may launch several kernels (a split product and its reduction, a layout
@@ -144,11 +144,12 @@ def shares(found: Works, kernels: "pa.Table", categories: Sequence[str]) -> Real
     if not len(rows):
         return result
     duration = np.maximum(np.nan_to_num(as_reals(kernels["duration_ns"])[rows]), 1.0)
+    number = {text: at for at, text in enumerate(categories.texts)}
     own = np.array(
-        [CATEGORY_OF.get(one.model, "") if one else "" for one in found.distinct], dtype=object
+        [number.get(CATEGORY_OF.get(one.model, ""), -1) if one else -1 for one in found.distinct]
     )
     key = found.of_row[rows]
-    mine = np.asarray(own[key] == np.asarray(categories, dtype=object)[rows], dtype=bool)
+    mine = own[key] == categories.codes[rows]
     recorded = as_reals(kernels["operator_call"])[rows]
     if np.isnan(recorded).any():
         order = _launch_order(kernels, rows)

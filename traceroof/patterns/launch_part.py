@@ -62,24 +62,21 @@ class LaunchPart:
         )
 
 
-def part_of(
-    kernels: pa.Table, categories: Sequence[str], files: Sequence[int]
-) -> tuple[LaunchPart, Ints]:
+def part_of(kernels: pa.Table, categories: Coded, files: Sequence[int]) -> tuple[LaunchPart, Ints]:
     """The part of the kernel rows of some files, and the variant of each row.
 
     categories: of each row.
     """
-    category = np.asarray(categories, dtype=object)
     kernel = np.zeros(0, dtype=np.int64)
 
     def kernel_of(variants: Variants) -> Ints:
         nonlocal kernel
-        kernel = kernels_of(variants, category[variants.sums.row].tolist())
+        kernel = kernels_of(variants, categories.take(variants.sums.row).values().tolist())
         return kernel
 
     part = parts_of_rows(kernels, categories)
     made, of_row = launched.variants_of(kernels, part, kernel_of)
-    kinds, variant = _kinds(made, category[made.sums.row], kernel)
+    kinds, variant = _kinds(made, categories.take(made.sums.row).values(), kernel)
     found = fusion.regions(kernels, of_row, kernel, variant, kinds)
     return LaunchPart(tuple(files), made, found), of_row
 
@@ -114,7 +111,7 @@ def _kinds(
     return LaunchKinds.of(Facts(columns, count).only(KINDS_FROM), names), first
 
 
-def part_of_rows(kernels: pa.Table, categories: Sequence[str]) -> LaunchPart:
+def part_of_rows(kernels: pa.Table, categories: Coded) -> LaunchPart:
     """A kernel table whose launches stand for themselves: the rows of a counter tool."""
     made = launched.of_rows(kernels, parts_of_rows(kernels, categories))
     return LaunchPart((), made, NO_REGIONS)
@@ -138,9 +135,7 @@ def _merged(parts: Sequence[LaunchPart]) -> tuple[LaunchPart, list[Ints]]:
     return made, places
 
 
-def part_of_run(
-    recording: "Recording", categories: Sequence[str]
-) -> tuple[LaunchPart, Ints | None]:
+def part_of_run(recording: "Recording", categories: Coded) -> tuple[LaunchPart, Ints | None]:
     """The part of a run, and the variant of each row where all rows are at hand; what is known
     already (``Recording.summaries``) is taken as it is."""
     kernels = recording.kernels
@@ -149,11 +144,11 @@ def part_of_run(
     left = [file for file in range(len(recording.sources)) if file not in covered]
     if not covered and len(left) < 2:
         return part_of(kernels, categories, left)
-    source, category = whole(kernels["source"]), np.asarray(categories, dtype=object)
+    source = whole(kernels["source"])
     parts, of_rows = list(known), []
     rows = [np.flatnonzero(source == file) for file in left]
     for file, at in zip(left, rows, strict=True):
-        made, of_row = part_of(kernels.take(pa.array(at)), category[at].tolist(), (file,))
+        made, of_row = part_of(kernels.take(pa.array(at)), categories.take(at), (file,))
         parts.append(made)
         of_rows.append(of_row)
     merged, places = _merged(parts)

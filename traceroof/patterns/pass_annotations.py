@@ -43,6 +43,8 @@ class Pass:
 @lru_cache(maxsize=65536)
 def pass_of(name: str) -> Pass | None:
     """What the annotation of a pass says; None for any other name."""
+    if not name.startswith(("execute_", "step[")):  # most names of steps
+        return None
     if found := _PASS.match(name):
         prompts, sequences = int(found[1]), int(found[3])
         keys = _KEYS.match(found[4])

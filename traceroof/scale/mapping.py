@@ -18,7 +18,7 @@ from traceroof.hardware.devices import Device, knowing
 from traceroof.ingest import remote
 from traceroof.ingest.detect import File, in_turn, read_file
 from traceroof.ingest.remote import RemoteFile
-from traceroof.kernels.categories import row_categories
+from traceroof.kernels.categories import coded_categories
 from traceroof.parser import Options, Progress, silent
 from traceroof.patterns import launch_part
 from traceroof.scale.engines import Done, Engine, is_killed, jobs_for, run
@@ -131,7 +131,7 @@ def summarised(recording: Recording, keep: Keep = "parts") -> Recording:
     if recording.time_basis != "timeline" or recording.clock_logs.num_rows:
         return recording
     kernels = recording.kernels
-    categories = row_categories(kernels)
+    categories = coded_categories(kernels)
     light = replace(
         recording,
         host_calls=empty(HOST_CALLS),
@@ -271,7 +271,7 @@ def settled(recording: Recording, whole_of: Callable[[int], Recording]) -> Recor
     for files in overlapping({file: one.owners for file, one in known.items()}):
         if len(files) > 1:
             whole = merge([whole_of(at) for at in files])
-            seen = partial_of(whole, row_categories(whole.kernels))
+            seen = partial_of(whole, coded_categories(whole.kernels))
             summaries = [
                 one
                 for one in summaries

@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
+from traceroof.core.dictionary import coded
 from traceroof.core.facts import Facts
 from traceroof.timeline.columns import TIMELINE_COLUMNS
 from traceroof.timeline.communication import Exchange
@@ -41,7 +43,7 @@ def timelines(recording: "Recording", categories: Sequence[str]) -> list[Timelin
     summaries have none either. Nor has one of copies alone: its kernels were not recorded, so when
     the GPU was busy is unknown.
     """
-    return list(partial_of_run(recording, categories).timelines)
+    return list(partial_of_run(recording, coded(pa.array(categories, pa.string()))).timelines)
 
 
 def facts_of(found: Sequence[Timeline]) -> Facts:

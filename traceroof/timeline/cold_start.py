@@ -14,7 +14,7 @@ from traceroof.core import regex
 from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline import intervals
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import Lane, Mask, known
+from traceroof.timeline.lanes import Lane, Mask
 
 if TYPE_CHECKING:
     from traceroof.timeline.host import HostView
@@ -41,7 +41,7 @@ def cold_start(lane: Lane, view: "HostView") -> Intervals:
     first = _slow_first_launches(lane)
     slow = view.slow_calls(SLOW_NS, _RUNTIME)
     start, end = slow.start, slow.end
-    launches = known(lane.launch)
+    launches = lane.launches
     early = launches[int(_EARLY * len(launches))] if len(launches) else np.int64(0)
     is_sync = slow.kind == "sync"
     evidence = slow.once & (start <= early) & ~is_sync | (slow.kind == "load")

@@ -107,7 +107,10 @@ class Idle:
         duration = holes.ends - holes.starts
         self.longest_ns = int(duration.max(initial=0))
         self.count_apart = int((duration >= BACK_TO_BACK_NS).sum())
-        kept = duration >= min(BACK_TO_BACK_NS, _nth_longest(duration, LONGEST_GAPS))
+        shortest = BACK_TO_BACK_NS
+        if self.count_apart < LONGEST_GAPS:
+            shortest = min(shortest, _nth_longest(duration, LONGEST_GAPS))
+        kept = duration >= shortest
         self._back_to_back_ns = int(duration[~kept].sum())
         self.start, self.end, self.duration = holes.starts[kept], holes.ends[kept], duration[kept]
         # The work that ends a gap: the first row that starts there; before it, the row that ran

@@ -1,15 +1,15 @@
 """When a GPU was idle, and why: every gap of a timeline, part by part, as stretches of time."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceroof.core.dictionary import Coded
 from traceroof.timeline.host import Host
 from traceroof.timeline.idle import CAUSES, Idle
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import Lane, Rows, known, lanes, unions_of
+from traceroof.timeline.lanes import Lane, Rows, lanes, unions_of
 
 if TYPE_CHECKING:
     from traceroof.core.recording import Recording
@@ -28,7 +28,7 @@ class IdleParts:
     cause: Times
 
 
-def laned(recording: "Recording", categories: Sequence[str]) -> list[tuple[Lane, IdleParts]]:
+def laned(recording: "Recording", categories: Coded) -> list[tuple[Lane, IdleParts]]:
     """The rows of each GPU, in the order of ``timelines``, and when it was idle.
 
     categories: the category of every row of the kernel table.
@@ -39,7 +39,7 @@ def laned(recording: "Recording", categories: Sequence[str]) -> list[tuple[Lane,
 
 def _parts(lane: Lane, host: Host) -> IdleParts:
     start, end = int(lane.start.min()), int(lane.end.max())
-    view = host.of(lane, int(min([start, *known(lane.launch)[:1]])), end)
+    view = host.of(lane, int(min([start, *lane.launches[:1]])), end)
     idle = Idle(lane, unions_of(lane), view, start, end)
     at = idle.start.copy()
     found: list[tuple[Times, Times, Times]] = []

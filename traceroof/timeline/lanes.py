@@ -6,13 +6,14 @@ numbers are ``UNKNOWN`` here, so that times stay exact.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceroof.core.dictionary import coded, factorized, together
+from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.groups import Groups
 from traceroof.core.kernel_table import UNKNOWN, as_reals, whole
 from traceroof.timeline import intervals
@@ -27,7 +28,7 @@ class Rows:
     """The columns of the kernel table that a timeline needs: rows of one launch with a known start
     and duration, by start."""
 
-    def __init__(self, kernels: pa.Table, categories: Sequence[str]) -> None:
+    def __init__(self, kernels: pa.Table, categories: Coded) -> None:
         start, duration = whole(kernels["start_ns"]), whole(kernels["duration_ns"])
         single = whole(kernels["launch_count"]) == 1
         at = np.flatnonzero((start != UNKNOWN) & (duration != UNKNOWN) & single)
@@ -48,8 +49,7 @@ class Rows:
         self.stream = self.column("stream")
         self.name, self.names = self.text("kernel_name")
         self.step, self.step_names = self.text("step")
-        category, self.categories = factorized(np.asarray(categories, dtype=object))
-        self.category = category[at]
+        self.category, self.categories = self._of(categories.codes), categories.texts
         self.is_communication = self._is("communication")
         self.is_memcpy = self._is("memcpy")
         self.is_memset = self._is("memset")
@@ -58,8 +58,8 @@ class Rows:
         self.is_kernel = kind == (kinds.index("kernel") if "kernel" in kinds else len(kinds))
 
     def _is(self, category: str) -> Mask:
-        number = np.flatnonzero(self.categories == category)
-        found: Mask = self.category == (number[0] if len(number) else -1)
+        at = self.categories.index(category) if category in self.categories else -1
+        found: Mask = self.category == at
         return found
 
     def _unmeasured(self, at: npt.NDArray[np.int64]) -> Unmeasured:
@@ -112,6 +112,12 @@ class Lane:
             found = found[self.at]
         self.__dict__[name] = found
         return found
+
+    @cached_property
+    def launches(self) -> Times:
+        """The known times of launch, sorted."""
+        # Nearly in order as they are: merging what is takes a fifth of the time of sorting anew.
+        return np.sort(self.launch[self.launch != UNKNOWN], kind="stable")
 
     def is_to_device(self, at: npt.NDArray[np.int64]) -> Mask:
         """Which of the rows at these positions copy from the host to the GPU."""
@@ -242,12 +248,6 @@ def _windows(
             has_kernels = kernels
     for window in windows:
         yield np.sort(np.concatenate(window))
-
-
-def known(times: Times) -> Times:
-    """The known ones of some times, sorted."""
-    found: Times = np.sort(times[times != UNKNOWN])
-    return found
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from traceroof.timeline.drift import drift_facts
 from traceroof.timeline.host import Host
 from traceroof.timeline.idle import Idle
 from traceroof.timeline.intervals import Times
-from traceroof.timeline.lanes import Lane, Unions, known, unions_of
+from traceroof.timeline.lanes import Lane, Unions, unions_of
 from traceroof.timeline.lost_records import Launched
 from traceroof.timeline.metrics import (
     copy_facts,
@@ -56,7 +56,7 @@ class Measured:
 def measured(lane: Lane, unions: Unions, steps: Sequence[Step], shared: Shared) -> Measured:
     """Measure the rows of a lane. unions: theirs. steps: those that lie in it."""
     start, end = int(lane.start.min()), int(lane.end.max())
-    view = shared.host.of(lane, int(min([start, *known(lane.launch)[:1]])), end)
+    view = shared.host.of(lane, int(min([start, *lane.launches[:1]])), end)
     idle = Idle(lane, unions, view, start, end)
     numbers = _numbers(unions, start, end)
     steady = steady_from(lane, steps, idle.cold, end)

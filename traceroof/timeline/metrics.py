@@ -13,7 +13,7 @@ from traceroof.timeline import intervals
 from traceroof.timeline.host import HostView
 from traceroof.timeline.hostcalls import direction_of, is_managed, is_pageable
 from traceroof.timeline.intervals import Intervals, Times
-from traceroof.timeline.lanes import Lane, Mask, Unions, known
+from traceroof.timeline.lanes import Lane, Mask, Unions
 from traceroof.timeline.steps import Step
 
 # A kernel shorter than this is dominated by launching it (nsys-ai, perfxpert: 10 µs).
@@ -101,9 +101,8 @@ def _blocking(lane: Lane, eager: Mask) -> dict[str, float]:
 
 
 def _queue_facts(lane: Lane, linked: Mask) -> dict[str, float]:
-    ordered = np.sort(lane.launch[linked])
-    started = np.searchsorted(np.sort(lane.start[linked]), ordered, side="right")
-    depth = np.maximum(np.arange(1, len(ordered) + 1) - started, 0)
+    started = np.searchsorted(lane.start[linked], lane.launches, side="right")
+    depth = np.maximum(np.arange(1, len(started) + 1) - started, 0)
     return {
         "median_queue_depth": float(np.median(depth)),
         "longest_queue": int(depth.max()),
@@ -193,7 +192,7 @@ def host_facts(
     """What the host spent its time on, as far as it was recorded. cold: where it was starting up."""
     if not len(view.host):
         return {}
-    launches = known(lane.launch)
+    launches = lane.launches
     last_launch = int(launches[-1]) if len(launches) else end
     facts: dict[str, float] = {}
 
@@ -245,14 +244,13 @@ _WITH_WORKERS = regex.compile(
 def steady_from(lane: Lane, found: Sequence[Step], cold: Intervals, end: int) -> int:
     """When warm-up is over on the host: the first launch of the first step after it; without
     steps, the middle of what follows the cold start."""
-    launches = known(lane.launch)
     steady = next((step for step in found if not step.warm_up), None)
     if steady is not None and len(found) > 1:
         inside = lane.launch[(lane.step >= 0) & (lane.start >= steady.start_ns)]
-        first = known(inside)
-        if len(first):
-            return int(first[0])
-    begin = int(launches[0]) if len(launches) else int(lane.start[0])
+        inside = inside[inside != UNKNOWN]
+        if len(inside):
+            return int(inside.min())
+    begin = int(lane.launches[0]) if len(lane.launches) else int(lane.start[0])
     if len(cold):
         begin = max(begin, int(cold.ends[-1]))
     return begin + (end - begin) // 2

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceroof.core import recording as recordings
-from traceroof.core.dictionary import coded, together
+from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.kernel_table import UNKNOWN
 from traceroof.timeline.collectives import COLLECTIVES, collectives_of
 from traceroof.timeline.lanes import Key, Lane, Owner, Rows, lanes_of, owners_of
@@ -61,7 +61,7 @@ class Partial:
         )
 
 
-def partial_of(recording: "Recording", categories: Sequence[str]) -> Partial:
+def partial_of(recording: "Recording", categories: Coded) -> Partial:
     """The partial of a recording, all its files looked at together.
 
     categories: the category of every row of the kernel table. Without timelines where the
@@ -122,7 +122,7 @@ def merge(partials: Sequence[Partial]) -> Partial:
     )
 
 
-def partial_of_run(recording: "Recording", categories: Sequence[str]) -> Partial:
+def partial_of_run(recording: "Recording", categories: Coded) -> Partial:
     """The partial of a run: of its files together where they show one GPU or one process, else of
     each on its own; what is known already (``Recording.summaries``) is taken as it is."""
     known = [one for one in recording.summaries if isinstance(one, Partial)]
@@ -165,18 +165,15 @@ def overlapping(owners: Mapping[int, Sequence[Owner]]) -> list[tuple[int, ...]]:
     return [tuple(files) for _, files in sorted(together.items())]
 
 
-def _of_files(
-    recording: "Recording", categories: Sequence[str], files: Sequence[int]
-) -> list[Partial]:
+def _of_files(recording: "Recording", categories: Coded, files: Sequence[int]) -> list[Partial]:
     """The partials of some files of a recording, each looked at with those that it overlaps."""
-    category = np.asarray(categories, dtype=object)
     source = recording.kernels["source"].to_numpy()
     parts = {}
     for file in files:
         at = np.flatnonzero(source == file)
         parts[file] = at
     owners = {
-        file: owners_of(Rows(recording.kernels.take(pa.array(at)), category[at].tolist()))
+        file: owners_of(Rows(recording.kernels.take(pa.array(at)), categories.take(at)))
         for file, at in parts.items()
         if len(at)
     }
@@ -186,11 +183,13 @@ def _of_files(
         kinds = coded(recording.kernels["kind"].take(pa.array(rows)))
         if not kinds.is_("kernel").any() and len(files_together) == 1:
             continue
-        found.append(_seen(recording, category, rows, files_together))
+        found.append(_seen(recording, categories, rows, files_together))
     return found
 
 
-def _seen(recording: "Recording", category: Any, rows: Any, together: tuple[int, ...]) -> Partial:
+def _seen(
+    recording: "Recording", categories: Coded, rows: Any, together: tuple[int, ...]
+) -> Partial:
     """The partial of some files, which keep their numbers."""
     wanted = pa.array(together, pa.int64())
 
@@ -204,7 +203,7 @@ def _seen(recording: "Recording", category: Any, rows: Any, together: tuple[int,
         spans=of_files(recording.spans),
         summaries=(),
     )
-    return replace(partial_of(some, category[rows].tolist()), files=together)
+    return replace(partial_of(some, categories.take(rows)), files=together)
 
 
 def _category_times(lane: Lane) -> dict[str, dict[str, int]]:
@@ -213,7 +212,7 @@ def _category_times(lane: Lane) -> dict[str, dict[str, int]]:
     times = np.zeros(len(first), dtype=np.int64)
     np.add.at(times, of_row, lane.end - lane.start)
     steps = np.array([*map(str, lane.rows.step_names), ""], dtype=object)[lane.step[first]]
-    categories = lane.rows.categories[lane.category[first]]
+    categories = np.array(lane.rows.categories, dtype=object)[lane.category[first]]
     found: dict[str, dict[str, int]] = {}
     for step, category, time in sorted(zip(steps, categories, times.tolist(), strict=True)):
         of_step = found.setdefault(step, {})

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceroof.core import kernel_names
-from traceroof.core.dictionary import coded, together
+from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.kernel_table import UNKNOWN, as_reals
 from traceroof.core.units import percent, quantity
 from traceroof.diagnosis.advice import Entry
@@ -42,7 +42,7 @@ class Kernels:
     """The rows of a kernel table with the label of each; group: kernel group, -1 for copies."""
 
     table: pa.Table
-    category: Sequence[str]
+    category: Coded
     group: Whole
     label: Whole
     labels: tuple[Label, ...]
@@ -52,14 +52,11 @@ class Kernels:
     def of(cls, table: pa.Table, diagnosis: Diagnosis, rows: Belonging) -> "Kernels":
         """Label the rows: those of one kernel group and name are called the same."""
         names = coded(table["kernel_name"])
-        distinct = sorted(set(rows.category))
-        place = {name: number for number, name in enumerate(distinct)}
-        category = np.array([place[one] for one in rows.category], dtype=np.int64)
         copies = coded(table["copy_kind"])
         columns = (
             rows.group,
             names.codes.astype(np.int64),
-            category,
+            rows.category.codes.astype(np.int64),
             copies.codes.astype(np.int64),
         )
         label, first = together(columns)
@@ -70,12 +67,12 @@ class Kernels:
             _label(
                 kernel_names.demangled(name or "(no name)"),
                 diagnosis.kernels[group] if group >= 0 else None,
-                rows.category[row],
+                str(category),
                 copy,
                 found.get(group, ()),
             )
-            for row, group, name, copy in zip(
-                first.tolist(), rows.group[first].tolist(), called, copied, strict=True
+            for category, group, name, copy in zip(
+                rows.category.at(first), rows.group[first].tolist(), called, copied, strict=True
             )
         )
         return cls(table, rows.category, rows.group, label, labels, diagnosis.kernels)
@@ -213,12 +210,12 @@ def _concerned(
     """When a GPU ran what an entry is about."""
     mine = np.zeros(len(placed.rows), dtype=bool)
     group = kernels.group[placed.rows]
-    category = np.array([kernels.category[row] for row in placed.rows.tolist()], dtype=object)
+    category = kernels.category.take(placed.rows)
     for one in entry.found:
         if one.scope == "kernel" and one.subject_index is not None:
             mine |= group == one.subject_index
         elif one.scope == "category":
-            mine |= category == one.subject
+            mine |= category.is_(one.subject)
         elif one.scope != "timeline" or one.subject_index in (None, number):
             mine[:] = len(mine) > 0
             ends = placed.start + placed.duration
