@@ -151,6 +151,8 @@ def _keys(kernels: pa.Table) -> Iterator[Ints]:
             continue
         if column.type == TEXT:
             yield coded(column).codes.astype(np.int64)
+        elif pa.types.is_integer(column.type):
+            yield whole(column)
         else:
             yield factorized(as_reals(column))[0]
 
@@ -196,7 +198,7 @@ def _firsts(kernels: pa.Table, kernel: Ints, codes: Ints) -> dict[str, Ints]:
     if (late[1:] < late[:-1]).any():
         rows = rows[np.argsort(late, kind="stable")]
     lanes = {name: whole(kernels[name])[rows] for name in ("source", "process_id", "device")}
-    _, first = together((kernel[rows], *(factorized(one)[0] for one in lanes.values())))
+    _, first = together((kernel[rows], *lanes.values()))
     first = np.sort(first)
     return {
         "variant": codes[rows[first]],
@@ -211,7 +213,7 @@ def _by_step(kernels: pa.Table, codes: Ints) -> dict[str, Ints]:
     columns = {name: whole(kernels[name]) for name in ("source", "rank", "process_id", "device")}
     columns["step"] = coded(kernels["step"]).codes.astype(np.int64)
     columns["variant"] = codes
-    of_row, first = together(factorized(one)[0] for one in columns.values())
+    of_row, first = together(columns.values())
     launches, duration = whole(kernels["launch_count"]), whole(kernels["duration_ns"])
     is_timed = duration != UNKNOWN
     count = len(first)

@@ -161,9 +161,13 @@ def shares(found: Works, kernels: "pa.Table", categories: Coded) -> Reals:
         call, _ = together(one.astype(np.int64) for one in (source, recorded))
 
     has_own = np.bincount(call, weights=mine) > 0
-    longest = np.zeros(len(rows), dtype=bool)
-    longest[np.lexsort((-duration, call))[Groups(call).starts]] = True
-    weight = np.where(np.where(has_own[call], mine, longest), duration, 0.0)
+    bears = mine.copy()
+    alone = np.flatnonzero(~has_own[call])
+    if len(alone):
+        by_call = together((call[alone],))[0]
+        longest = np.lexsort((-duration[alone], by_call))[Groups(by_call).starts]
+        bears[alone[longest]] = True
+    weight = np.where(bears, duration, 0.0)
     result[rows] = weight / np.bincount(call, weights=weight)[call]
     return result
 

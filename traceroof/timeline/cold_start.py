@@ -93,7 +93,10 @@ def first_kernel(lane: Lane) -> int:
 
 def _slow_first_launches(lane: Lane) -> Intervals:
     """Launch calls over 1 ms that are the first of their kernel, where no other one of it is."""
-    at = np.flatnonzero((lane.launch != UNKNOWN) & (lane.launch_duration != UNKNOWN))
+    timed = (lane.launch != UNKNOWN) & (lane.launch_duration != UNKNOWN)
+    is_slow = np.zeros(len(lane.rows.names) + 1, dtype=bool)  # the last: without a name
+    is_slow[lane.name[timed & (lane.launch_duration >= SLOW_NS)]] = True
+    at = np.flatnonzero(timed & is_slow[lane.name])
     if not len(at):
         return intervals.NONE
     at = at[np.argsort(lane.launch[at], kind="stable")]

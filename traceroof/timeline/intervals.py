@@ -54,11 +54,17 @@ def joined(*parts: Intervals) -> Intervals:
     )
 
 
+def _bounds(one: Intervals, other: Intervals) -> Times:
+    """The bounds of two unions in order."""
+    # Each column is: they are merged.
+    return np.sort(np.concatenate((one.starts, one.ends, other.starts, other.ends)), kind="stable")
+
+
 def intersection(one: Intervals, other: Intervals) -> Intervals:
     """Where both unions are."""
     if not len(one) or not len(other):
         return NONE
-    bounds = np.sort(np.concatenate((one.starts, one.ends, other.starts, other.ends)))
+    bounds = _bounds(one, other)
     inside = _contains(one, bounds[:-1]) & _contains(other, bounds[:-1])
     return union(bounds[:-1][inside], bounds[1:][inside])
 
@@ -68,7 +74,7 @@ def subtraction(one: Intervals, other: Intervals) -> Intervals:
     other = _meeting(other, one)
     if not len(one) or not len(other):
         return one
-    bounds = np.sort(np.concatenate((one.starts, one.ends, other.starts, other.ends)))
+    bounds = _bounds(one, other)
     inside = _contains(one, bounds[:-1]) & ~_contains(other, bounds[:-1])
     return union(bounds[:-1][inside], bounds[1:][inside])
 

@@ -211,13 +211,22 @@ def _category_times(lane: Lane) -> dict[str, dict[str, int]]:
     of_row, first = together((lane.step, lane.category))
     times = np.zeros(len(first), dtype=np.int64)
     np.add.at(times, of_row, lane.end - lane.start)
-    steps = np.array([*map(str, lane.rows.step_names), ""], dtype=object)[lane.step[first]]
-    categories = np.array(lane.rows.categories, dtype=object)[lane.category[first]]
+    steps, step = _in_order([*map(str, lane.rows.step_names), ""], lane.step[first])
+    categories, category = _in_order(lane.rows.categories, lane.category[first])
+    order = np.lexsort((category, step))
     found: dict[str, dict[str, int]] = {}
-    for step, category, time in sorted(zip(steps, categories, times.tolist(), strict=True)):
-        of_step = found.setdefault(step, {})
-        of_step[category] = of_step.get(category, 0) + time
+    columns = (column[order].tolist() for column in (step, category, times))
+    for number, kind, time in zip(*columns, strict=True):
+        of_step = found.setdefault(steps[number], {})
+        of_step[categories[kind]] = of_step.get(categories[kind], 0) + time
     return found
+
+
+def _in_order(texts: Sequence[str], codes: Any) -> tuple[list[str], Any]:
+    """Texts in order, each once, and the place there of each code's."""
+    ordered = sorted({*texts})
+    place = {text: at for at, text in enumerate(ordered)}
+    return ordered, np.array([place[text] for text in texts], dtype=np.int64)[codes]
 
 
 def encoded(partial: Partial) -> bytes:

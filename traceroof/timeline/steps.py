@@ -73,27 +73,26 @@ def steps_of(lane: Lane, unions: Unions, spans: Mapping[tuple[int, str], int]) -
     }
     inside = {name: intervals.covered(part, starts, ends) for name, part in parts.items()}
     warm_up = _warm_up(ends - starts)
-    result = []
-    for at, code in enumerate(codes[order]):
-        name = str(lane.rows.step_names[code])
-        times = {key: int(values[at]) for key, values in inside.items()}
-        span = int(ends[at] - starts[at])
-        result.append(
-            Step(
-                name=name,
-                start_ns=int(starts[at]),
-                span_ns=span,
-                idle_ns=span - times["busy_ns"],
-                kernels=int(kernels[at]),
-                host_ns=next(
-                    (spans[source, name] for source in lane.sources if (source, name) in spans),
-                    None,
-                ),
-                warm_up=at < warm_up,
-                **times,
-            )
+    columns = {
+        "start_ns": starts,
+        "span_ns": ends - starts,
+        "idle_ns": ends - starts - inside["busy_ns"],
+        "kernels": kernels.astype(np.int64),
+        **inside,
+    }
+    names = [str(lane.rows.step_names[code]) for code in codes[order].tolist()]
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return tuple(
+        Step(
+            name=name,
+            host_ns=next(
+                (spans[source, name] for source in lane.sources if (source, name) in spans), None
+            ),
+            warm_up=at < warm_up,
+            **dict(zip(columns, row, strict=True)),
         )
-    return tuple(result)
+        for at, (name, row) in enumerate(zip(names, rows, strict=True))
+    )
 
 
 def _warm_up(durations: Times) -> int:
