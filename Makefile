@@ -15,7 +15,7 @@ help:  ## list what make can do
 setup: $(READY)  ## make the virtual environment .venv with everything in it
 
 # What people use: no test tool, no browser.
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml parsers/torch/_scan.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "traceroof needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ demo: $(INSTALLED)  ## ingest a sample trace and read its bottlenecks
 	@echo 'traceroof rules dram-at-wall (what a rule means), README.md, docs/.'
 
 test: lint types layers docs-check rule-coverage unit  ## everything a change must pass
+
+# Reads out of bounds, overflows and the like in the compiled scanner, by gcc's sanitizers.
+scan-sanitized: $(READY)  ## test the compiled scanner with gcc's sanitizers
+	@$(BIN)/python tests/parsers/sanitized.py
 
 lint: $(READY)
 	@$(BIN)/ruff check .
@@ -108,4 +112,4 @@ bench: $(READY)  ## measure speed and memory
 clean:  ## remove everything that make made
 	@rm -rf $(VENV) $(LOWEST) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .traceroof-demo
 
-.PHONY: help setup demo test lint types layers docs-check rule-coverage unit lowest docs samples vendor-plotly format fuzz accuracy bench clean
+.PHONY: help setup demo test lint scan-sanitized types layers docs-check rule-coverage unit lowest docs samples vendor-plotly format fuzz accuracy bench clean

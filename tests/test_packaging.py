@@ -1,5 +1,6 @@
 """The wheel holds every module that git knows, under traceroof/ and nowhere else."""
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -9,10 +10,9 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """A wheel built through the sdist of what git knows, so that no build/ folder leaks in."""
-    work = tmp_path_factory.mktemp("wheel")
-    checkout = work / "checkout"
+def checkout(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git knows, so that no build/ folder leaks in."""
+    checkout = tmp_path_factory.mktemp("wheel") / "checkout"
     files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=root,
@@ -27,17 +27,24 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFi
             target.symlink_to(source.readlink())
         elif source.is_file():
             target.write_bytes(source.read_bytes())
+    return checkout
+
+
+@pytest.fixture(scope="module")
+def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel built through the sdist."""
+    built = tmp_path_factory.mktemp("dist")
     subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", str(work / "dist"), str(checkout)],
+        [sys.executable, "-m", "build", "--outdir", str(built), str(checkout)],
         capture_output=True,
         check=True,
     )
-    (built,) = (work / "dist").glob("*.whl")
-    return zipfile.ZipFile(built)
+    return zipfile.ZipFile(next(built.glob("*.whl")))
 
 
 def _shipped(root: Path) -> set[str]:
-    """Wheel paths of everything in the package folders that is not a cache."""
+    """Wheel paths of everything in the package folders but caches and the C source, of which the
+    compiled scanner is shipped."""
     found = set()
     for folder, prefix in (
         ("traceroof", "traceroof"),
@@ -47,7 +54,8 @@ def _shipped(root: Path) -> set[str]:
         for path in (root / folder).rglob("*"):
             relative = path.relative_to(root / folder)
             linked = folder == "traceroof" and relative.parts[0] in ("parsers", "rules")
-            if path.is_file() and not linked and "__pycache__" not in path.parts:
+            is_left_out = "__pycache__" in path.parts or path.suffix == ".c"
+            if path.is_file() and not linked and not is_left_out:
                 found.add(f"{prefix}/{relative.as_posix()}")
     return found
 
@@ -62,3 +70,23 @@ def test_folders_are_linked_for_type_checkers(root: Path) -> None:
     for name in ("parsers", "rules"):
         assert (root / "traceroof" / name).is_symlink()
         assert (root / "traceroof" / name).readlink().as_posix() == f"../{name}"
+
+
+def test_one_wheel_serves_every_python(wheel: zipfile.ZipFile) -> None:
+    """The compiled scanner keeps to Python's stable interface."""
+    assert Path(wheel.filename or "").name.split("-")[2:4] == ["cp311", "abi3"]
+
+
+def test_traceroof_is_installed_without_a_c_compiler(checkout: Path, tmp_path: Path) -> None:
+    """GIVEN a machine on which nothing can be compiled WHEN a wheel is built THEN it lacks no more
+    than the scanner."""
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(checkout)],
+        env={**os.environ, "CC": "false"},
+        capture_output=True,
+        check=True,
+    )
+    (built,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(built).namelist()
+    assert "traceroof/parsers/torch/scanned.py" in names
+    assert not [name for name in names if name.endswith(".so")]

@@ -34,6 +34,15 @@ CALL_CATEGORIES: Final = (
     "privateuse1_driver",
 )
 OPERATOR_CATEGORIES: Final = ("cpu_op", "Operator")
+#: How the events of a category are kept (``columns.Fold``): those of one family alike.
+FAMILIES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(GPU_KINDS, "gpu"),
+    **dict.fromkeys(OPERATOR_CATEGORIES, "operators"),
+    **dict.fromkeys(CALL_CATEGORIES, "calls"),
+    "user_annotation": "ranges",
+    "python_function": "frames",
+    **dict.fromkeys(("gpu_user_annotation", "cuda_sync", "xpu_sync", "overhead"), "other"),
+}
 #: Events that only Kineto writes: what tells a torch.profiler trace from other Chrome traces.
 TORCH_CATEGORIES: Final = frozenset(
     {*GPU_KINDS, *CALL_CATEGORIES, *OPERATOR_CATEGORIES, "user_annotation", "python_function"}
@@ -104,7 +113,7 @@ class Columns:
         self.rows = 0
 
     def add(self, count: int, **values: npt.NDArray[Any]) -> None:
-        """Append ``count`` rows; every column must be given."""
+        """Append ``count`` rows; every column must be given, others are left out."""
         for name, column in self._columns.items():
             column.frombytes(
                 np.ascontiguousarray(values[name], dtype=column.typecode).view(np.uint8).data

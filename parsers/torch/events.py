@@ -1,4 +1,4 @@
-"""One event of a torch.profiler trace: which fields are read, and how numbers become exact."""
+"""One event of a torch.profiler trace, decoded: which fields are read, and how numbers become exact."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
@@ -87,11 +87,32 @@ class ExactEvent(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-#: Microseconds below this keep three decimals in a double: half the distance between neighbours is
-#: under 0.0005. It is 101 days, and Kineto counts from a boundary at most three months back.
-EXACT_BELOW: Final = float(1 << 43)
+# Microseconds below this keep three decimals in a double: half the distance between neighbours is
+# under 0.0005. It is 101 days, and Kineto counts from a boundary at most three months back.
+_EXACT_BELOW: Final = float(1 << 43)
 # Below this a double and its product with 1000 are off by under a hundredth of a nanosecond.
 _FINE_BELOW: Final = float(1 << 33)
+
+
+class Decoder:
+    """Decodes pieces of a trace; turns to exact times, for good, once a double does not hold
+    them."""
+
+    def __init__(self) -> None:
+        self._any = msgspec.json.Decoder(list[Event])
+        self._exact = msgspec.json.Decoder(list[ExactEvent])
+        self.exact = False
+
+    def __call__(self, piece: Any) -> list[Any]:
+        if self.exact:
+            return self._exact.decode(piece)
+        events = self._any.decode(piece)
+        # Epoch microseconds with decimals were written in spring 2024; any event may be the first.
+        for event in events:
+            if type(event.ts) is float and not -_EXACT_BELOW < event.ts < _EXACT_BELOW:
+                self.exact = True
+                return self._exact.decode(piece)
+        return events
 
 
 def nanoseconds(times: Sequence[Any]) -> Whole:
@@ -106,7 +127,7 @@ def nanoseconds(times: Sequence[Any]) -> Whole:
     if largest < _FINE_BELOW:
         plain *= 1000
         return np.rint(plain, out=plain).astype(np.int64)
-    if largest < EXACT_BELOW:
+    if largest < _EXACT_BELOW:
         # The part below a microsecond is exact after the subtraction, so nothing is lost twice.
         whole = np.floor(plain)
         plain -= whole

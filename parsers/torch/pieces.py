@@ -5,14 +5,17 @@ mended or given up, and decoding goes on behind it. How much is decoded at once 
 apart the failures are, so that few events are decoded twice.
 """
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from traceroof.parsers.torch.broken_events import FAILURES, LOST, MENDED, OFFSET, BrokenEvents
-from traceroof.parsers.torch.buffer import PIECE_BYTES
+from traceroof.parsers.torch.buffer import PIECE_BYTES, Buffer
 from traceroof.parsers.torch.event_text import BOUNDARY, GAP, GOES_ON, SPACE
 from traceroof.parsers.torch.repair import unbroken
+from traceroof.parsers.torch.scanned import SCANNED_AT_ONCE, Scan
 
 # Where more than so many events of a piece and one in so many bytes are broken, no more is searched
 # for the end of one than what looks like the next.
@@ -34,6 +37,9 @@ _BEHIND_BYTES = 1 << 6
 # The end of an event among broken ones is searched this far.
 _SEARCHED = 1 << 14
 
+# Changing between the scan and decoding takes as long as decoding a quarter of a megabyte.
+_LONG_RUN = 1 << 18
+
 # What is decoded at once at least; after a failure whose place is unknown so much less is.
 _LEAST_STRIDE = 1 << 12
 _SHORTER = 4
@@ -43,8 +49,23 @@ _ENDED, _ALL, _ONE, _SHORTEN = "ended", "all", "one", "shorten"
 
 
 class Pieces(BrokenEvents):
-    """What the buffer holds of a list of events."""
+    """What the buffer holds of a list of events.
 
+    scan: takes the usual ones, so that only others are decoded; None for who wants all of them.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        decode: Callable[[Any], list[Any]],
+        counts: Counter[str],
+        scan: Scan | None,
+    ) -> None:
+        super().__init__(buffer, decode, counts)
+        self._scan = scan
+
+    # Bytes decoded before the scan is asked again: one event, more where it took little.
+    _unusual = 0
     # Bytes decoded at once: about half of what stands between two broken events, so that little is
     # decoded twice.
     _stride = PIECE_BYTES
@@ -61,7 +82,7 @@ class Pieces(BrokenEvents):
         self._passed += buffer.end - buffer.start
         cut = self._end()
         few = _FEW_FAILURES + (cut - buffer.start) // _BYTES_A_FAILURE
-        failures = 0
+        failures = unusual_to = 0
         may_lack_commas = True
         while True:
             byte = self._next()
@@ -72,7 +93,10 @@ class Pieces(BrokenEvents):
                 return True
             if byte == -1 or buffer.start >= cut:
                 return False
-            upto = self._stride_end(cut)
+            if self._scan and buffer.start >= unusual_to:
+                unusual_to = self._pass_usual(self._scan, cut)
+                continue
+            upto = self._stride_end(cut, unusual_to if self._scan else cut)
             try:
                 self.found.append(self._decoded(buffer.start, upto))
             except FAILURES as error:
@@ -92,9 +116,27 @@ class Pieces(BrokenEvents):
                 buffer.start = upto
                 self._stride = min(self._stride + self._stride // 4, PIECE_BYTES)
 
-    def _stride_end(self, cut: int) -> int:
-        """Where the events end that are decoded at once."""
-        at = self.buffer.start + self._stride
+    def _pass_usual(self, scan: Scan, cut: int) -> int:
+        """Let usual events be taken; how far to decode what follows them, beyond ``cut`` where
+        nothing does."""
+        buffer = self.buffer
+        start = buffer.start
+        buffer.start = scan.pass_over(buffer.data, start, cut)
+        taken = scan.taken(0 if buffer.start < cut else SCANNED_AT_ONCE)
+        if taken:
+            self.found.append(taken)
+        if buffer.start == cut:
+            return cut
+        if buffer.start > start and buffer.pass_over(SPACE) == ord("{"):
+            self.counts[MENDED] += 1  # a comma that is not there
+        unusual_to = buffer.start + 1 + self._unusual
+        is_rare = buffer.start - start >= _LONG_RUN
+        self._unusual = 0 if is_rare else min(max(2 * self._unusual, _LEAST_STRIDE), PIECE_BYTES)
+        return unusual_to
+
+    def _stride_end(self, cut: int, wanted: int) -> int:
+        """Where the events end that are decoded at once: at ``wanted`` or soon behind it, or before."""
+        at = min(self.buffer.start + self._stride, max(wanted, self.buffer.start + 1))
         limit = min(at + _SEARCHED, cut)
         found = BOUNDARY.search(self.buffer.data, at, limit) if at < cut else None
         return found.start() + 1 if found else cut
@@ -214,7 +256,7 @@ class Pieces(BrokenEvents):
         else:
             if ends and where == upto:
                 self._stride = min((upto - start) // _SHORTER, ends[0] - 1 - start)
-                if self._stride_end(upto) < upto:
+                if self._stride_end(upto, upto) < upto:
                     return _SHORTEN
         return _ONE if self._may_look_at_one else self._leave_out(upto)
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceroof.parsers.torch.buffer import PIECE_BYTES, Source
 from traceroof.parsers.torch.columns import Fold
+from traceroof.parsers.torch.event_rows import fold_events
+from traceroof.parsers.torch.events import Decoder
+from traceroof.parsers.torch.scanned import Scan, Taken
 from traceroof.parsers.torch.stream import CUT, Reader, cuts
-from traceroof.parsers.torch.usual import Decoder
 from traceroof.scale.engines import processes
 
 if TYPE_CHECKING:  # a process that reads a section needs no Arrow
@@ -48,18 +50,25 @@ class Folded:
 def whole(stream: "Inflated", tick: Callable[[], None], piece_bytes: int = PIECE_BYTES) -> Folded:
     """Read a stream to its end, calling ``tick`` every now and then. Raises NotJson."""
     head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
-    reader = Reader(stream, Decoder(), METADATA, piece_bytes)
-    fold = _folded(reader.whole(), tick)
+    scan = Scan()
+    reader = Reader(stream, Decoder(), METADATA, piece_bytes, scan)
+    fold = _folded(reader.whole(), scan, tick)
     return Folded(fold, reader.metadata, reader.counts, head)
 
 
-def _folded(pieces: Iterator[list[Any]], tick: Callable[[], None]) -> Fold:
+def _folded(pieces: Iterator[list[Any] | Taken], scan: Scan, tick: Callable[[], None]) -> Fold:
     fold = Fold()
     with _without_collector():
-        for events in pieces:
-            fold.fold(events)
-            del events  # what comes next takes their place in the processor's cache
+        for found in pieces:
+            if isinstance(found, Taken):
+                scan.fold(fold, found)
+            else:
+                fold_events(fold, found)
+            del found  # what comes next takes its place in the processor's cache
             tick()
+        rest = scan.taken()
+        if rest:
+            scan.fold(fold, rest)
     return fold
 
 
@@ -134,7 +143,8 @@ def _section(work: tuple[Path, int, int, bool]) -> tuple[Folded, bool]:
     with path.open("rb", buffering=0) as file:
         head = file.read(_HEAD_BYTES) if is_first else b""
         section: Source = _Section(file, start, end)
-        reader = Reader(section, Decoder(), METADATA)
+        scan = Scan()
+        reader = Reader(section, Decoder(), METADATA, scan=scan)
         pieces = reader.whole() if is_first else reader.rest()
-        fold = _folded(pieces, lambda: None)
+        fold = _folded(pieces, scan, lambda: None)
     return Folded(fold, reader.metadata, reader.counts, head), reader.has_ended

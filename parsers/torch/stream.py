@@ -11,7 +11,6 @@ by event.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from traceroof.parsers.torch.buffer import PIECE_BYTES, Buffer, Source
 from traceroof.parsers.torch.event_text import BOUNDARY, SCALAR, SPACE, TOKEN
 from traceroof.parsers.torch.pieces import Pieces
 from traceroof.parsers.torch.repair import lenient
+from traceroof.parsers.torch.scanned import Scan, Taken
 
 _EVENTS_KEY = regex.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY = regex.compile(rb'"((?:[^"\\]|\\.)*)"\s*:\s*', re.DOTALL)
@@ -40,7 +40,7 @@ BEHIND: Final = "text behind the end of the trace, not read"
 class Reader:
     """The events of one trace, in pieces, and what stands beside them.
 
-    decode: turns the bytes of a JSON list into events.
+    decode: turns the bytes of a JSON list into events. scan: takes the usual ones before (``Pieces``).
     wanted: the top-level keys that ``metadata`` is to have, apart from the events.
     counts: what was repaired or lost, by the text of the note to make of it.
     has_ended: whether the end of a list of events was seen.
@@ -52,15 +52,16 @@ class Reader:
         decode: Callable[[Any], list[Any]],
         wanted: frozenset[str],
         size: int = PIECE_BYTES,
+        scan: Scan | None = None,
     ) -> None:
         self.buffer = Buffer(stream, size)
         self.metadata: dict[str, Any] = {}
         self.counts: Counter[str] = Counter()
         self.has_ended = False
         self._wanted = wanted
-        self._pieces = Pieces(self.buffer, decode, self.counts)
+        self._pieces = Pieces(self.buffer, decode, self.counts, scan)
 
-    def whole(self) -> Iterator[list[Any]]:
+    def whole(self) -> Iterator[list[Any] | Taken]:
         """The events of a whole file. Raises NotJson when it is no JSON object or list."""
         buffer = self.buffer
         buffer.fill()
@@ -73,7 +74,7 @@ class Reader:
         yield from self.events() if first == ord("[") else self.members()
         self._note_what_follows()
 
-    def rest(self) -> Iterator[list[Any]]:
+    def rest(self) -> Iterator[list[Any] | Taken]:
         """The events from between two events to the end of the file."""
         yield from self.events()
         if self.has_ended and self.buffer.skip(SPACE) != -1:
@@ -85,7 +86,7 @@ class Reader:
         if self.buffer.skip(SPACE + b"]}\0") != -1:
             self.counts[BEHIND] = 1
 
-    def members(self) -> Iterator[list[Any]]:
+    def members(self) -> Iterator[list[Any] | Taken]:
         """The events in the object whose members begin at the buffer's start."""
         buffer = self.buffer
         while (byte := buffer.skip(SPACE + b",")) != -1:
@@ -184,7 +185,7 @@ class Reader:
                 buffer.start = buffer.end
                 return b""
 
-    def events(self) -> Iterator[list[Any]]:
+    def events(self) -> Iterator[list[Any] | Taken]:
         """The events of the list whose entries begin at the buffer's start, up to its end."""
         buffer = self.buffer
         while True:
@@ -194,15 +195,26 @@ class Reader:
                 self.counts[CUT] = 1
                 return
             ended = self._pieces.read()
-            if self._pieces.found:
-                # Folding has a cost per list, which a broken piece has many of.
-                yield list(chain.from_iterable(self._pieces.found))
+            yield from _joined(self._pieces.found)
             if ended:
                 self.has_ended = True
                 return
             if buffer.start == before and not buffer.more():
                 # The event that the end of the file cut through.
                 buffer.start = buffer.end
+
+
+def _joined(found: list[list[Any] | Taken]) -> Iterator[list[Any] | Taken]:
+    """The same in fewer lists, as folding has a cost per list, which a broken piece has many of."""
+    events: list[Any] = []
+    for one in found:
+        if isinstance(one, Taken):
+            yield events
+            yield one
+            events = []
+        else:
+            events = events + one if events else one
+    yield events
 
 
 def cuts(path: Path, size: int, step: int) -> list[int]:
