@@ -15,7 +15,7 @@ help:  ## list what make can do
 setup: $(READY)  ## make the virtual environment .venv with everything in it
 
 # What people use: no test tool, no browser.
-$(INSTALLED): pyproject.toml parsers/torch/_scan.c
+$(INSTALLED): pyproject.toml parsers/torch/_scan.c $(wildcard parsers/torch/scan/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "traceroof needs Python 3.11 or newer: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

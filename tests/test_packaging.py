@@ -54,7 +54,7 @@ def _shipped(root: Path) -> set[str]:
         for path in (root / folder).rglob("*"):
             relative = path.relative_to(root / folder)
             linked = folder == "traceroof" and relative.parts[0] in ("parsers", "rules")
-            is_left_out = "__pycache__" in path.parts or path.suffix == ".c"
+            is_left_out = "__pycache__" in path.parts or path.suffix in (".c", ".h")
             if path.is_file() and not linked and not is_left_out:
                 found.add(f"{prefix}/{relative.as_posix()}")
     return found
