@@ -170,6 +170,7 @@ def _made(
     shares = np.zeros(len(codes), dtype=np.int64)
     if part is not None:
         shares[bears] = np.maximum(np.rint(part[bears] * SHARE), 1).astype(np.int64)
+    places = {name: _extremes(codes, whole(kernels[name]), count) for name in PLACES}
     sums = Sums(
         source=whole(kernels["source"])[first],
         row=first,
@@ -181,8 +182,8 @@ def _made(
         longest=compact(greatest(codes, whole(kernels["longest_launch_ns"]), count)),
         bearing=summed(codes, np.where(bears, launches, 0), count),
         share=summed(codes, shares * launches, count),
-        low={name: compact(least(codes, whole(kernels[name]), count)) for name in PLACES},
-        high={name: compact(greatest(codes, whole(kernels[name]), count)) for name in PLACES},
+        low={name: low for name, (low, _) in places.items()},
+        high={name: high for name, (_, high) in places.items()},
     )
     times = durations.counted(codes[is_timed], duration[is_timed], launches[is_timed], count)
     steps = tuple(coded(kernels["step"]).texts)
@@ -246,6 +247,14 @@ def greatest(codes: Ints, values: Ints, count: int) -> Ints:
     result = np.full(count, UNKNOWN, dtype=np.int64)
     np.maximum.at(result, codes, values)
     return result
+
+
+def _extremes(codes: Ints, values: Ints, count: int) -> tuple[Ints, Ints]:
+    """The least and the greatest known value of each; UNKNOWN without one."""
+    if count and (values == values[0]).all():
+        same = np.broadcast_to(values[:1].copy(), count)
+        return same, same
+    return compact(least(codes, values, count)), compact(greatest(codes, values, count))
 
 
 def merge(parts: Sequence[Variants]) -> tuple[Variants, list[Ints]]:
