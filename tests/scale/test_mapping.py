@@ -4,12 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import active_children
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import traceroof
@@ -23,6 +27,7 @@ from traceroof.report.common import json
 from traceroof.scale import engines
 from traceroof.scale.engines import Done, Engine, cores, jobs_for, processes, run
 from traceroof.scale.mapping import Mapping
+from traceroof.scale.messages import packed, unpacked
 from traceroof.timeline.partial import Partial
 
 
@@ -148,13 +153,55 @@ def test_a_task_that_kills_every_process_is_named_and_the_rest_stands(tmp_path: 
 def test_of_tasks_sent_together_only_the_one_that_kills_is_lost(
     tmp_path: Path, always: bool
 ) -> None:
-    """With two processes, 70 tasks go two at once. After a death they go one by one."""
+    """With two processes, the first of 70 tasks go eight at once. After a death they go one by one."""
     mark = tmp_path / "mark"
     mark.touch()
     found = results(list(run(Engine(2), Fatal(mark, always), range(70), together=8)))
     killed = "the process that read it was killed twice (out of memory?)"
     rest = {number: number * number for number in range(6, 70)}
     assert found == {**EXPECTED, **rest, 2: killed if always else 4}
+
+
+class Unloadable(Exception):
+    """Can be written, and not read again."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+def unsendable(number: int) -> Any:
+    """What two of ten tasks come to cannot be sent to another process."""
+    if number == 3:
+        return threading.Lock()
+    if number == 5:
+        raise Unloadable("five", "is odd")
+    return number
+
+
+@pytest.mark.parametrize("engine", [Engine(2), Engine(2, "local")], ids=["processes", "cluster"])
+def test_a_result_that_cannot_be_sent_is_lost_alone_and_said(engine: Engine) -> None:
+    """With two processes the first of 70 tasks go eight at once."""
+    found = {one.number: one for one in run(engine, unsendable, range(70), together=8)}
+    assert {number: one.result for number, one in found.items()} == {
+        number: None if number in (3, 5) else number for number in range(70)
+    }
+    assert "what came of it cannot be sent to another process: cannot pickle" in str(found[3].error)
+    assert str(found[5].error) == "it failed with Unloadable: five is odd"
+    assert not any(one.error for number, one in found.items() if number not in (3, 5))
+
+
+def test_what_is_sent_together_is_what_was_sent() -> None:
+    """A table that others equal, another of the same columns, a column of one value, an empty one."""
+    table = pa.table({"a": [1, 2], "b": pa.array(["x", None]).dictionary_encode()})
+    other = pa.table({"a": [1, 3], "b": pa.array(["x", None]).dictionary_encode()})
+    columns = [np.broadcast_to(np.int64(7), 5), np.arange(5), np.zeros(0, dtype=np.int64)]
+    again = pa.table({name: table[name] for name in table.column_names})
+    tables, found = unpacked(packed([[table, other, again], columns]))
+    assert [one.to_pylist() for one in tables] == [one.to_pylist() for one in (table, other, table)]
+    assert [one.schema for one in tables] == [table.schema] * 3
+    assert tables[2] is tables[0]
+    for one, before in zip(found, columns, strict=True):
+        assert (one.dtype, one.tolist()) == (before.dtype, before.tolist())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGTERM there")

@@ -1,12 +1,12 @@
-"""Arrow tables as compressed bytes, and back."""
+"""Arrow tables as bytes, and back."""
 
 import pyarrow as pa
 
 
-def packed(table: pa.Table) -> bytes:
+def packed(table: pa.Table, compression: str | None = "zstd") -> bytes:
     """A table as bytes."""
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression=compression)
     with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table.unify_dictionaries().combine_chunks())
     found: bytes = sink.getvalue().to_pybytes()

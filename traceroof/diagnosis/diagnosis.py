@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, overload
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -328,7 +329,7 @@ class Diagnosis(Displayed):
 
 
 def _finding_dict(finding: Finding) -> dict[str, Any]:
-    made = asdict(finding)
+    made: dict[str, Any] = msgspec.to_builtins(finding)
     for one in made["evidence"]:
         if not one["side"]:
             del one["side"]
@@ -351,7 +352,7 @@ def _device_dict(device: RunDevice) -> dict[str, Any]:
 
 
 def _kernel_dict(kernel: KernelGroup) -> dict[str, Any]:
-    fields = asdict(kernel)
+    fields: dict[str, Any] = msgspec.to_builtins(kernel)
     fields["class"] = fields.pop("primary_class")
     if kernel.not_judged is None:
         del fields["not_judged"]

@@ -171,19 +171,22 @@ def _made(
     if part is not None:
         shares[bears] = np.maximum(np.rint(part[bears] * SHARE), 1).astype(np.int64)
     places = {name: _extremes(codes, whole(kernels[name]), count) for name in PLACES}
+    added = {
+        "source": whole(kernels["source"])[first],
+        "launches": summed(codes, launches, count),
+        "timed": summed(codes, timed, count),
+        "time_ns": summed(codes, timed * np.where(is_timed, duration, 0), count),
+        "most": greatest(codes, launches, count),
+        "shortest": least(codes, whole(kernels["shortest_launch_ns"]), count),
+        "longest": greatest(codes, whole(kernels["longest_launch_ns"]), count),
+        "bearing": summed(codes, np.where(bears, launches, 0), count),
+        "share": summed(codes, shares * launches, count),
+    }
     sums = Sums(
-        source=whole(kernels["source"])[first],
         row=first,
-        launches=summed(codes, launches, count),
-        timed=summed(codes, timed, count),
-        time_ns=summed(codes, timed * np.where(is_timed, duration, 0), count),
-        most=greatest(codes, launches, count),
-        shortest=compact(least(codes, whole(kernels["shortest_launch_ns"]), count)),
-        longest=compact(greatest(codes, whole(kernels["longest_launch_ns"]), count)),
-        bearing=summed(codes, np.where(bears, launches, 0), count),
-        share=summed(codes, shares * launches, count),
         low={name: low for name, (low, _) in places.items()},
         high={name: high for name, (_, high) in places.items()},
+        **{name: compact(column) for name, column in added.items()},
     )
     times = durations.counted(codes[is_timed], duration[is_timed], launches[is_timed], count)
     steps = tuple(coded(kernels["step"]).texts)
@@ -219,7 +222,7 @@ def _by_step(kernels: pa.Table, codes: Ints) -> dict[str, Ints]:
     is_timed = duration != UNKNOWN
     count = len(first)
     return {
-        **{name: _constant(one[first]) for name, one in columns.items()},
+        **{name: compact(one[first]) for name, one in columns.items()},
         "launches": summed(of_row, launches, count),
         "untimed": summed(of_row, np.where(is_timed, 0, launches), count),
         "time_ns": summed(of_row, np.where(is_timed, launches * duration, 0), count),
@@ -350,33 +353,16 @@ def _by_file(parts: Sequence[Mapping[str, Ints]]) -> dict[str, Ints]:
 
 def interned(one: Variants, known: dict[object, list[pa.Table]]) -> Variants:
     """The same in less memory: ranks of one program launch the same variants, whose table is held
-    once; of a column that says one thing, that.
+    once.
 
     known: the tables of those before, to which it is added.
     """
     tables = known.setdefault((len(one), tuple(one.kernels.column_names)), [])
-    table = next((each for each in tables if each.equals(one.kernels)), None)
+    table = next((each for each in tables if each is one.kernels or each.equals(one.kernels)), None)
     if table is None:
         table = one.kernels
         tables.append(table)
-    sums = {name: _constant(getattr(one.sums, name)) for name in ("source", *_ADDED)}
-    low, high = (
-        {name: _constant(column) for name, column in columns.items()}
-        for columns in (one.sums.low, one.sums.high)
-    )
-    return replace(
-        one,
-        kernels=table,
-        sums=replace(one.sums, low=low, high=high, **sums),
-        by_step={name: _constant(column) for name, column in one.by_step.items()},
-    )
-
-
-def _constant(column: Ints) -> Ints:
-    """A column of one value as that value, over and over."""
-    if not len(column) or (column != column[0]).any():
-        return column
-    return np.broadcast_to(column[:1].copy(), column.shape)
+    return replace(one, kernels=table)
 
 
 def shifted(one: Variants, files: int) -> Variants:
@@ -385,7 +371,7 @@ def shifted(one: Variants, files: int) -> Variants:
         return one
     return replace(
         one,
-        sums=replace(one.sums, source=_constant(one.sums.source + files)),
-        firsts={**one.firsts, "source": _constant(one.firsts["source"] + files)},
-        by_step={**one.by_step, "source": _constant(one.by_step["source"] + files)},
+        sums=replace(one.sums, source=compact(one.sums.source + files)),
+        firsts={**one.firsts, "source": compact(one.firsts["source"] + files)},
+        by_step={**one.by_step, "source": compact(one.by_step["source"] + files)},
     )

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from traceroof.core import kernel_table
 from traceroof.core.arrow_bytes import packed, unpacked
-from traceroof.core.dictionary import Coded, coded, factorized, together
+from traceroof.core.dictionary import Coded, coded, compact, factorized, together
 from traceroof.core.facts import Facts
 from traceroof.core.kernel_table import UNKNOWN, whole
 from traceroof.kernels import variants as launched
@@ -251,9 +251,10 @@ _DURATIONS = ("thing", "value", "launches")
 
 
 def _arrays(table: pa.Table) -> dict[str, npt.NDArray[np.int64]]:
-    """The columns of a table as arrays of their own."""
+    """The columns of a table as arrays of their own, one value where all are the same."""
     return {
-        name: np.array(table[name].to_numpy(zero_copy_only=False)) for name in table.column_names
+        name: compact(np.array(table[name].to_numpy(zero_copy_only=False)))
+        for name in table.column_names
     }
 
 

@@ -4,7 +4,6 @@ All three are executors of ``concurrent.futures``, so that one code path serves 
 """
 
 import os
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -79,7 +78,7 @@ def run(
 ) -> Iterator[Done[R]]:
     """Run a function on each task and give what comes of it, as it comes.
 
-    together: so many tasks go to a process in one message, where each process still gets several.
+    together: so many tasks at most go to a process in one message.
     A task whose process was killed runs again, in the end alone; killed then, its error says so.
     What a task raises is its result; TraceroofError is raised where the engine itself does not work.
     """
@@ -93,45 +92,56 @@ def run(
         # One of those that ran when a process died may have killed it.
         for number in suspects:
             with processes(1) as alone:
-                future = alone.submit(_packed, function, [(number, tasks[number])])
-                yield from _unpacked([number], future, killed=True)
+                future = alone.submit(_sent, function, [(number, tasks[number])])
+                yield from _received([number], future, killed=True)
             del left[number]
         if left:
             with _executor(engine) as (executor, workers):
-                size = max(min(together, len(left) // (workers * _TURNS)), 1)
-                for done in _submitted(executor, function, tasks, list(left), size):
+                batches = _batches(list(left), workers, together)
+                for done in _submitted(executor, function, tasks, batches):
                     del left[done.number]
                     yield done
             # They are taken up in order, one per process and one ahead.
-            suspects = list(left)[: engine.jobs + 1] if size == 1 else []
+            suspects = list(left)[: engine.jobs + 1] if together == 1 else []
             together = 1
 
 
-# So many messages at least go to each process.
-_TURNS = 16
+def _batches(numbers: Sequence[int], workers: int, most: int) -> list[Sequence[int]]:
+    """Numbers of tasks that go to a process at once: fewer and fewer, so that all processes end at
+    about the same time."""
+    batches: list[Sequence[int]] = []
+    at = 0
+    while at < len(numbers):
+        size = max(min(most, (len(numbers) - at) // (workers * _TURNS)), 1)
+        batches.append(numbers[at : at + size])
+        at += size
+    return batches
+
+
+# So many messages at least a process still gets at any moment.
+_TURNS = 4
 
 
 def _submitted(
     executor: "Executor",
     function: Callable[[T], R],
     tasks: Sequence[T],
-    left: Sequence[int],
-    size: int,
+    batches: Sequence[Sequence[int]],
 ) -> Iterator[Done[R]]:
-    """Run the tasks of the numbers in ``left``, so many at once, and give those that end; where a
+    """Run the tasks of some numbers, those of a batch at once, and give those that end; where a
     process dies, not the rest."""
     from concurrent.futures import BrokenExecutor, as_completed
 
     futures: dict[Future[tuple[int, bytes]], Sequence[int]] = {}
     with suppress(BrokenExecutor):
-        for at in range(0, len(left), size):
-            numbers = left[at : at + size]
+        for numbers in batches:
             numbered = [(number, tasks[number]) for number in numbers]
-            futures[executor.submit(_packed, function, numbered)] = numbers
+            futures[executor.submit(_sent, function, numbered)] = numbers
     for future in as_completed(futures):
         numbers = futures.pop(future)  # what came of it is not kept here
-        for done in _unpacked(numbers, future):
-            lost = isinstance(done.error, BrokenExecutor) or (is_killed(done.error) and size > 1)
+        for done in _received(numbers, future):
+            several = len(numbers) > 1
+            lost = isinstance(done.error, BrokenExecutor) or (is_killed(done.error) and several)
             if not lost:
                 yield done
 
@@ -148,26 +158,41 @@ def _here(number: int, function: Callable[[T], R], task: T) -> Done[R]:
         return Done(number, error=error)
 
 
-def _packed(function: Callable[[T], R], tasks: Sequence[tuple[int, T]]) -> tuple[int, bytes]:
-    """What comes of some tasks as one piece of bytes, and its length before it was compressed: Dask
-    takes much longer over a thousand arrays."""
-    import pyarrow as pa
+def _sent(function: Callable[[T], R], tasks: Sequence[tuple[int, T]]) -> tuple[int, bytes]:
+    """What comes of some tasks, as it is sent from one process to another."""
+    from traceroof.scale.messages import packed
 
-    data = pickle.dumps([_here(number, function, task) for number, task in tasks], protocol=5)
-    return len(data), pa.compress(data, "lz4_raw", asbytes=True)
+    found = [_here(number, function, task) for number, task in tasks]
+    if not any(one.error for one in found):
+        with suppress(Exception):  # one of them is to blame, the others go on
+            return packed(found)
+    return packed([_sendable(one) for one in found])
 
 
-def _unpacked(
+def _sendable(done: Done[R]) -> Done[R]:
+    """What came of a task; where that cannot be sent, why not."""
+    from traceroof.scale.messages import packed, unpacked
+
+    try:
+        unpacked(packed([done]))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the reason
+        reason = f"what came of it cannot be sent to another process: {error}"
+        if done.error:
+            reason = f"it failed with {type(done.error).__name__}: {done.error}"
+        return Done(done.number, error=TraceroofError(reason))
+    return done
+
+
+def _received(
     numbers: Sequence[int], future: "Future[tuple[int, bytes]]", *, killed: bool = False
 ) -> Iterator[Done[Any]]:
     """What came of some tasks; of each the same error where their process did not end well."""
     from concurrent.futures import BrokenExecutor
 
-    import pyarrow as pa
+    from traceroof.scale.messages import unpacked
 
     try:
-        length, data = future.result()
-        yield from pickle.loads(pa.decompress(data, length, "lz4_raw"))
+        yield from unpacked(future.result())
     except BrokenExecutor as error:
         reason = "the process that read it was killed twice (out of memory?)"
         for number in numbers:

@@ -34,7 +34,7 @@ def unwatched(files_done: int, files: int, bytes_done: int, size: int) -> None:
 
 
 # Small files go to a process several at once: so many bytes and so many files.
-_BATCH_BYTES, _MOST_TOGETHER = 32_000_000, 8
+_BATCH_BYTES, _MOST_TOGETHER = 64_000_000, 32
 
 
 #: What is kept of a file: ``parts``, what was worked out of its rows alone; ``rows`` as well; or

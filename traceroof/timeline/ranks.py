@@ -8,9 +8,10 @@ the one that enters last keeps the others waiting. Definitions: ``docs/timeline.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -152,7 +153,8 @@ class Ranks:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return asdict(self)
+        made: dict[str, Any] = msgspec.to_builtins(self)
+        return made
 
 
 def ranks(partial: Partial) -> Ranks | None:

@@ -17,14 +17,18 @@ def render(what: Contract, *, top: int | None = None) -> str:
     """A diagnosis or comparison as JSON; ``top`` cuts kernels and findings when it is given."""
     import msgspec  # the library's own indentation is in Python, three times as slow
 
-    found = json.dumps(_plain(what.to_dict(top)), allow_nan=False)
+    made = what.to_dict(top)
+    try:
+        found = json.dumps(made, allow_nan=False)
+    except ValueError:
+        found = json.dumps(_plain(made), allow_nan=False)
     text = msgspec.json.format(found, indent=2) + "\n"
     # Only texts hold it; a CI runner obeys ##[error] wherever it reads it.
     return text.replace("##", "#\\u0023")
 
 
 def _plain(value: Any) -> Any:
-    """Only what JSON has: no NaN or infinity (unknown is null), no tuples, no numpy numbers."""
+    """With null in place of NaN and infinity, which JSON does not have."""
     if isinstance(value, dict):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
