@@ -526,8 +526,13 @@ def _folder(store: Path | str | None, settings: "Settings") -> Path | str | None
 def stored_calibration(store: Path | str | None = None) -> "tuple[MeasuredRate, ...]":
     """The measured ceilings that a store holds (as for ``ingest``); none where there is no store."""
     folder = str(store or os.environ.get("TRACEROOF_STORE") or ".traceroof")
-    if "://" not in folder and not Path(folder).is_dir():
-        return ()
+    if "://" not in folder:
+        if not Path(folder).is_dir():
+            return ()
+        from traceroof.calibration.kept import may_hold_some
+
+        if not os.environ.get("TRACEROOF_CATALOGUE") and not may_hold_some(Path(folder)):
+            return ()
     from traceroof.store import calibration_of
 
     return calibration_of(folder)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.generate import PAGES
+from traceroof.store import Store
 
 SAMPLE = "nsight_compute/transformer_layer.raw.csv"
 
@@ -249,6 +250,7 @@ def test_a_file_is_diagnosed_without_pandas_or_a_catalogue(
 ) -> None:
     """What a diagnosis does not need is not imported; a stored table becomes a frame all the same."""
     paths = [str(samples / one) for one in files]
+    Store.open(tmp_path / ".traceroof")  # which holds no ceilings
     code = (
         "import sys\n"
         "from traceroof.cli.main import app\n"
