@@ -202,7 +202,7 @@ def parse(path: Path) -> None:
 def read(path: Path) -> None:
     """The whole reader, without pandas, as the command line reads."""
     import traceroof
-    from traceroof.cli.inputs import arrow_without_pandas
+    from traceroof.core.arrow_start import arrow_without_pandas
 
     arrow_without_pandas()
     traceroof.read(path)

@@ -4,9 +4,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.abc import MetaPathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import traceroof
 from traceroof.cli.options import ReadOptions
@@ -27,6 +26,7 @@ def run_of(what: Sequence[str], reading: ReadOptions, *, keep: "Keep" = "parts")
 
     keep: of several files what was worked out of their launches, also their rows, or all.
     """
+    from traceroof.core.arrow_start import arrow_without_pandas
     from traceroof.core.memory import give_back
     from traceroof.core.recording import Run
     from traceroof.ingest.remote import is_url
@@ -138,35 +138,6 @@ def read_each(
             "without --strict the file is read and the notes are printed",
         )
     return [on_device(one, reading.device) for one in found] if reading.device else found
-
-
-class _NoPandas(MetaPathFinder):
-    """Answers for a moment that pandas is not installed."""
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError(fullname)
-
-
-def arrow_without_pandas() -> None:
-    """Let pyarrow ask for pandas now, once and in vain.
-
-    It imports pandas at the first list that becomes an array, to see whether the list is a Series:
-    a sixth of the time of a small file. ``to_pandas`` imports it all the same.
-    """
-    if "pandas" in sys.modules:
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        import pyarrow as pa
-
-        pa.array([])
-        # One store of free memory, that of the C library, instead of another one beside it: a sixth of
-        # the memory of a large trace.
-        pa.set_memory_pool(pa.system_memory_pool())
-    finally:
-        sys.meta_path.remove(finder)
 
 
 #: So many files that failed are named.

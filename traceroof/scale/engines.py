@@ -221,7 +221,7 @@ def processes(jobs: int) -> "Iterator[ProcessPoolExecutor]":
 
     # Spawned, not forked: threads of Arrow or of the caller do not survive a fork.
     context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=end_with_parent) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin) as pool:
         with _deaf():
             for _ in range(jobs):  # each starts one
                 pool.submit(int)
@@ -249,6 +249,14 @@ def _deaf() -> "Iterator[None]":
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """What a process of ours does first."""
+    from traceroof.core.arrow_start import arrow_without_pandas
+
+    end_with_parent()
+    arrow_without_pandas()
 
 
 def end_with_parent() -> None:
