@@ -95,22 +95,17 @@ _FINE_BELOW: Final = float(1 << 33)
 
 
 class Decoder:
-    """Decodes pieces of a trace; turns to exact times, for good, once a double does not hold
-    them."""
+    """Decodes pieces of a trace; a piece with a time that a double does not hold as it is written."""
 
     def __init__(self) -> None:
         self._any = msgspec.json.Decoder(list[Event])
         self._exact = msgspec.json.Decoder(list[ExactEvent])
-        self.exact = False
 
     def __call__(self, piece: Any) -> list[Any]:
-        if self.exact:
-            return self._exact.decode(piece)
         events = self._any.decode(piece)
         # Epoch microseconds with decimals were written in spring 2024; any event may be the first.
         for event in events:
             if type(event.ts) is float and not -_EXACT_BELOW < event.ts < _EXACT_BELOW:
-                self.exact = True
                 return self._exact.decode(piece)
         return events
 
