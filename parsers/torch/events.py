@@ -112,24 +112,30 @@ class Decoder:
 
 def nanoseconds(times: Sequence[Any]) -> Whole:
     """Microseconds as they stand in events, as whole nanoseconds; UNKNOWN where none is given."""
-    if not times:
-        return np.empty(0, dtype=np.int64)
     try:
         plain = np.fromiter(times, dtype=np.float64, count=len(times))
     except (TypeError, ValueError, OverflowError):
-        plain = np.full(1, np.nan)
-    largest = max(plain.max(), -plain.min())
-    if largest < _FINE_BELOW:
+        # What is no number, or a text of one, makes no other time slow.
+        plain = np.array([one if _is_plain(one) else np.nan for one in times])
+    odd = np.flatnonzero(~(np.abs(plain) < _EXACT_BELOW))
+    if len(odd):
+        plain[odd] = 0
+    if np.abs(plain).max(initial=0) < _FINE_BELOW:
         plain *= 1000
-        return np.rint(plain, out=plain).astype(np.int64)
-    if largest < _EXACT_BELOW:
+        exact: Whole = np.rint(plain, out=plain).astype(np.int64)
+    else:
         # The part below a microsecond is exact after the subtraction, so nothing is lost twice.
         whole = np.floor(plain)
         plain -= whole
-        exact: Whole = whole.astype(np.int64) * 1000
+        exact = whole.astype(np.int64) * 1000
         exact += np.rint(plain * 1000).astype(np.int64)
-        return exact
-    return np.array([_exact(time) for time in times], dtype=np.int64)
+    if len(odd):
+        exact[odd] = [_exact(times[at]) for at in odd.tolist()]
+    return exact
+
+
+def _is_plain(time: Any) -> bool:
+    return type(time) is float or (type(time) is int and abs(time) < 1 << 62)
 
 
 def _exact(time: Any) -> int:
