@@ -14,7 +14,6 @@ from traceroof.core import regex
 from traceroof.parsers.torch.buffer import Buffer
 from traceroof.parsers.torch.event_text import BOUNDARY, EVENT_START, LIST_END, SCALAR, TOKEN
 from traceroof.parsers.torch.repair import mended
-from traceroof.parsers.torch.scanned import Taken
 
 FAILURES = (msgspec.MsgspecError, RecursionError)
 OFFSET = regex.compile(r"\(byte (\d+)\)")
@@ -47,8 +46,7 @@ class BrokenEvents:
     """Takes the events of a buffer one by one.
 
     decode: turns the bytes of a JSON list into events. counts: what was repaired or lost, by the
-    text of the note to make of it. found: the events of the piece that was looked at last, decoded or
-    taken by the scanner.
+    text of the note to make of it. found: the events of the piece that was looked at last.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class BrokenEvents:
         self.buffer = buffer
         self.decode = decode
         self.counts = counts
-        self.found: list[list[Any] | Taken] = []
+        self.found: list[list[Any]] = []
         self._passed = self._scanned = 0
         self._tried = self._mended = 0
 

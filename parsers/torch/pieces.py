@@ -15,7 +15,7 @@ from traceroof.parsers.torch.broken_events import FAILURES, LOST, MENDED, OFFSET
 from traceroof.parsers.torch.buffer import PIECE_BYTES, Buffer
 from traceroof.parsers.torch.event_text import BOUNDARY, GAP, GOES_ON, SPACE
 from traceroof.parsers.torch.repair import unbroken
-from traceroof.parsers.torch.scanned import SCANNED_AT_ONCE, Scan
+from traceroof.parsers.torch.scanned import SCANNED_AT_ONCE, Scan, Taken
 
 # Where more than so many events of a piece and one in so many bytes are broken, no more is searched
 # for the end of one than what looks like the next.
@@ -37,8 +37,8 @@ _BEHIND_BYTES = 1 << 6
 # The end of an event among broken ones is searched this far.
 _SEARCHED = 1 << 14
 
-# Changing between the scan and decoding takes as long as decoding a quarter of a megabyte.
-_LONG_RUN = 1 << 18
+# Usual events of fewer bytes are not worth the change from decoding to the scan and back.
+_LONG_RUN = 1 << 12
 
 # What is decoded at once at least; after a failure whose place is unknown so much less is.
 _LEAST_STRIDE = 1 << 12
@@ -52,6 +52,7 @@ class Pieces(BrokenEvents):
     """What the buffer holds of a list of events.
 
     scan: takes the usual ones, so that only others are decoded; None for who wants all of them.
+    taken: what it took of the piece that was looked at last and before, if it is to be folded now.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Pieces(BrokenEvents):
     ) -> None:
         super().__init__(buffer, decode, counts)
         self._scan = scan
+        self.taken: Taken | None = None
 
     # Bytes decoded before the scan is asked again: one event, more where it took little.
     _unusual = 0
@@ -77,8 +79,15 @@ class Pieces(BrokenEvents):
         Moves the start behind everything that is dealt with, which may be short of that or beyond
         it. Returns whether the list ended.
         """
-        buffer = self.buffer
         self.found = []
+        has_ended = self._read()
+        if self._scan:
+            # Before events of a later piece are folded, so that the order does not depend on these.
+            self.taken = self._scan.taken(0 if self.found else SCANNED_AT_ONCE)
+        return has_ended
+
+    def _read(self) -> bool:
+        buffer = self.buffer
         self._passed += buffer.end - buffer.start
         cut = self._end()
         few = _FEW_FAILURES + (cut - buffer.start) // _BYTES_A_FAILURE
@@ -122,9 +131,6 @@ class Pieces(BrokenEvents):
         buffer = self.buffer
         start = buffer.start
         buffer.start = scan.pass_over(buffer.data, start, cut)
-        taken = scan.taken(0 if buffer.start < cut else SCANNED_AT_ONCE)
-        if taken:
-            self.found.append(taken)
         if buffer.start == cut:
             return cut
         if buffer.start > start and buffer.pass_over(SPACE) == ord("{"):

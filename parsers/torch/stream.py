@@ -11,6 +11,7 @@ by event.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -195,26 +196,16 @@ class Reader:
                 self.counts[CUT] = 1
                 return
             ended = self._pieces.read()
-            yield from _joined(self._pieces.found)
+            if self._pieces.taken:
+                yield self._pieces.taken
+            # Folding has a cost per list, which a broken piece has many of.
+            yield list(chain.from_iterable(self._pieces.found))
             if ended:
                 self.has_ended = True
                 return
             if buffer.start == before and not buffer.more():
                 # The event that the end of the file cut through.
                 buffer.start = buffer.end
-
-
-def _joined(found: list[list[Any] | Taken]) -> Iterator[list[Any] | Taken]:
-    """The same in fewer lists, as folding has a cost per list, which a broken piece has many of."""
-    events: list[Any] = []
-    for one in found:
-        if isinstance(one, Taken):
-            yield events
-            yield one
-            events = []
-        else:
-            events = events + one if events else one
-    yield events
 
 
 def cuts(path: Path, size: int, step: int) -> list[int]:
