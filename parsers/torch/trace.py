@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from traceroof.core import regex
+from traceroof.core.memory import give_back
 from traceroof.core.recording import Note, Recording, Source
 from traceroof.core.units import count
 from traceroof.errors import TraceroofError
@@ -95,6 +96,7 @@ def read_trace(source: Path, progress: Progress, options: Options) -> Recording:
     host = Host(found.fold)
     launches = Launches(found.fold)
     links = link(found.fold, host, launches)
+    give_back()
     built = build(found.fold, host, links, launches, found.metadata, source)
     notes = (*found.notes, *built.notes)
     return Recording(

@@ -12,6 +12,7 @@ from traceroof.calibration.apply import applicable
 from traceroof.config import NONE, Settings
 from traceroof.core.dictionary import Coded
 from traceroof.core.facts import Facts
+from traceroof.core.memory import give_back
 from traceroof.core.recording import (
     Recording,
     Run,
@@ -120,6 +121,7 @@ def _diagnosed(
     recording = without_reported(run.recording.judged(), settings.peaks)
     judged = judged_groups(recording, device, settings, attainable, calibration)
     grouped, categories, variants = judged.grouped, judged.categories, judged.part.variants
+    give_back()
     partial = partial_of_run(recording, judged.category_of_row)
     lines, across = list(partial.timelines), ranks.ranks(partial)
     totals = run_totals(variants, lines)

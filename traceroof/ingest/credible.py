@@ -35,8 +35,10 @@ def overlapping(start: Whole, duration: Whole, lane: Whole) -> Whole:
     lane, start, duration = lane[order], start[order], duration[order]
     # As reals: a broken duration may be near the largest whole number.
     busy = np.bincount(lane, weights=duration)
-    beyond = start[:-1].astype(np.float64) + duration[:-1] - start[1:]
-    allowed = np.maximum(_OVERLAP_NS, np.minimum(busy[lane[:-1]], _LONG_NS) * _OVERLAP_SHARE)
+    beyond = start[:-1].astype(np.float64)
+    beyond += duration[:-1]
+    beyond -= start[1:]
+    allowed = np.maximum(_OVERLAP_NS, np.minimum(busy, _LONG_NS) * _OVERLAP_SHARE)[lane[:-1]]
     found: Whole = order[:-1][(lane[1:] == lane[:-1]) & (beyond > allowed)]
     return found
 
@@ -101,9 +103,11 @@ def impossible(start: Whole, duration: Whole, lane: Whole, name: Whole) -> tuple
     """Starts and durations of another clock (``strays``), and among the rest the durations that
     reach far over the work behind them (``broken_durations``)."""
     no_start, no_duration = strays(start, duration)
-    broken = np.zeros(len(start), dtype=bool)
-    good = ~no_duration
-    broken[good] = broken_durations(start[good], duration[good], lane[good], name[good])
+    if no_duration.any():
+        broken, good = np.zeros(len(start), dtype=bool), ~no_duration
+        broken[good] = broken_durations(start[good], duration[good], lane[good], name[good])
+    else:
+        broken = broken_durations(start, duration, lane, name)
     return no_start, no_duration | _overflown(duration, name), broken
 
 

@@ -24,6 +24,8 @@ each row a variant, which gives the same groups.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -201,22 +203,26 @@ def _firsts(kernels: pa.Table, kernel: Ints, codes: Ints) -> dict[str, Ints]:
     late = np.where(start[rows] == UNKNOWN, np.iinfo(np.int64).max, start[rows])
     if (late[1:] < late[:-1]).any():
         rows = rows[np.argsort(late, kind="stable")]
-    lanes = {name: whole(kernels[name])[rows] for name in ("source", "process_id", "device")}
-    _, first = together((kernel[rows], *lanes.values()))
-    first = np.sort(first)
+    del late
+    lanes = {name: whole(kernels[name]) for name in ("source", "process_id", "device")}
+    _, first = together(chain((kernel[rows],), (one[rows] for one in lanes.values())))
+    at = rows[np.sort(first)]
     return {
-        "variant": codes[rows[first]],
-        **{name: one[first] for name, one in lanes.items()},
-        "start_ns": start[rows[first]],
-        "duration_ns": duration[rows[first]],
+        "variant": codes[at],
+        **{name: one[at] for name, one in lanes.items()},
+        "start_ns": start[at],
+        "duration_ns": duration[at],
     }
 
 
 def _by_step(kernels: pa.Table, codes: Ints) -> dict[str, Ints]:
     """BY_STEP of the rows of a kernel table. codes: variant of each."""
-    columns = {name: whole(kernels[name]) for name in ("source", "rank", "process_id", "device")}
-    columns["step"] = coded(kernels["step"]).codes.astype(np.int64)
-    columns["variant"] = codes
+    columns: dict[str, npt.NDArray[Any]] = {
+        name: whole(kernels[name]) for name in ("source", "rank", "process_id", "device")
+    }
+    # Most launches are the only one of their variant in their step: short numbers.
+    columns["step"] = coded(kernels["step"]).codes
+    columns["variant"] = codes.astype(np.int32)
     of_row, first = together(columns.values())
     launches, duration = whole(kernels["launch_count"]), whole(kernels["duration_ns"])
     is_timed = duration != UNKNOWN
@@ -224,7 +230,7 @@ def _by_step(kernels: pa.Table, codes: Ints) -> dict[str, Ints]:
     return {
         **{name: compact(one[first]) for name, one in columns.items()},
         "launches": summed(of_row, launches, count),
-        "untimed": summed(of_row, np.where(is_timed, 0, launches), count),
+        "untimed": compact(summed(of_row, np.where(is_timed, 0, launches), count)),
         "time_ns": summed(of_row, np.where(is_timed, launches * duration, 0), count),
     }
 

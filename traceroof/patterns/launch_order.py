@@ -152,13 +152,17 @@ class Costs:
         )
 
 
+# Launches that are looked at together, where there are many columns of them.
+_BLOCK = 1 << 16
+
+
 def in_order(kernels: pa.Table, at: Ints) -> tuple[Ints, Ints, Ints]:
     """Rows ``at`` of a kernel table by stream and start: the rows, their stream as a number, their
     start in ns. Their starts are known."""
     owner = ("source", "rank", "process_id", "device", "stream")
     lane, _ = together(whole(kernels[name])[at] for name in owner)
     # Whole numbers: nanoseconds since an epoch do not fit a double.
-    start = np.asarray(kernels["start_ns"].take(pa.array(at)).to_numpy(), dtype=np.int64)
+    start = whole(kernels["start_ns"])[at]
     order = np.lexsort((start, lane))
     return at[order], lane[order], start[order]
 
@@ -175,12 +179,21 @@ def _idle_for_launch(kernels: pa.Table) -> Ints:
     for one in np.unique(gpu):
         mine = timed[gpu == one]
         mine = mine[np.argsort(start[mine], kind="stable")]
-        reached = np.maximum.accumulate(start[mine] + np.maximum(duration[mine], 0))
+        reached = np.maximum(duration[mine], 0)
+        reached += start[mine]
+        np.maximum.accumulate(reached, out=reached)
         idle[mine[1:]] = np.maximum(start[mine[1:]] - reached[:-1], 0)
+        del mine, reached
+    del timed, gpu
     launch = whole(kernels["host_launch_ns"])
-    late = np.where(launch == UNKNOWN, idle, np.clip(launch - (start - idle), 0, idle))
-    arriving = np.minimum(idle - late, LAUNCH_LATENCY_NS)
-    return np.where(late < PAUSE_NS, late + arriving, 0)
+    late = launch - (start - idle)
+    np.clip(late, 0, idle, out=late)
+    late = np.where(launch == UNKNOWN, idle, late)
+    idle -= late
+    np.minimum(idle, LAUNCH_LATENCY_NS, out=idle)  # until it arrives
+    idle += late
+    idle[late >= PAUSE_NS] = 0
+    return idle
 
 
 @dataclass(frozen=True)
@@ -200,6 +213,7 @@ class Launches:
     @staticmethod
     def of(kernels: pa.Table, group: Ints, kinds: LaunchKinds) -> "Launches":
         """group: kernel of each row, -1 for none. kinds: of the kernels."""
+        idle = _idle_for_launch(kernels)  # first: it holds as much as all that follows
         start, duration = whole(kernels["start_ns"]), whole(kernels["duration_ns"])
         good = (group >= 0) & (start != UNKNOWN) & (duration > 0)
         good &= whole(kernels["launch_count"]) == 1
@@ -210,7 +224,7 @@ class Launches:
             group=group[at],
             lane=lane,
             time=duration[at],
-            gap=np.where(follows, _idle_for_launch(kernels)[at], 0),
+            gap=np.where(follows, idle[at], 0),
             used=np.zeros(len(at), dtype=bool),
             groups=kinds,
         )
@@ -247,11 +261,20 @@ class Launches:
 
     def same_size(self, one: Ints, other: Ints) -> Mask:
         """Whether launches have as many elements, or the same grid where that is not known."""
-        elements, threads = self.groups.elements[self.group], self.groups.threads[self.group]
+        same = np.zeros(len(one), dtype=bool)
+        # Block by block, so that the intermediate arrays stay small.
+        for low in range(0, len(one), _BLOCK):
+            here = slice(low, low + _BLOCK)
+            same[here] = self._same_size(self.group[one[here]], self.group[other[here]])
+        return same
+
+    def _same_size(self, one: Ints, other: Ints) -> Mask:
+        """The same of groups."""
+        elements, threads = self.groups.elements, self.groups.threads
         a, b = elements[one], elements[other]
         known = ~np.isnan(a) & ~np.isnan(b)
         alike = np.abs(a - b) <= SAME_SIZE * np.maximum(a, b)
-        blocks = self.groups.blocks[self.group][one]
+        blocks = self.groups.blocks[one]
         grids = (threads[one] == threads[other]) & (blocks >= _LEAST_BLOCKS)
         return np.asarray(np.where(known, alike & (a >= _LEAST_ELEMENTS), grids))
 

@@ -175,7 +175,7 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         facts["small_collectives"] = int((size < SMALL_MESSAGE_BYTES).sum())
     facts |= _bandwidth(lane, np.flatnonzero(at), size) | _waits(lane, unions)
     rest, part = _beside_communication(lane, unions)
-    slowdown = _slowdown(_work_codes(lane, rest), (lane.end - lane.start)[rest], part >= 0.5)
+    slowdown = _slowdown(_work_codes(lane, rest), lane.end[rest] - lane.start[rest], part >= 0.5)
     if slowdown is not None:
         facts["overlap_by_shapes"] = float(
             (lane.rows.text("input_shapes", lane.at[rest])[0] >= 0).any()
@@ -190,10 +190,9 @@ def _slowdown(kind: npt.NDArray[np.int64], time: Times, is_under: Mask) -> float
     mean. None where too little of the time can be compared."""
     if not is_under.any():
         return None
-    side = is_under.astype(np.int64)
-    codes, first = together((kind, side))
+    codes, first = together((kind, is_under.astype(np.int8)))
     alike = Groups(codes)
-    at = (side[first], kind[first])
+    at = (is_under[first].astype(np.int64), kind[first])
     count, median, total = (np.zeros((2, int(kind.max()) + 1)) for _ in range(3))
     count[at], median[at] = alike.sizes, alike.medians(time)
     total[at] = alike.reduced(np.add, time)

@@ -34,12 +34,13 @@ def drift_facts(lane: Lane) -> dict[str, float]:
     by_work = Groups(together(chain(launch_columns(lane, at), shapes))[0])
     count = by_work.sizes[by_work.codes]
     many = count >= _LEAST
-    time = (lane.end - lane.start)[at][many]
+    time = (lane.end[at] - lane.start[at])[many]
     compared = int(time.sum())
     if not compared or 2 * compared < whole:
         return {}
     work, _ = factorized(by_work.codes[many])
     quarter = (_QUARTERS * by_work.places() // count)[many]  # of so many launches none is empty
+    del at, by_work, count, many
     quarters = Groups(_QUARTERS * work + quarter).medians(time).reshape(-1, _QUARTERS)
     rises = (np.diff(quarters, axis=1) >= 0).all(axis=1) & (quarters[:, -1] > quarters[:, 0])
     growth = np.where(rises, quarters[:, -1] / quarters[:, 0], 1.0)

@@ -118,6 +118,7 @@ class Idle:
         self.next = np.searchsorted(lane.start, self.end, side="left")
         by_end = np.argsort(lane.end, kind="stable")
         self.previous = by_end[np.searchsorted(lane.end[by_end], self.start, side="left")]
+        del holes, duration, kept, by_end
         launch, launch_duration = lane.launch[self.next], lane.launch_duration[self.next]
         launch = np.where(self._from_before(launch), self.start, launch)
         self.is_launch_known = launch != UNKNOWN

@@ -30,11 +30,13 @@ NONE = Intervals(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 def union(starts: Times, ends: Times) -> Intervals:
     """Where at least one of the intervals is: sorted, disjoint, touching ones joined."""
     kept = ends > starts
-    starts, ends = starts[kept], ends[kept]
+    if not kept.all():
+        starts, ends = starts[kept], ends[kept]
     if not len(starts):
         return NONE
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], ends[order]
+    if np.any(starts[1:] < starts[:-1]):
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     opens = np.concatenate(([True], starts[1:] > reach[:-1]))
     closes = np.concatenate((opens[1:], [True]))
@@ -99,20 +101,27 @@ def gaps(busy: Intervals, start: int, end: int) -> Intervals:
 
 def covered(busy: Intervals, starts: Times, ends: Times) -> Times:
     """How much of each interval [starts, ends) the union covers. ns."""
+    part = np.zeros(len(starts), dtype=np.int64)
     if not len(busy):
-        return np.zeros(len(starts), dtype=np.int64)
-    part: Times = np.maximum(_before(busy, ends) - _before(busy, starts), 0)
-    return part
-
-
-def _before(busy: Intervals, times: Times) -> Times:
-    """Time that the union, which is not empty, covers before each of ``times``."""
+        return part
     total = np.concatenate(([0], np.cumsum(busy.ends - busy.starts)))
+    # Block by block, so that the intermediate arrays stay small.
+    for low in range(0, len(starts), _BLOCK):
+        here = slice(low, low + _BLOCK)
+        part[here] = _before(busy, total, ends[here]) - _before(busy, total, starts[here])
+    return np.maximum(part, 0, out=part)
+
+
+_BLOCK = 1 << 16
+
+
+def _before(busy: Intervals, total: Times, times: Times) -> Times:
+    """Time that the union, which is not empty, covers before each of ``times``. total: before each of
+    its intervals, and in all."""
     at = np.searchsorted(busy.starts, times, side="right")
-    whole = total[at]
     # Of the last interval that has started, the part after ``times`` has not passed yet.
     over = np.where(at > 0, np.maximum(busy.ends[np.maximum(at - 1, 0)] - times, 0), 0)
-    return np.asarray(whole - over, dtype=np.int64)
+    return np.asarray(total[at] - over, dtype=np.int64)
 
 
 def _contains(busy: Intervals, times: Times) -> npt.NDArray[np.bool_]:

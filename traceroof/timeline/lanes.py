@@ -33,13 +33,14 @@ class Rows:
         single = whole(kernels["launch_count"]) == 1
         at = np.flatnonzero((start != UNKNOWN) & (duration != UNKNOWN) & single)
         untimed = np.flatnonzero(((start == UNKNOWN) | (duration == UNKNOWN)) & single)
-        start = start[at]
-        if np.any(start[1:] < start[:-1]):
+        in_order = not np.any(start[1:] < start[:-1])
+        # A trace that is in order and complete needs no copy of its columns.
+        self.as_it_is = len(at) == kernels.num_rows and in_order
+        if not self.as_it_is:
+            start = start[at]
             order = np.argsort(start, kind="stable")
             start, at = start[order], at[order]
         self.at = at
-        # A trace that is in order and complete needs no copy of its columns.
-        self._as_it_is = len(at) == kernels.num_rows and bool(np.all(at[1:] > at[:-1]))
         self._kernels = kernels
         self.start = start
         self.end = start + np.maximum(self._of(duration), 0)
@@ -67,7 +68,7 @@ class Rows:
         return Unmeasured(*(whole(self._kernels[name].take(pa.array(at))) for name in names))
 
     def _of(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return values if self._as_it_is else values[self.at]
+        return values if self.as_it_is else values[self.at]
 
     def named(self, code: int) -> str:
         """The name of a code; rows without a name have -1."""
@@ -195,6 +196,8 @@ def lanes_of(rows: Rows) -> list[tuple[Key, Lane]]:
         mine = np.array([one == key for one in key_of], dtype=bool)
         for at in _windows(rows, source, np.flatnonzero(mine[of_row])):
             sources = tuple(np.unique(source[at]).tolist())
+            if rows.as_it_is and len(at) == len(rows.at):
+                at = rows.at  # once
             found.append((key, Lane(rank, process, device, sources, rows, at)))
     return found
 

@@ -83,14 +83,14 @@ def launched(calls: pa.Table, kernels: pa.Table) -> dict[tuple[int, int], Launch
     for at in wanted[first]:
         key = int(source[at]), int(process[at])
         mine = wanted[(source[wanted] == key[0]) & (process[wanted] == key[1])]
+        density = _density(correlation[(source == key[0]) & (process == key[1])])
         rows = (row_source == key[0]) & np.isin(row_process, (key[1], UNKNOWN))
         ids = recorded[rows & (recorded != UNKNOWN)]
-        of_process = correlation[(source == key[0]) & (process == key[1])]
         mine = mine[np.argsort(start[mine], kind="stable")]
         if capture[mine].any():
             captured = _captured(start[mine], duration[mine], names.at(mine), capture[mine])
             mine = mine[~capture[mine] & ~captured]
-        found[key] = _count(correlation[mine], graph[mine], ids, _density(of_process))
+        found[key] = _count(correlation[mine], graph[mine], ids, density)
     return found
 
 
@@ -137,8 +137,9 @@ def _density(correlation: Times) -> float | None:
     if not len(ids):
         return None
     # They come nearly sorted, which a stable sort makes use of and numpy's unique does not.
-    steps = np.diff(np.sort(ids, kind="stable"))
+    ids.sort(kind="stable")
+    steps = np.diff(ids)
     # A profiler may count calls of its own in another series, from 2^31 on.
-    steps = steps[(steps > 0) & (steps < _NEXT_SERIES)]
-    reach = int(steps.sum()) + 1
-    return (len(steps) + 1) / reach if reach >= _LONG_RANGE else None
+    near = (steps > 0) & (steps < _NEXT_SERIES)
+    reach = int(steps.sum(where=near)) + 1
+    return (int(near.sum()) + 1) / reach if reach >= _LONG_RANGE else None

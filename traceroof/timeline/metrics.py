@@ -66,10 +66,11 @@ def launch_facts(lane: Lane) -> dict[str, float]:
 
 
 def _call_facts(lane: Lane, linked: Mask) -> dict[str, float]:
-    launch, own = lane.launch[linked], lane.launch_duration[linked]
+    at = slice(None) if linked.all() else linked  # no copies of what is all there
+    launch, own = lane.launch[at], lane.launch_duration[at]
     kernel, timed = lane.is_kernel, own != UNKNOWN
     # One call launches all nodes of a graph: it counts once.
-    first, shared = _calls(launch, lane.correlation[linked])
+    first, shared = _calls(launch, lane.correlation[at])
     facts: dict[str, float] = {"launch_calls": int(first.sum())}
     graph = lane.rows.text("graph_id", lane.at)[0] >= 0
     graph[np.flatnonzero(linked)[shared]] = True
@@ -79,11 +80,13 @@ def _call_facts(lane: Lane, linked: Mask) -> dict[str, float]:
     if len(calls):
         facts["launch_time_ns"] = int(calls.sum())
         facts["median_launch_ns"] = float(np.median(calls))
-        delay = np.maximum(lane.start[linked] - launch - np.maximum(own, 0), 0)[timed]
+        delay = lane.start[at] - launch
+        delay -= np.maximum(own, 0)
+        delay = np.maximum(delay, 0)[timed]
         facts["median_launch_delay_ns"] = float(np.median(delay))
         facts["mean_launch_delay_ns"] = float(np.mean(delay))
-        short = (lane.end - lane.start)[linked] < own
-        facts["kernels_under_launch"] = int((short & timed & kernel[linked]).sum())
+        short = lane.end[at] - lane.start[at] < own
+        facts["kernels_under_launch"] = int((short & timed & kernel[at]).sum())
     return facts
 
 
@@ -114,15 +117,16 @@ def _within_streams(lane: Lane) -> int:
     beside = 0
     known = np.flatnonzero(lane.stream != UNKNOWN)
     order = known[np.argsort(lane.stream[known], kind="stable")]  # within a stream by start
+    del known
     edges = np.flatnonzero(np.diff(lane.stream[order])) + 1
     begins, ends = np.append(0, edges), np.append(edges, len(order))
     several = np.flatnonzero(ends - begins > 1)
     for first, last in zip(begins[several].tolist(), ends[several].tolist(), strict=True):
         at = order[first:last]
         end = lane.end[at]
-        reached = np.maximum.accumulate(end)[:-1]
-        shared = np.minimum(reached, end[1:]) - lane.start[at[1:]]
-        beside += int(np.maximum(shared, 0).sum())
+        shared = np.minimum(np.maximum.accumulate(end)[:-1], end[1:])
+        shared -= lane.start[at[1:]]
+        beside += int(shared.sum(where=shared > 0))
     return beside
 
 
@@ -270,7 +274,11 @@ def copy_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         return intervals.length(mine) - int(hidden.sum())
 
     begins, ends = unions.busy.ends[:-1], unions.busy.starts[1:]
-    beside = np.isin(begins, lane.end[small]) | np.isin(ends, lane.start[small])
+    beside = np.zeros(len(begins), dtype=bool)
+    if len(begins):
+        for bounds, times in ((begins, lane.end[small]), (ends, lane.start[small])):
+            at = np.minimum(np.searchsorted(bounds, times), len(bounds) - 1)
+            beside[at[bounds[at] == times]] = True
     facts: dict[str, float] = {
         "copies": len(copy),
         "copy_bytes": float(np.nansum(size)),
