@@ -312,11 +312,10 @@ def _dask(engine: Engine) -> "Iterator[tuple[Any, Executor]]":
 
 
 def _local(dask: Any, jobs: int) -> Any:
-    """A cluster of this machine. Its workers do not sample their own stacks a hundred times a
-    second, and say nothing when they lose a scheduler that ends."""
+    """A cluster of this machine, which says nothing when it loses a scheduler that ends."""
     import logging
 
-    with import_module("dask").config.set({"distributed.worker.profile.enabled": False}):
+    with import_module("dask").config.set(_LIGHT):
         return dask.LocalCluster(
             n_workers=jobs,
             threads_per_worker=1,
@@ -325,6 +324,14 @@ def _local(dask: Any, jobs: int) -> Any:
         )
 
 
+# Workers do not sample their own stacks, look at the machine and at their event loops many times a
+# second, nor give memory back to the system for every 64 kB.
+_LIGHT = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 26,
+}
 # How long a scheduler may take to answer.
 _PATIENCE_SECONDS = 15
 # How often a task runs again whose function raised what is no error of the file (a lost connection).
