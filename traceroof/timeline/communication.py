@@ -174,22 +174,25 @@ def communication_facts(lane: Lane, unions: Unions) -> dict[str, float]:
         facts["message_bytes"] = float(np.nansum(size))
         facts["small_collectives"] = int((size < SMALL_MESSAGE_BYTES).sum())
     facts |= _bandwidth(lane, np.flatnonzero(at), size) | _waits(lane, unions)
-    rest, part = _beside_communication(lane, unions)
-    slowdown = _slowdown(_work_codes(lane, rest), lane.end[rest] - lane.start[rest], part >= 0.5)
-    if slowdown is not None:
-        facts["overlap_by_shapes"] = float(
-            (lane.rows.text("input_shapes", lane.at[rest])[0] >= 0).any()
-        )
-        facts["overlap_slowdown"] = slowdown
-    return facts
+    return facts | _overlap(lane, *_beside_communication(lane, unions))
 
 
-def _slowdown(kind: npt.NDArray[np.int64], time: Times, is_under: Mask) -> float | None:
+def _overlap(lane: Lane, rest: npt.NDArray[np.int32], is_under: Mask) -> dict[str, float]:
+    """How communication slows down what runs beside it; nothing where too little can be compared."""
+    if not is_under.any():
+        return {}
+    kind = _work_codes(lane, rest).astype(np.int32)
+    slowdown = _slowdown(kind, lane.end[rest] - lane.start[rest], is_under)
+    if slowdown is None:
+        return {}
+    shapes, _ = lane.rows.text("input_shapes", lane.at[rest])
+    return {"overlap_by_shapes": float((shapes >= 0).any()), "overlap_slowdown": slowdown}
+
+
+def _slowdown(kind: npt.NDArray[np.int32], time: Times, is_under: Mask) -> float | None:
     """How many times as long kernels of a kind take under communication as alone: the median of the
     kinds, by time; one kernel that hides two problem sizes (a persistent grid) moves it less than a
     mean. None where too little of the time can be compared."""
-    if not is_under.any():
-        return None
     codes, first = together((kind, is_under.astype(np.int8)))
     alike = Groups(codes)
     at = (is_under[first].astype(np.int64), kind[first])
@@ -205,20 +208,20 @@ def _slowdown(kind: npt.NDArray[np.int64], time: Times, is_under: Mask) -> float
     return float(ratios[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
-def _beside_communication(
-    lane: Lane, unions: Unions
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The kernels that ran wholly without communication or mostly under it, and how much of each
-    did, 0-1."""
+def _beside_communication(lane: Lane, unions: Unions) -> tuple[npt.NDArray[np.int32], Mask]:
+    """The kernels that ran wholly without communication or mostly under it, and which did the
+    latter."""
     rest = np.flatnonzero(lane.is_kernel & ~lane.is_communication & (lane.end > lane.start))
+    rest = rest.astype(np.int32)
     start, end = lane.start[rest], lane.end[rest]
     under = intervals.covered(unions.communication, start, end)
-    part = (under / (end - start)).astype(np.float32)
-    clear = (under == 0) | (part >= 0.5)
-    return rest[clear], part[clear]
+    end -= start
+    is_under = (under / end).astype(np.float32) >= 0.5
+    clear = (under == 0) | is_under
+    return rest[clear], is_under[clear]
 
 
-def _work_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _work_codes(lane: Lane, at: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """The same, and the shapes of the operator: kernels that do the same work."""
     shapes = (lane.rows.text("input_shapes", lane.at[at])[0],)
     return together(chain(launch_columns(lane, at), shapes))[0]

@@ -184,7 +184,7 @@ def _launch_codes(lane: Lane, at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64
     return together(launch_columns(lane, at))[0]
 
 
-def launch_columns(lane: Lane, at: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[Any]]:
+def launch_columns(lane: Lane, at: npt.NDArray[np.integer[Any]]) -> Iterator[npt.NDArray[Any]]:
     yield lane.name[at]
     for name in _LAUNCH_SHAPE:
         yield lane.rows.wholes(name, lane.at[at])

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from traceroof.core import recording as recordings
 from traceroof.core.dictionary import Coded, coded, together
 from traceroof.core.kernel_table import UNKNOWN
+from traceroof.core.memory import give_back
 from traceroof.timeline.collectives import COLLECTIVES, collectives_of
 from traceroof.timeline.lanes import Key, Lane, Owner, Rows, lanes_of, owners_of
 from traceroof.timeline.timeline import Timeline, lane_timelines
@@ -72,9 +73,11 @@ def partial_of(recording: "Recording", categories: Coded) -> Partial:
         return Partial(files)
     rows = Rows(recording.kernels, categories)
     found = lanes_of(rows)
+    timelines = tuple(lane_timelines(recording, [lane for _, lane in found]))
+    give_back()
     return Partial(
         files=files,
-        timelines=tuple(lane_timelines(recording, [lane for _, lane in found])),
+        timelines=timelines,
         keys=tuple(key for key, _ in found),
         categories=tuple(_category_times(lane) for _, lane in found),
         collectives=pa.concat_tables(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from traceroof.core.memory import give_back
 from traceroof.timeline.communication import Exchange, exchanges
 from traceroof.timeline.host import Host
 from traceroof.timeline.idle import Gap
@@ -75,6 +76,7 @@ def lane_timelines(recording: "Recording", found: Sequence[Lane]) -> list[Timeli
         stacks={index for index, one in enumerate(recording.sources) if one.stacks},
         launched=launched(recording.host_calls, recording.kernels),
     )
+    give_back()
     return [_timeline(lane, shared) for lane in found]
 
 
