@@ -305,31 +305,32 @@ peak memory the largest resident size, both as the operating system counts them.
 {rounds} rounds in which the programs take turns; `±` is half the range of the CPU times.
 Several jobs serve plain files from 256 MB on.
 *typed decode* is the yardstick: one `msgspec.json.decode` of the whole file into structs of only
-the fields that are needed, the least that can be done with that library. *read* is
+the fields that are needed, the least that can be done with that library; *four fields* is the same of name,
+category, start and duration alone. *read* is
 `traceroof.read` (the kernel table, host calls and spans), *diagnose* is the whole command
 `traceroof diagnose FILE --top 5`. MB are 10^6 bytes, of the plain text. Python {python}, {cores}
 cores ({machine}).
 
 {table}
 
-**What time is made of.** Of `diagnose` on the 1 GB trace with one job a third is reading and
-decoding, a quarter folding the events into columns, a tenth the start of Python and its libraries;
-linking and diagnosis are the rest. The half second before the first event and the two seconds behind
-the last one run on one core, however many jobs there are. Of the 100 MB trace over half is the start.
+**What time is made of.** Of `diagnose` on the 1 GB trace with one job two fifths are reading, a tenth
+is the start of Python and its libraries; linking and diagnosis are the rest, on one core however many jobs
+there are. Usual events go from text into columns in compiled code (`parsers/torch/_scan.c`), without an object
+for each; others are decoded. Installed without a C compiler, all events are decoded: reading takes 2.4 times
+as long. Of the 100 MB trace half is the start.
 
-**What memory is made of.** Interpreter and libraries take about 85 MiB (Arrow, numpy,
+**What memory is made of.** Interpreter and libraries take about 67 MiB (Arrow, numpy,
 msgspec, the rules), the read buffer a few. What grows is what is kept: about 210 bytes for each GPU
 activity and 40 for each host call, texts once for all rows that share them; the analysis needs
 about 250 bytes more for each GPU activity while it runs. Python frames, flow arrows and operators
 that launched nothing are dropped as they stream by: a trace twice as large with the same kernels
 takes the same memory. These traces are dense: every 2.4 kB of text hold a GPU activity.
 
-**Bars.** `diagnose` of the 1 GB trace with one job in at most 2.0 times the CPU of the typed decode and
-at most 400 MiB. `make bench` measures; no test asserts a time. Measured in turns beside revision
-6cadffa with one job: 0.88 times its CPU with one job, 0.7 times its wall time with two jobs; 0.90
-times its CPU for a trace of 110 MB. The aims, 0.62 with two jobs, 0.65 for 110 MB and 300 MB of
-memory, are not reached. The decode builds all events at once and
-pays for three gigabytes of memory, which is why a stream can be cheaper.
+**Bars.** `diagnose` of the 1 GB trace with one job in at most 1.1 times the CPU of the typed decode, 2.0
+times that of the four fields, and 300 MiB. In turns beside revision 6cadffa with one job, on an idle machine:
+with two jobs in at most 0.62 of its wall time (measured: 0.42), and a trace of 110 MB in at most 0.65 of
+its CPU time (measured: 0.60). `make bench` measures; no test asserts a time. The decode builds all events at
+once and pays for three gigabytes of memory, which moves it by half from machine to machine.
 """
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from traceroof.core.arrow_start import arrow_without_pandas
 from traceroof.errors import TraceroofError
 
 if TYPE_CHECKING:
@@ -253,8 +254,6 @@ def _deaf() -> "Iterator[None]":
 
 def _begin() -> None:
     """What a process of ours does first."""
-    from traceroof.core.arrow_start import arrow_without_pandas
-
     end_with_parent()
     arrow_without_pandas()
 
@@ -292,6 +291,7 @@ def _dask(engine: Engine) -> "Iterator[tuple[Any, Executor]]":
         if where == "local":
             cluster = _local(dask, engine.jobs)
             client = dask.Client(cluster, direct_to_workers=True)
+            client.run(arrow_without_pandas)
             engine.tell(f"the cluster's dashboard: {client.dashboard_link}")
         elif Path(where).is_file():
             client = dask.Client(scheduler_file=where, timeout=_PATIENCE_SECONDS)
