@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from traceroof.parsers.host.containment import Places
+
 Whole = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 # Deeper chains of operators start anew; names deeper than _SHOWN are elided.

@@ -28,7 +28,7 @@ from traceroof.parsers.torch.python_frames import MODULE, OWN, FrameKinds
 # A shorter frame of Python's stack explains no pause of the GPU.
 _LONG_FRAME_NS: Final = 1_000_000
 
-#: Events of one category as columns of equal length, by the names of ``event_columns.ROWS``.
+#: Events of one category as columns of equal length; which, ``event_rows`` has by family.
 Rows = Mapping[str, npt.NDArray[Any]]
 
 
@@ -193,7 +193,7 @@ class Fold:
         self._add_ranges(category, _at(rows, rows["kind"] == MODULE))
         own = self._timed(_at(rows, rows["kind"] == OWN))
         self.frames.add(len(own["start"]), **own)
-        long = _at(rows, is_long(rows["duration"]))
+        long = _at(rows, rows["duration"] >= _LONG_FRAME_NS)
         unknown = np.full(len(long["start"]), UNKNOWN)
         if len(unknown):
             self._add_other(
@@ -209,9 +209,9 @@ class Fold:
         return np.full(count, self.event_categories[category], dtype=np.int32)
 
 
-def is_long(duration: Whole) -> npt.NDArray[np.bool_]:
-    """Which frames of Python's stack are kept for their length."""
-    return duration >= _LONG_FRAME_NS
+def kept_frames(kinds: npt.NDArray[Any], duration: Whole) -> npt.NDArray[np.int64]:
+    """Which frames of Python's stack are kept: for what they are (``FrameKinds``), or their length."""
+    return np.flatnonzero((kinds > 0) | (duration >= _LONG_FRAME_NS))
 
 
 def _at(rows: Rows, mask: npt.NDArray[np.bool_]) -> Rows:

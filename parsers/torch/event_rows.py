@@ -4,10 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from traceroof.parsers.torch import event_codes as codes_of
-from traceroof.parsers.torch.columns import Fold, Rows, is_long
+from traceroof.parsers.torch.columns import Fold, Rows, kept_frames
 from traceroof.parsers.torch.event_columns import FAMILIES, GPU_KINDS
 from traceroof.parsers.torch.events import UNKNOWN, nanoseconds, reals, wholes
 
@@ -92,9 +90,8 @@ def _gpu(fold: Fold, category: str, events: list[Any]) -> Rows:
 
 def _frames(fold: Fold, category: str, events: list[Any]) -> Rows:
     kinds = fold.frame_kinds.of([event.name for event in events])
-    kept = (kinds > 0) | is_long(nanoseconds([event.dur for event in events]))
-    rows = np.flatnonzero(kept)
-    return {**_ranges(fold, category, [events[at] for at in rows]), "kind": kinds[rows]}
+    kept = kept_frames(kinds, nanoseconds([event.dur for event in events]))
+    return {**_ranges(fold, category, [events[at] for at in kept]), "kind": kinds[kept]}
 
 
 def _other(fold: Fold, category: str, events: list[Any]) -> Rows:

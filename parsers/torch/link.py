@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from traceroof.core import regex
 from traceroof.core.dictionary import compact
-from traceroof.parsers.host.containment import holding
+from traceroof.parsers.host.containment import Places, holding
 from traceroof.parsers.host.paths import (
     Paths,
-    Places,
     distinct_below,
     flagged,
     nearest,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceroof.parsers.torch import event_codes as codes_of
-from traceroof.parsers.torch.columns import Fold, Rows, is_long
+from traceroof.parsers.torch.columns import Fold, Rows, kept_frames
 from traceroof.parsers.torch.event_columns import FAMILIES, LAUNCH_FIELDS, Codes
 from traceroof.parsers.torch.events import UNKNOWN, Args, Event
 
@@ -217,7 +217,7 @@ class Scan:
     def _frames(self, fold: Fold, number: int, rows: Rows) -> Rows:
         """The frames that are kept, with their kinds."""
         kinds = self._meant(fold, number, "kind", _KIND, rows["name"])
-        kept = np.flatnonzero((kinds > 0) | is_long(rows["duration"]))
+        kept = kept_frames(kinds, rows["duration"])
         return {**{name: values[kept] for name, values in rows.items()}, "kind": kinds[kept]}
 
     def _meant(self, fold: Fold, number: int, name: str, column: _Column, codes: Codes) -> Codes:
